@@ -48,7 +48,7 @@ def measure() -> Iterator[dict[str, object]]:
             **os.environ,
             "RAI_ENGINE": "local",
             "RAI_HOME": str(folder / "home"),
-            "RAI_SLURM_CORES": str(os.cpu_count()),
+            "RAI_SLURM": f"--cpus-per-task={os.cpu_count()}",
         }
         with gpunode.gpu_cluster(constrained=False, settings={}) as nodes:
             env["SLURM_CONF"] = str(nodes.conf)

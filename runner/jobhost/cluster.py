@@ -90,8 +90,7 @@ class SlurmCluster:
         known = {node.name for node in self._seen.nodes}
         out = sorted(known & self._gpus.words().keys())
         extra = (f"--exclude={','.join(out)}",) if out else ()
-        options = replace(self._options, extra=(*self._options.extra, *extra))
-        place = SlurmPlace(self._target, options)
+        place = SlurmPlace(self._target, (*self._options, *extra))
         # Nothing of this process's environment says on the node what it does here.
         order = replace(order, settings={**self._settings, **order.settings})
         return place.start(replace(order, needs=_needs(order, request)))

@@ -11,7 +11,7 @@ from runner.core import Problem, variables
 from runner.core.errors import EngineError
 from runner.process.detached import Detached, python
 from runner.server.listening import answers
-from runner.slurm import asking
+from runner.slurm import submission
 from runner.slurm.target import SlurmTarget
 from runner.store.settings import SETTINGS
 
@@ -22,7 +22,7 @@ MOST_LOG_BYTES = 4096
 
 PASSED = frozenset(
     (
-        *asking.OF_SBATCH,
+        *submission.OF_SBATCH,
         *(*variables.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
         *(setting.variable for setting in SETTINGS),
     )

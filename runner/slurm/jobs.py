@@ -15,6 +15,8 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
+from runner.core.screen import printable
+
 NAME = "rai-"
 """What the names of rai's jobs begin with; the run's id follows."""
 
@@ -39,9 +41,8 @@ class SlurmJob(Struct, frozen=True):
     """A job; ``state`` and ``reason`` are Slurm's words, such as PENDING, Resources.
 
     ``start_at`` is when it started, or should start, in seconds since 1970; None where
-    Slurm does not say. ``node`` is "" until it has one. ``user`` is the number of the
-    user whose job it is. Texts are as Slurm wrote them: names are others' and unsafe
-    to show as they are.
+    Slurm does not say. ``node`` is "" until it has one. Texts are as
+    Slurm wrote them: names are others' and unsafe to show as they are.
     """
 
     number: str
@@ -50,18 +51,12 @@ class SlurmJob(Struct, frozen=True):
     reason: str = ""
     start_at: float | None = None
     node: str = ""
-    partition: str = ""
-    priority: int = 0
-    user: int | None = None
 
 
 _FIELDS = {
     "number": ("i", 24),
-    "user": ("U", 11),
     "state": ("T", 16),
-    "partition": ("P", 64),
     "start": ("S", 20),
-    "priority": ("Q", 11),
     "node": ("B", 64),
     "reason": ("r", 128),
     "name": ("j", 48),
@@ -71,7 +66,7 @@ _FIELDS = {
 FORMAT = "".join(f"%{width}{letter}|" for letter, width in _FIELDS.values())
 """What squeue prints of each job."""
 
-ARGUMENTS = ("--noheader", "--array", "--all", "--states=all", f"--format={FORMAT}")
+ARGUMENTS = ("--noheader", "--all", "--states=all", f"--format={FORMAT}")
 """What squeue is called with. ``--all`` shows partitions that are hidden, too."""
 
 _LINE = sum(width + 1 for _, width in _FIELDS.values()) + 1
@@ -81,8 +76,22 @@ MOST_BYTES = MOST_JOBS * _LINE
 _NUMBER = re.compile(r"\d{1,10}(?:[_+]\d{1,10}|_\[.{0,22})?", re.ASCII)
 _STATE = re.compile(r"[A-Z_]{1,16}|\?", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
-_INTEGER = re.compile(r"-?\d{1,11}", re.ASCII)
 _NOTHING = frozenset({"", "N/A", "n/a", "None", "Unknown", "(null)"})
+
+_LONGEST = 120
+"""How many characters of a reason are shown."""
+
+_NEVER = re.compile(
+    r"(?:AccountNotAllowed|BadConstraints|DependencyNeverSatisfied|MaxMemPerLimit"
+    r"|Partition(?:Config|TimeLimit)|QOSNotAllowed|Reservation(?:Deleted|Invalid)"
+    # A limit that the job exceeds by itself, whatever else runs.
+    r"|(?:Assoc|QOS)?(?:Min\w+|Max\w*(?:Wall|PerJob|PerNode)\w*))\Z"
+    # What newer versions write in place of some codes.
+    r"|uid \d+ not in group permitted to use this partition"
+    r"|Job's (?:account|QOS) not (?:permitted|known)"
+    r"|Reservation .{1,100} (?:was deleted|is invalid)"
+)
+"""Reasons that only a change of the job or of the cluster's settings would end."""
 
 _WAITING = frozenset(
     {
@@ -122,6 +131,29 @@ def stage(state: str) -> JobStage:
     return JobStage.OVER if state in _OVER else JobStage.GOING
 
 
+def never_starts(reason: str) -> bool:
+    """Return whether a job with this reason waits for good.
+
+    What administrators may end without touching the job or the cluster's settings,
+    such as holds, used up budgets and nodes that are down, is not for good.
+    """
+    return _NEVER.match(reason) is not None
+
+
+def why_waits(reason: str) -> str:
+    """Return why a job waits, by Slurm's reason."""
+    if reason in _NOTHING:
+        return "Slurm has not considered it yet"
+    return f"Slurm says {shown(reason)}"
+
+
+def shown(text: str) -> str:
+    """Return words of Slurm on one line, bounded, without what steers a terminal."""
+    line = " ".join(text[: 4 * _LONGEST].split())
+    cut = f"{line[:_LONGEST]}..." if len(line) > _LONGEST else line
+    return printable(cut)
+
+
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for squeue: times in UTC, all jobs of this cluster.
 
@@ -154,7 +186,6 @@ def _job(line: bytes) -> SlurmJob:
     field = dict(zip(_FIELDS, _cut(line), strict=True))
     if not (_NUMBER.fullmatch(field["number"]) and _STATE.fullmatch(field["state"])):
         raise ValueError(f"no job of squeue: {line[:60]!r}")
-    user, priority = _INTEGER.fullmatch(field["user"]), field["priority"]
     return SlurmJob(
         number=field["number"],
         name=field["name"],
@@ -162,9 +193,6 @@ def _job(line: bytes) -> SlurmJob:
         reason="" if field["reason"] in _NOTHING else field["reason"],
         start_at=_time(field["start"]),
         node="" if field["node"] in _NOTHING else field["node"],
-        partition="" if field["partition"] in _NOTHING else field["partition"],
-        priority=int(priority) if _INTEGER.fullmatch(priority) else 0,
-        user=int(user[0]) if user else None,
     )
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,20 @@ from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.core.units import DAY_S
 from runner.slurm import target
-from runner.slurm.options import SlurmOptions
-from runner.store import config_file, slurm_settings
+from runner.store import config_file
 from runner.wire import addresses
 
 if TYPE_CHECKING:
     from runner.images.substitutes import Rule
+    from runner.yamlfile import Fields
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
 
 ENGINES = ("auto", "docker", "local", "bare")
+SLURM = "slurm"
+"""The setting that is a list in a file."""
+
 IMAGES = "images"
 """The setting that only a file has: which image is used in place of which."""
 
@@ -59,7 +62,7 @@ class Settings(Struct, frozen=True):
     milestones: tuple[Path, ...] = ()
     server: str | None = None
     images: tuple[Rule, ...] = ()
-    slurm: SlurmOptions = SlurmOptions()
+    slurm: tuple[str, ...] = ()
 
     @property
     def project_caps(self) -> Caps:
@@ -120,13 +123,9 @@ def find(
                 values[key] = _from_word(setting, name, text, problems)
                 kind = "variable" if name == variable else "option"
                 origins[key] = f"{kind}:{name}"
-    if extra := values.get(slurm_settings.EXTRA):
-        problems += slurm_settings.refused(extra, origins[slurm_settings.EXTRA])
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
-    plain = {key: value for key, value in values.items() if "." not in key}
-    slurm = slurm_settings.options(values)
-    settings = Settings(**{"home": Path(home), **plain}, slurm=slurm)
+    settings = Settings(**{"home": Path(home), **values})
     return FoundSettings(settings, warnings, origins)
 
 
@@ -156,10 +155,7 @@ def _word(setting: Setting, value: object) -> str:
 
 
 class Setting(Struct, frozen=True):
-    """One setting: its key in a file and in Settings, and how else it is given.
-
-    A key with a dot is that of a group.
-    """
+    """One setting: its key in a file and in Settings, and how else it is given."""
 
     key: str
     help: str
@@ -170,21 +166,11 @@ class Setting(Struct, frozen=True):
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return f"RAI_{self.key.upper().replace('.', '_')}"
-
-    @property
-    def group(self) -> str:
-        """The key of the mapping that it is in, "" for that of the whole file."""
-        return self.key.rpartition(".")[0]
-
-    @property
-    def name(self) -> str:
-        """Its key in that mapping."""
-        return self.key.rpartition(".")[2]
+        return f"RAI_{self.key.upper()}"
 
     def of(self, settings: Settings) -> Any:  # noqa: ANN401 - of its field's type
         """Return its value among others."""
-        return attrgetter(self.key)(settings)
+        return getattr(settings, self.key)
 
     @property
     def meaning(self) -> str:
@@ -241,6 +227,12 @@ _NUMBER = Kind(
     "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
 )
 _SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
+_WORDS = Kind(
+    f"words of the form --NAME=VALUE, where NAME is {', '.join(target.OPTIONS[:-1])}"
+    f" or {target.OPTIONS[-1]}",
+    target.words,
+    shlex.join,
+)
 _PROFILE = _one_of(tuple(Profile))
 
 SETTINGS = (
@@ -270,19 +262,7 @@ SETTINGS = (
         "milestones", "where a site's own milestones are", _FOLDERS, "/srv/milestones"
     ),
     Setting("server", "where runs go", _SERVER, "https://host:8443"),
-    Setting("slurm.account", "which account pays", slurm_settings.NAME, "course"),
-    Setting("slurm.qos", "which quality of service", slurm_settings.NAME, "short"),
-    Setting("slurm.constraint", "features of nodes", slurm_settings.NAME, "a100"),
-    Setting(
-        "slurm.extra", "what else sbatch is given", slurm_settings.WORDS, "--nice=10"
-    ),
-    Setting("slurm.cores", "how many cores a run gets", _NUMBER, "4"),
-    Setting(
-        "slurm.python",
-        "the Python of rai on the nodes",
-        slurm_settings.PYTHON,
-        "/opt/rai/bin/python",
-    ),
+    Setting(SLURM, "what else sbatch is given", _WORDS, "[--account=course]"),
 )
 
 
@@ -297,23 +277,21 @@ def _from_file(
     except OSError as error:
         problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
         return {}, {}
-    groups = dict.fromkeys(s.group for s in SETTINGS)
-    grammar = {
-        group: tuple(s.name for s in SETTINGS if s.group == group) for group in groups
-    }
-    grammar[""] += (*filter(None, groups), IMAGES)
+    grammar = {"": (*(s.key for s in SETTINGS), IMAGES)}
     fields = config_file.fields(raw, str(file), grammar, problems)
     if fields is None:
         return {}, {}
-    within = {group: fields.section(group) if group else fields for group in groups}
     values: dict[str, Any] = {}
     places: dict[str, Place] = {}
     for s in SETTINGS:
-        found = within[s.group].read(s.name, None, s.kind, s.example)
+        if s.key == SLURM:
+            found = _words(fields, s)
+        else:
+            found = fields.read(s.key, None, s.kind, s.example)
         if found is not None:
             # Relative to the file, wherever rai is called.
             values[s.key] = _absolute(found, file.parent.absolute())
-            places[s.key] = within[s.group].place(s.name)
+            places[s.key] = fields.place(s.key)
     if fields.has(IMAGES):
         from runner.store import image_rules  # few have any
 
@@ -321,6 +299,18 @@ def _from_file(
         places[IMAGES] = fields.place(IMAGES)
     problems += fields.problems.in_file_order()
     return values, {key: config_file.origin(place) for key, place in places.items()}
+
+
+def _words(fields: Fields, setting: Setting) -> object | None:
+    """Read a list of words."""
+    nodes = [node for _, node in fields.items(setting.key, setting.example)]
+    text = shlex.join(getattr(node, "text", "") for node in nodes)
+    value = setting.kind.parse(text)
+    if nodes and value is None:
+        hint = f"expected {setting.kind.words}"
+        place = fields.place(setting.key)
+        fields.problems.error(f"{setting.key} is [{text}]", place, hint)
+    return value
 
 
 def _from_word(

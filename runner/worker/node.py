@@ -19,8 +19,8 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, Order, from_line
 from runner.places.slurm import notice
+from runner.places.slurm.fate import SILENT_S
 from runner.report import verdicts
-from runner.slurm.standing import SILENT_S
 from runner.store import sealed
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s

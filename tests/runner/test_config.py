@@ -11,7 +11,6 @@ from runner import engines
 from runner.core import GIB, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.remote import profile
-from runner.slurm.options import SlurmOptions
 from runner.store import settings
 
 INF = float("inf")
@@ -208,65 +207,39 @@ def test_another_process_reads_the_same_bounds_from_its_variables(tmp_path, keep
     assert (found.keep_for, found.keep_size) == keep
 
 
-GROUP = """\
-server: slurm:gpu
-slurm:
-  account: course
-  qos: short
-  constraint: a100|h100
-  extra: --reservation=ece408 --comment='two words'
-  cores: 4
-  python: ~/rai/bin/python
-"""
-
-
-def test_what_is_said_of_slurm_is_a_group_whose_keys_have_variables(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("HOME", "/home/ada")
-    machine = written(
-        tmp_path / "etc", "slurm: {account: staff, cores: 1, qos: long}\n"
-    )
-    user = written(tmp_path / "user", GROUP)
-    found = settings.find({"RAI_SLURM_QOS": "night"}, [machine, user], {})
+def test_words_for_sbatch_are_a_list_in_a_file_and_a_line_in_a_variable(tmp_path):
+    machine = written(tmp_path / "etc", "slurm: [--account=staff]\n")
+    text = "server: slurm:gpu\nslurm: [--qos=short, '--comment=two words']\n"
+    user = written(tmp_path / "user", text)
+    found = settings.find({}, [machine, user], {})
     assert found.warnings == []
     assert found.settings.server == "slurm:gpu"
-    assert found.settings.slurm == SlurmOptions(
-        account="course",
-        qos="night",
-        constraint="a100|h100",
-        extra=("--reservation=ece408", "--comment=two words"),
-        cores=4,
-        python="/home/ada/rai/bin/python",
-    )
-    assert found.origins["slurm.qos"] == "variable:RAI_SLURM_QOS"
-    assert found.origins["slurm.cores"] == f"file:{user}:7"
+    assert found.settings.slurm == ("--qos=short", "--comment=two words")
+    assert found.origins["slurm"] == f"file:{user}:2"
     again, _ = settings.load(settings.variables(found.settings), [], {})
     assert again == found.settings
+    other, _ = settings.load({"RAI_SLURM": "--qos=night --nice=1"}, [user], {})
+    assert other.slurm == ("--qos=night", "--nice=1")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("slurm: gpu", "slurm is "),
-        ("slurm: {acount: x}", "did you mean `account`?"),
-        ("slurm: {cores: 0}", "slurm.cores is "),
-        ("slurm: {python: python3}", "slurm.python is "),
-        ("slurm: {extra: [--nice=1]}", "slurm.extra is "),
-        ('slurm: {extra: "--comment=\'x"}', "slurm.extra is "),
-        ("slurm: {extra: --wrap=id --nice=1 x}", "--wrap cannot be added"),
-        ("slurm: {extra: --wrap=id --nice=1 x}", "'x' is no option of sbatch"),
+        ("slurm: --nice=1", 'slurm is "--nice=1"'),
+        ("slurm: {qos: x}", "slurm is a mapping"),
+        ("slurm: [--wrap=id, --nice=1]", "slurm is [--wrap=id --nice=1]"),
+        ("slurm: [[--nice=1]]", "slurm is ['']"),
     ],
 )
 def test_what_is_wrong_about_slurm_is_told_when_settings_are_read(tmp_path, text, said):
     file = written(tmp_path, text)
-    try:
-        _, problems = settings.load({}, [file], {})
-    except ConfigError as error:
-        problems = list(error.problems)
-    shown = "\n".join(map(str, problems))
-    assert said in shown
-    assert str(file) in shown
+    with pytest.raises(ConfigError) as caught:
+        settings.load({}, [file], {})
+    (problem,) = caught.value.problems
+    assert said in str(problem)
+    assert f"{file}:1" in str(problem)
+    with pytest.raises(ConfigError, match="RAI_SLURM is"):
+        settings.load({"RAI_SLURM": "--array=1-9"}, [], {})
 
 
 @pytest.mark.parametrize("text", ["slurm", "slurm:gpu", "slurm:gpu-a100.short"])

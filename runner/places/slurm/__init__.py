@@ -14,17 +14,15 @@ from runner import files
 from runner.core import Problem, Verdict
 from runner.core.errors import RaiError, UsageError
 from runner.core.order import Order
-from runner.places.slurm import programs, queue
+from runner.places.slurm import fate, programs, queue
+from runner.places.slurm.fate import LeftRun, RunSigns
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.submitting import SlurmWorker
 from runner.places.slurm.watch import SlurmWatch
 from runner.places.words import last_words
 from runner.process.detached import Detached, python
-from runner.slurm import ending, reasons, target
-from runner.slurm.ending import LeftRun
-from runner.slurm.jobs import JobStage, SlurmJob, stage
-from runner.slurm.options import SlurmOptions
-from runner.slurm.standing import RunFate, RunSigns, fate
+from runner.slurm import target
+from runner.slurm.jobs import JobStage, SlurmJob, never_starts, stage
 from runner.slurm.target import SlurmTarget
 from runner.store import claim, handed
 from runner.store.claim import Standing
@@ -32,12 +30,7 @@ from runner.store.handed import HandedRun
 from runner.store.paths import RunPaths
 
 WORKER = python("runner.worker.node")
-DEFAULT, UNASKED = SlurmTarget(), SlurmOptions()
-STANDINGS = {
-    RunFate.WAITS: Standing.WAITS,
-    RunFate.LIVES: Standing.ELSEWHERE,
-    RunFate.GONE: Standing.GONE,
-}
+DEFAULT = SlurmTarget()
 
 
 class SlurmPlace:
@@ -48,11 +41,14 @@ class SlurmPlace:
     def __init__(
         self,
         at: SlurmTarget = DEFAULT,
-        options: SlurmOptions = UNASKED,
+        options: Sequence[str] = (),
         worker: Sequence[str] = WORKER,
     ) -> None:
-        """``worker`` is the command that carries a run out, given its folder."""
-        self._target, self._options = at, options
+        """``options`` are words for sbatch.
+
+        ``worker`` is the command that carries a run out, given its folder.
+        """
+        self._target, self._options = at, tuple(options)
         self._worker = tuple(worker)
 
     def check(self) -> list[Problem]:
@@ -111,14 +107,14 @@ class SlurmPlace:
             return None
         begun = paths.events.exists()
         if paths.cancel.exists() and not begun:
-            return ending.CANCELLED
+            return fate.CANCELLED
         jobs = _jobs(paths, found)
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
             asked = queue.ask(paths.home)
             jobs = None if asked.trouble else asked.jobs.get(found.name, ())
         left = LeftRun(found.number, begun, str(paths.worker_log), last_words(paths))
-        return ending.verdict(left, jobs)
+        return fate.verdict(left, jobs)
 
     def forget(self, paths: RunPaths) -> None:
         """Remove the jobs of a run that has ended, such as one that was requeued."""
@@ -149,7 +145,7 @@ def _standing(paths: RunPaths) -> Standing:
         silent_s=handed.beat_age_s(paths, queue.now_s(home)),
         handed_s=asked.at - handed.changed_s(paths.handed),
     )
-    standing = STANDINGS[fate(signs, jobs)]
+    standing = fate.fate(signs, jobs)
     never_had = not jobs and not found.number and not signs.claimed
     if standing is Standing.GONE and never_had and found.again:
         return Standing.NOT_CLAIMED  # it can be handed over again
@@ -159,7 +155,7 @@ def _standing(paths: RunPaths) -> Standing:
 def _never(jobs: Sequence[SlurmJob]) -> bool:
     waiting = [job for job in jobs if stage(job.state) is JobStage.WAITING]
     return len(waiting) == len(jobs) and all(
-        reasons.never_starts(job.reason) for job in waiting
+        never_starts(job.reason) for job in waiting
     )
 
 

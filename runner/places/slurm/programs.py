@@ -11,7 +11,7 @@ from runner.core import Problem
 from runner.core.errors import BusyError, EngineError
 from runner.core.screen import printable
 from runner.process import Completed
-from runner.slurm import asking, jobs
+from runner.slurm import jobs, submission
 
 ANSWERS_WITHIN_S = 60.0
 """More than the patience of Slurm's programs, with their usual settings."""
@@ -45,7 +45,7 @@ def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
     """
     if problems := absent():
         raise EngineError(*problems)
-    env = jobs.environment(asking.environment(os.environ))
+    env = jobs.environment(submission.environment(os.environ))
     try:
         return process.run(list(argv), input=input, timeout_s=ANSWERS_WITHIN_S, env=env)
     except EngineError as error:

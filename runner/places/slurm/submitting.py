@@ -15,9 +15,8 @@ from runner.core.errors import RaiError
 from runner.core.needs import JobNeeds
 from runner.core.order import Answer, Order, to_line
 from runner.places.slurm import listed, programs, queue
-from runner.slurm import asking, submitted, target
+from runner.slurm import submission, target
 from runner.slurm.jobs import NAME
-from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
 from runner.store import handed
 from runner.store.handed import HandedRun
@@ -30,7 +29,7 @@ class SlurmWorker:
     def __init__(
         self,
         at: SlurmTarget,
-        options: SlurmOptions,
+        options: Sequence[str],
         worker: Sequence[str],
         order: Order,
         needs: JobNeeds,
@@ -54,7 +53,7 @@ class SlurmWorker:
         # A job that was asked for before it was sealed waits for nothing.
         order = replace(self._order, sealed=True, needs=None)
         files.write(paths.order, to_line(order), private=True)
-        submission = asking.submission(
+        asked = submission.submission(
             self._fitting(),
             self._options,
             self._target,
@@ -62,11 +61,11 @@ class SlurmWorker:
             folder=str(paths.root),
             worker=(*self._worker, str(paths.root)),
         )
-        done = programs.call(submission.argv, input=submission.script)
-        number = submitted.number(done.stdout.decode(errors="replace"))
+        done = programs.call(asked.argv, input=asked.script)
+        number = submission.number(done.stdout.decode(errors="replace"))
         if done.exit_code or number is None:
             said = done.stderr.decode(errors="replace")
-            error = submitted.failure(said, self._target, self._options, self._needs)
+            error = submission.failure(said)
             if error.uncertain:
                 raise error
             paths.order.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ from runner.jobhost import gpus_out
 from runner.jobhost.cluster import SlurmCluster
 from runner.jobhost.desk import JobDesk
 from runner.slurm.nodes import listing
-from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
 from runner.store.home import make
 from runner.store.paths import Home
@@ -155,7 +154,7 @@ def test_a_run_is_submitted_with_what_its_file_and_its_row_ask_for(
 def test_a_build_file_takes_no_more_cores_than_the_site_gives_a_run(
     slurm, home, tmp_path
 ):
-    settings = Settings(home=home.root, slurm=SlurmOptions(cores=2))
+    settings = Settings(home=home.root, slurm=("--cpus-per-task=2",))
     desk = JobDesk(home, carrier=SlurmCluster(home, SlurmTarget("gpu"), settings))
     start(desk, tmp_path, resources={"cpu": {"cores": 64}})
     assert "--cpus-per-task=2" in slurm.asked.split()

@@ -258,8 +258,15 @@ def test_a_second_worker_of_a_run_does_nothing(
 def test_what_a_worker_that_cannot_start_printed_is_told(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("RAI_SLURM_PYTHON", "/nowhere/python")
+    text = """
+import os
+if "SLURMD_NODENAME" in os.environ:
+    os.write(2, b"no module named rai\\n")
+    os._exit(1)
+"""
+    (tmp_path / "sitecustomize.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     run = left("-p", project(tmp_path, "true"))
     done = rai("wait", run)
     assert done.returncode == 10
-    assert "/nowhere/python" in done.stderr
+    assert "no module named rai" in done.stderr

@@ -9,21 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec import json
 from msgspec.structs import replace
 
 from runner import files
 from runner.places.slurm import programs, queue, watch
+from runner.places.slurm.listed import queued_run
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.queue import QueueLook
 from runner.slurm import jobs
 from runner.slurm.jobs import SlurmJob
-from runner.slurm.queued import queued_run
 from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
 from tests.waiting import until
 
-WAITS = SlurmJob("7", "rai-0123456789", "PENDING", "Resources", partition="main")
+WAITS = SlurmJob("7", "rai-0123456789", "PENDING", "Resources")
 
 
 class FakeSlurm:
@@ -42,7 +41,7 @@ class FakeSlurm:
 
     @property
     def queries(self) -> int:
-        return sum("--states=PENDING" not in call for call in self.calls)
+        return len(self.calls)
 
 
 @pytest.fixture
@@ -99,26 +98,13 @@ def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
         until(lambda: home.slurm.with_name("slurm.json.lock").exists())
         one.join(0.2)
         assert not found
-        files.write(home.slurm, json.encode(queue._asked(QueueLook(), time.time())))
+        queue._asked(home, time.time())
     one.join()
     assert [look.jobs for look in found] == [{WAITS.name: (WAITS,)}]
     queue.forget(home)
     monkeypatch.setattr(programs, "ANSWERS_WITHIN_S", 0)
     with queue._alone(home):
         assert queue.look(home).trouble
-
-
-def test_jobs_are_known_where_the_queue_of_all_cannot_be_read(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
-):
-    def answer(argv: list[str]) -> bytes:
-        if "--states=PENDING" in argv:
-            raise NoAnswerError("Slurm's answer cannot be read: more than 100000 jobs")
-        return slurm.answer(argv)
-
-    monkeypatch.setattr(programs, "answer", answer)
-    found = queue.look(home)
-    assert (found.jobs, found.trouble) == ({WAITS.name: (WAITS,)}, "")
 
 
 def test_a_home_that_cannot_be_written_is_no_empty_queue(
@@ -187,27 +173,15 @@ def test_a_damaged_file_is_asked_for_again(slurm: FakeSlurm, home: Home, data: b
     assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
 
 
-def test_the_jobs_before_one_are_those_of_its_partition_with_a_higher_priority(
-    slurm: FakeSlurm, home: Home
-):
-    others = [
-        replace(WAITS, number="8", name="x", priority=9),
-        replace(WAITS, number="9", name="y", priority=9, partition="other"),
-        replace(WAITS, number="10", name="z", priority=0),
-    ]
-    slurm.jobs = (replace(WAITS, priority=5), *others)
-    assert queue.look(home).ahead == {"7": 1}
-
-
 def standing(*some: SlurmJob, claimed: bool = False) -> tuple[QueueState, str]:
-    found = queued_run("0123456789", some, {}, 1000.0, 1060.0, claimed=claimed)
+    found = queued_run("0123456789", some, 1000.0, 1060.0, claimed=claimed)
     return found.state, found.why
 
 
 def test_how_a_run_stands_follows_its_job():
     state, why = standing(WAITS)
     assert state is QueueState.WAITING
-    assert why and "Resources" not in why
+    assert why == "Slurm says Resources"
     going = replace(WAITS, state="RUNNING", node="n1")
     assert standing(going) == (QueueState.STARTING, "Slurm has given it n1")
     assert standing(going, claimed=True) == (QueueState.RUNNING, "")
@@ -216,5 +190,5 @@ def test_how_a_run_stands_follows_its_job():
 
 def test_a_start_that_slurm_expects_is_told():
     waits = replace(WAITS, start_at=1360.0)
-    found = queued_run("0123456789", (waits,), {"7": 2}, 1000.0, 1060.0, claimed=False)
-    assert (found.estimate_s, found.ahead) == (300.0, 2)
+    found = queued_run("0123456789", (waits,), 1000.0, 1060.0, claimed=False)
+    assert found.estimate_s == 300.0

@@ -1,10 +1,10 @@
-"""What `--on` and the setting `server` may name of Slurm."""
+"""What users may say of Slurm: a partition, and words for sbatch."""
 
 from __future__ import annotations
 
 import pytest
 
-from runner.slurm.target import SlurmTarget, parse
+from runner.slurm.target import SlurmTarget, parse, words
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,22 @@ def test_a_partition_is_named_after_a_colon(text: str, partition: str):
 )
 def test_anything_else_is_no_place_of_slurm(text: str):
     assert parse(text) is None
+
+
+def test_words_for_sbatch_are_written_as_for_a_shell():
+    text = "--reservation=ece408 --comment='two words' --constraint='a100|h100'"
+    found = ("--reservation=ece408", "--comment=two words", "--constraint=a100|h100")
+    assert words(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "gpu", "--nice", "--nice=", "-n1", "--nice=1 x", "--nice 1", "--"),
+        *("--array=1-3", "--acc=x", "--wrap=id", "--requeue", "--mem=0", "--gpus=1"),
+        *("--output=/x", "--export=ALL", "--partition=x", "--comment='x", "--comment"),
+        *("--comment='a\nb'", "--comment=" + 5000 * "x"),
+    ],
+)
+def test_other_words_for_sbatch_are_refused(text: str):
+    assert words(text) is None

@@ -8,18 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.ending import Reason
 from runner.places.slurm import notice
-from runner.slurm.reasons import JobEnd
-from runner.slurm.told import why_told
 from tests.runner.slurm.cluster import Cluster
 
-AGAIN = JobEnd(Reason.RUNNER_LOST, "Slurm put the job back into its queue")
-TAKEN = JobEnd(
-    Reason.RUNNER_LOST, "Slurm gave the job's node to a job of higher priority"
-)
-LATE = JobEnd(Reason.TIME_LIMIT, "Slurm ended the job at its time limit")
-STOPPED = JobEnd(Reason.CANCELLED, "the job was cancelled in Slurm")
+AGAIN, TAKEN, LATE = "REQUEUED", "PREEMPTED", "TIMEOUT"
+STOPPED = "CANCELLED"
 
 SET = "2026-11-23T13:20:52"
 
@@ -45,25 +38,23 @@ def printed(
         (printed("RUNNING", preempted=SET), 0, TAKEN),
         (printed("COMPLETING", preempted=SET), 0, TAKEN),
         (printed("PREEMPTED", preempted=SET), 0, TAKEN),
-        (printed("RUNNING"), 0, None),
-        (printed("RUNNING", preempted="Unknown", restarts="1"), 1, None),
-        (b"", 0, None),
-        (b"RUNNING\n", 0, None),
+        (printed("RUNNING"), 0, ""),
+        (printed("RUNNING", preempted="Unknown", restarts="1"), 1, ""),
+        (b"", 0, ""),
+        (b"RUNNING\n", 0, ""),
     ],
 )
-def test_what_slurm_is_about_is_told(
-    output: bytes, restarts: int, end: JobEnd | None
-) -> None:
-    assert why_told(output, restarts) == end
+def test_what_slurm_is_about_is_told(output: bytes, restarts: int, end: str) -> None:
+    assert notice.next_state(output, restarts) == end
 
 
 @given(st.binary(max_size=400), st.integers(0, 3))
 def test_any_output_gives_words_on_one_line_or_none(
     output: bytes, restarts: int
 ) -> None:
-    end = why_told(output, restarts)
+    end = notice.next_state(output, restarts)
 
-    assert end is None or (end.reason.exit_code != 0 and "\n" not in end.words)
+    assert "\n" not in end
 
 
 @pytest.mark.slurm
@@ -71,7 +62,7 @@ def test_any_output_gives_words_on_one_line_or_none(
     ("words", "end"), [(("scancel",), STOPPED), (("scontrol", "requeue"), AGAIN)]
 )
 def test_a_job_that_is_being_ended_learns_why(
-    slurm: Cluster, tmp_path: Path, words: tuple[str, ...], end: JobEnd
+    slurm: Cluster, tmp_path: Path, words: tuple[str, ...], end: str
 ) -> None:
     begun = tmp_path / "begun"
     loop = f"trap '' TERM; touch {begun}; while :; do sleep 0.1; done"
@@ -80,7 +71,7 @@ def test_a_job_that_is_being_ended_learns_why(
     environ = {"SLURM_JOB_ID": f"{job}"}
     assert notice.why_ends(environ) == ""
     slurm.ask(*words, f"{job}")
-    assert notice.why_ends(environ) == f"{notice.ENDED}: {end.words}"
+    assert notice.why_ends(environ) == f"{notice.ENDED}: {end}"
 
 
 def test_outside_of_a_job_nobody_is_asked() -> None:

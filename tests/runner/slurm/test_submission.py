@@ -1,0 +1,240 @@
+"""What sbatch is given for a run, and what its answers mean."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner.core import GIB, Reason
+from runner.core.errors import NotAllowedError
+from runner.core.needs import JobNeeds
+from runner.slurm.submission import (
+    Submission,
+    environment,
+    failure,
+    number,
+    span,
+    submission,
+)
+from runner.slurm.target import SlurmTarget
+
+NEEDS = JobNeeds(memory_bytes=8 * GIB, time_s=3600.0)
+DEFAULT = SlurmTarget()
+
+
+def asked(
+    needs: JobNeeds = NEEDS,
+    extra: Sequence[str] = (),
+    target: SlurmTarget = DEFAULT,
+    folder: str = "/home/ada/rai/runs/abc",
+    **more: object,
+) -> Submission:
+    return submission(
+        needs,
+        extra,
+        target,
+        run_id="abc",
+        folder=folder,
+        **{"worker": ("/opt/rai/bin/python", "-m", "runner.worker.node", folder)}
+        | more,  # type: ignore[arg-type]
+    )
+
+
+def test_a_run_asks_for_memory_time_and_one_node():
+    assert asked().argv == (
+        "sbatch",
+        "--parsable",
+        "--no-requeue",
+        "--job-name=rai-abc",
+        "--output=/home/ada/rai/runs/abc/worker.log",
+        "--chdir=/",
+        "--open-mode=append",
+        "--export=ALL",
+        "--nodes=1",
+        "--ntasks=1",
+        "--mem=8192M",
+        "--time=0-01:00:00",
+    )
+
+
+def test_the_users_words_and_the_partition_are_asked_for():
+    words = asked(extra=("--account=course",), target=SlurmTarget("gpu")).argv
+    assert {"--account=course", "--partition=gpu"} <= set(words)
+
+
+def test_the_build_files_cores_count_before_the_settings():
+    words = asked(replace(NEEDS, cores=2), ("--cpus-per-task=8",)).argv
+    cores = [word for word in words if word.startswith("--cpus-per-task=")]
+    assert cores[-1] == "--cpus-per-task=2"  # sbatch heeds the last
+    assert "--cpus-per-task=8" in asked(extra=("--cpus-per-task=8",)).argv
+
+
+@pytest.mark.parametrize(
+    ("needs", "word"),
+    [
+        (replace(NEEDS, gpus=2), "--gres=gpu:2"),
+        (replace(NEEDS, gpus=1, gpu_model="h100"), "--gres=gpu:h100:1"),
+        (replace(NEEDS, memory_bytes=(1 << 20) + 1), "--mem=2M"),
+        (replace(NEEDS, alone=True), "--exclusive"),
+    ],
+)
+def test_each_need_has_its_option(needs: JobNeeds, word: str):
+    assert word in asked(needs).argv
+    assert word not in asked().argv
+
+
+@pytest.mark.parametrize(
+    ("time_s", "text"),
+    [
+        (0.0, "0-00:01:00"),
+        (60.0, "0-00:01:00"),
+        (60.1, "0-00:02:00"),
+        (86_399.0, "1-00:00:00"),
+        (100 * 86_400.0, "100-00:00:00"),
+    ],
+)
+def test_a_time_is_whole_minutes_rounded_up(time_s: float, text: str):
+    assert span(time_s) == text
+
+
+def test_all_nodes_that_are_left_out_are_in_one_option():
+    words = asked(extra=("--exclude=n3", "--nice=1", "--exclude=n1,n2")).argv
+    excluded = [w for w in words if w.startswith("--exclude=")]
+    assert excluded[-1] == "--exclude=n3,n1,n2"  # sbatch heeds the last
+
+
+def test_a_percent_sign_is_not_expanded_by_sbatch():
+    assert "--output=/a%%j/worker.log" in asked(folder="/a%j").argv
+
+
+@pytest.mark.parametrize("folder", ["/a\nb", "/a\\b", "/a\tb", "/a\x7fb"])
+def test_a_folder_that_sbatch_reads_otherwise_is_refused(folder: str):
+    with pytest.raises(NotAllowedError, match="RAI_HOME"):
+        asked(folder=folder)
+
+
+def test_the_script_starts_the_worker_in_the_shells_place(tmp_path: Path):
+    odd = str(tmp_path / 'it\'s $HOME; "x" `y` %j')
+    made = asked(folder=odd, worker=("/bin/echo", "-m", "runner.worker.node", odd))
+    done = subprocess.run(
+        ["/bin/sh"], input=made.script, capture_output=True, check=True
+    )
+    assert done.stdout.decode() == f"-m runner.worker.node {odd}\n"
+    assert made.script.decode().splitlines()[-1].startswith("exec /bin/echo ")
+
+
+def test_sbatch_and_the_job_have_no_secrets_of_the_client():
+    given = {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "SLURM_CONF": "/etc/slurm.conf",
+        "SBATCH_ACCOUNT": "course",
+        "PYTHONPATH": "/src",
+        "RAI_TOKEN": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "SLURM_JOB_ID": "7",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "TMPDIR": "/tmp/login",
+    }
+    assert environment(given) == {
+        name: given[name]
+        for name in ("PATH", "HOME", "SLURM_CONF", "SBATCH_ACCOUNT", "PYTHONPATH")
+    }
+
+
+@pytest.mark.parametrize("time_s", [2.0**31 * 60, 2.0**32 * 60 + 300, 1e30])
+def test_a_time_beyond_slurms_numbers_is_a_long_time(time_s: float):
+    assert span(time_s) == "36500-00:00:00"
+
+
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("123\n", "123"),
+        ("123;cluster\n", "123"),
+        ("Welcome to the cluster\n4711\n\n", "4711"),
+        ("Submitted batch job 5\n", None),
+        ("", None),
+        ("1" * 5000, None),
+    ],
+)
+def test_the_number_of_a_job_is_the_last_line(answer: str, found: str | None):
+    assert number(answer) == found
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("Invalid partition name specified", Reason.USAGE),
+        (
+            "Invalid account or account/partition combination specified",
+            Reason.BAD_CONFIG,
+        ),
+        ("Invalid qos specification", Reason.BAD_CONFIG),
+        ("Invalid feature specification", Reason.BAD_CONFIG),
+        ("Invalid generic resource (gres) specification", Reason.NO_GPU),
+        ("Requested node configuration is not available", Reason.NOT_ALLOWED),
+        ("Memory specification can not be satisfied", Reason.NOT_ALLOWED),
+        ("CPU count per node can not be satisfied", Reason.NOT_ALLOWED),
+        ("More processors requested than permitted", Reason.NOT_ALLOWED),
+        (
+            "Requested time limit is invalid (missing or exceeds some limit)",
+            Reason.NOT_ALLOWED,
+        ),
+        ("Requested reservation is invalid", Reason.BAD_CONFIG),
+        ("Invalid node name specified", Reason.BAD_CONFIG),
+        ("User's group not permitted to use this partition", Reason.NOT_ALLOWED),
+        ("Required partition not available (inactive or drain)", Reason.BUSY),
+        ("Access/permission denied", Reason.NOT_ALLOWED),
+        ("Unable to contact slurm controller (connect failure)", Reason.BUSY),
+        ("Something of version 99", Reason.NOT_ALLOWED),
+    ],
+)
+def test_a_refusal_is_slurms_own_line_with_a_reason(said: str, reason: Reason):
+    error = failure(f"{FAILED}{said}\n")
+    assert error.reason is reason
+    assert f"Slurm did not take the run: {said}" in str(error)
+    assert not error.uncertain
+
+
+POLICY = (
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time"
+    " limits)"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("QOSMaxSubmitJobPerUserLimit", Reason.BUSY),
+        ("AssocMaxSubmitJobLimit", Reason.BUSY),
+        ("AssocGrpSubmitJobsLimit", Reason.BUSY),
+        ("QOSMaxWallDurationPerJobLimit", Reason.NOT_ALLOWED),
+        ("AssocMaxMemPerNode", Reason.NOT_ALLOWED),
+    ],
+)
+def test_a_limit_of_the_account_is_busy_only_if_it_is_one_of_jobs(
+    name: str, reason: Reason
+):
+    error = failure(f"sbatch: error: {name}\n{FAILED}{POLICY}\n")
+    assert error.reason is reason
+    assert name in str(error)
+
+
+def test_without_an_answer_the_job_may_be_there_after_all():
+    said = "Socket timed out on send/recv operation"
+    assert failure(FAILED + said).uncertain
+
+
+def test_an_unknown_text_is_bounded_and_escaped():
+    text = str(failure("sbatch: error: \x1b[31m✱ " + "x" * 100_000))
+    assert len(text) < 3000
+    assert "\x1b" not in text
+    assert "✱" not in text
