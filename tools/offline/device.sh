@@ -1,8 +1,8 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [measure] [exploits] [tests] [server] [slurm]
-#                                                                       (default: the first four)
+#     bash tools/offline/device.sh [setup] [job] [planted] [measure] [exploits] [tests] [server] [slurm]
+#                                                                       (default: the first three)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -80,21 +80,13 @@ environment() {
   rm -rf "$WORK/venv"
   "$PYTHON" -m venv --without-pip "$WORK/venv" &&
     "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA]" hypothesis pytest pytest-timeout pytest-xdist &&
-    "$WORK/venv/bin/rai" --version || return
-  # The workflow makes an environment with pip in it, for which a system may lack ensurepip.
-  "$PYTHON" -c 'import ensurepip' 2>/dev/null && [ -z "${NO_ENSUREPIP:-}" ] && return
-  cat >"$WORK/bin/python3" <<END
-#!/bin/sh
-[ "\$1 \$2" = "-m venv" ] || exec $PYTHON "\$@"
-$PYTHON -m venv --without-pip "\$3" && exec $PYTHON -m pip --python "\$3/bin/python" install -q pip
-END
-  chmod +x "$WORK/bin/python3"
+    "$WORK/venv/bin/rai" --version
 }
 
 nvprof_here() {
   [ $EXTRA = gpu ] || return 0
   local own; own=$("$PYTHON" -c 'import nvidia; print(list(nvidia.__path__)[0])')
-  # In /usr/local every sandbox sees it, that of the workflow too.
+  # In /usr/local every sandbox sees it.
   make -C image/nvprof install BUILD="$WORK/nvprof" PREFIX="${PREFIX:-/usr/local}" PYTHON="$PYTHON" ||
     make -C image/nvprof install BUILD="$WORK/nvprof" PREFIX="${PREFIX:-/usr/local}" PYTHON="$PYTHON" CUDA_HOME="$own/cu13"
 }
@@ -114,18 +106,6 @@ job() {
   run=$(cd "$RAI_HOME/runs" && ls -td [0-9a-f]* | head -1)
   "$WORK/venv/bin/rai" show "$run"
   tar -C "$RAI_HOME/runs" -cf - "$run" | split -b 15M - "$OUT/run.tar."
-  return $status
-}
-
-workflow() {
-  rm -rf "$WORK/workflow"
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tests.workflows .github/workflows/gpu.yml gpu --before HEAD^ --keep "$WORK/workflow" \
-    --env RAI_ENGINE=local --env EXTRA=$EXTRA --env "GPUS=$LAST" --env "RAI_DATA_DIR=$RAI_DATA_DIR" --without Image \
-    >"$WORK/workflow.log" 2>&1
-  local status=$?
-  tail -n 60 "$WORK/workflow.log"
-  tar -C "$WORK" -czf "$OUT/workflow.tar.gz" --exclude='*.tar.zst' workflow.log \
-    $(cd "$WORK" && ls -d workflow/runner/artifacts workflow/runner/temp/*.log workflow/runner/temp/*SUMMARY 2>/dev/null)
   return $status
 }
 
@@ -203,17 +183,14 @@ slurm() { # a Slurm that gives out the GPU: tests, then the default job by it an
   return $status
 }
 
-steps=("$@"); ((${#steps[@]})) || steps=(setup job workflow planted)
+steps=("$@"); ((${#steps[@]})) || steps=(setup job planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
-    # With a second GPU these two do not disturb each other.
-    workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
     job | planted | measure | exploits | tests | server | slurm) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done
-[ -z "${WAITED:-}" ] || try wait "$WAITED"
 ls -l "$OUT"
 say "done; failed: ${FAILED[*]:-nothing}"
 ((${#FAILED[@]} == 0))
