@@ -39,15 +39,14 @@ class Run:
     def _check(self, name: str) -> None:
         path = Path(self._place(name))
         real = _real(path)
+        alone = not places.of_each_process(name)
+        if alone and real.is_dir():
+            raise CannotRun(f'cannot write "{path}": it is a folder')
+        if alone and _in_the_way(real):
+            raise CannotRun(f'cannot write "{path}": it is not a regular file')
         if not real.parent.is_dir() or not os.access(real.parent, os.W_OK):
             raise CannotRun(f'cannot write "{path}": no such folder, or not writable')
-        if places.of_each_process(name):
-            return
-        if real.is_dir():
-            raise CannotRun(f'cannot write "{path}": it is a folder')
-        if _in_the_way(real):
-            raise CannotRun(f'cannot write "{path}": it is not a regular file')
-        if real.exists() and not self._options.force:
+        if alone and real.exists() and not self._options.force:
             raise CannotRun(f'file "{path}" exists; use -f to overwrite it')
 
     def _place(self, name: str, pid: int | None = None) -> str:
