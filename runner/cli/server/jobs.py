@@ -53,8 +53,10 @@ def jobs(
 
     if log:
         _append(log)
-    server = paths.socket(None, paths.state(None, os.environ), os.environ)
-    at = paths.jobs_socket(socket, server)
+    at = paths.jobs_socket(
+        socket,
+        socket or paths.socket(None, paths.state(None, os.environ), os.environ),
+    )
     users = {0, os.geteuid(), *map(_uid, peer or ())}
     folder = home or common.settings().home
     target = opening.target(place)
