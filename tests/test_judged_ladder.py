@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import editions
 import judged
@@ -120,7 +119,7 @@ def test_a_plan_of_any_variant_is_read(architecture):
 
 @pytest.mark.programs
 @pytest.mark.lengthy
-@pytest.mark.skipif(shutil.which("g++") is None, reason="compiler: no g++")
+@pytest.mark.cpp
 @pytest.mark.parametrize("name", ["constant", "register_gemm", "implicit_gemm"])
 def test_the_judge_measures_what_a_plan_says(name):
     choice = plan.Choice(

@@ -1,9 +1,10 @@
-"""Wait for something that happens soon, in another thread or process."""
+"""Wait for something that happens soon, in another thread or process; find those."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 LOOK_S = 0.02
@@ -24,3 +25,15 @@ def until(
         assert time.monotonic() < by, why
         time.sleep(LOOK_S)
     return value
+
+
+def running(command: str) -> list[int]:
+    """Return the ids of the processes with a command line, its words as they stand."""
+    words = b"".join(word.encode() + b"\0" for word in command.split())
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [int(file.parent.name)] if file.read_bytes() == words else []
+        except OSError:  # others' processes come and go
+            continue
+    return found

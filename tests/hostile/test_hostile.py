@@ -19,11 +19,10 @@ from runner.core import Reason
 from tests.hostile import cases, drive, leftovers, results
 from tests.hostile.case import Case, Ended, Site
 from tests.hostile.columns import COLUMNS, Column, argv, environment
-from tests.runner.engines.ordinary import needs_root
 
 MOST_MB = 200.0
 
-pytestmark = [pytest.mark.hostile, pytest.mark.programs, needs_root]
+pytestmark = [pytest.mark.hostile, pytest.mark.programs, pytest.mark.root]
 
 
 def _parameters() -> Iterator[object]:

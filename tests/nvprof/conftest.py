@@ -10,11 +10,6 @@ import pytest
 from tests.nvprof.whole import DEADLINE_S, PROGRAM
 
 
-@pytest.fixture(autouse=True)
-def undisturbed(default_signals):
-    """Have every program find signals as they are by default."""
-
-
 @pytest.fixture
 def environ(tmp_path):
     """Return an environment with a library; the fake programs need not load it."""

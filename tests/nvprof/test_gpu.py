@@ -19,6 +19,7 @@ import pytest
 from runner import analysis, traces
 from runner.core.kernel_shapes import FILE
 from runner.core.kernel_shapes_reader import read
+from tests import needs
 
 pytestmark = pytest.mark.gpu
 
@@ -61,8 +62,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="session")
 def nvprof(tmp_path_factory):
     """Install it as a user does; give the command."""
-    if shutil.which("g++") is None:
-        pytest.skip("compiler: no g++")
+    needs.need("cpp")
     home = tmp_path_factory.mktemp("nvprof")
     argv = ["make", "-C", TOP / "image" / "nvprof", "install", f"PREFIX={home}"]
     made = subprocess.run(

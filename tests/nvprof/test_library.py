@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.kept import kept
 
 pytestmark = pytest.mark.programs
@@ -26,8 +27,9 @@ TIME = shutil.which("time", path="/usr/bin")
 @pytest.fixture(scope="session")
 def fake(builds):
     """Return a program that uses CUDA, as its arguments say, and the library for it."""
-    if shutil.which("g++") is None or not (TOOLKIT / "include" / "cupti.h").is_file():
-        pytest.skip("compiler: no g++, or no CUPTI headers (CUDA_HOME)")
+    needs.need("cpp")
+    if not (TOOLKIT / "include" / "cupti.h").is_file():
+        pytest.skip("no CUPTI headers (CUDA_HOME)")
     sources = sorted((NVPROF / "injection").rglob("*.[ch]*"))
     programs = [TESTS / "fake_cupti.cpp", TESTS / "fake_cuda_program.cpp"]
     toolkit = [TOOLKIT / "include" / "cuda.h", TOOLKIT / "include" / "cupti_version.h"]

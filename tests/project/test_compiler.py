@@ -214,7 +214,7 @@ def test_a_damaged_file_in_the_cache_is_made_anew(damage, one, cache):
     assert compiler.cached(one, "sm_90", counting) == b"2"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.root
 def test_another_users_file_in_the_cache_is_not_run(one, cache):
     counting = Counting()
     compiler.cached(one, "sm_90", counting)

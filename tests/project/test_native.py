@@ -9,6 +9,8 @@ import pytest
 from errors import CompilerError
 from native import Library
 
+from tests import needs
+
 pytestmark = pytest.mark.programs
 
 
@@ -20,10 +22,8 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def compiler():
-    try:
-        return native.find()
-    except CompilerError as error:
-        pytest.skip(f"compiler: {error}")
+    needs.need("cpp")
+    return native.find()
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def script(src, tmp_path):
     return run
 
 
+@pytest.mark.cpp
 def test_milestone_2_1_prints_the_courses_lines_in_the_courses_order(script, pictures):
     done = script("m2.1.py", "100", "--backend", "numpy", data=pictures)
 
@@ -84,6 +85,7 @@ def test_milestone_1_1_ends_with_the_accuracy_that_2_1_calls_correctness(
     )
 
 
+@pytest.mark.cpp
 @pytest.mark.parametrize("data", [None, "/nowhere"])
 def test_without_images_milestone_2_1_says_agreement_and_never_correctness(
     script, data

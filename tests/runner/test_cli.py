@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from runner.core import events
 from tests.program import RAI, rai
 from tests.runner.engines.running import long_sleep
+from tests.waiting import running
 
 pytestmark = pytest.mark.programs
 
@@ -50,11 +51,9 @@ def under_way(project: Path) -> subprocess.Popen[bytes]:
 
 def end(command: str) -> None:
     """End a program that a run has started."""
-    words = b"".join(word.encode() + b"\0" for word in command.split())
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # others' processes come and go
-            if path.read_bytes() == words:
-                os.kill(int(path.parent.name), signal.SIGTERM)
+    for pid in running(command):
+        with suppress(OSError):  # it has ended already
+            os.kill(pid, signal.SIGTERM)
 
 
 @pytest.mark.local

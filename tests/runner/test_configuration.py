@@ -13,7 +13,6 @@ from runner.session.configuration import ConfigEntry
 from runner.session.options import NONE_GIVEN, Options
 from runner.store import settings
 from tests.runner import policies
-from tests.runner.engines.ordinary import needs_root
 from tests.runner.test_cli import rai
 
 
@@ -63,7 +62,7 @@ def test_each_image_in_place_of_another_is_a_line(file):
     assert entry("images.a/*") == ConfigEntry("images.a/*", "b/c", f"file:{file}:2")
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.programs
 def test_the_policy_follows_with_its_lines(tmp_path):
     text = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import tarfile
@@ -17,6 +18,7 @@ import pytest
 
 from runner import archive
 from tests.program import RAI, rai
+from tests.waiting import running
 
 pytestmark = pytest.mark.programs
 
@@ -44,7 +46,11 @@ class Terminal:
 
     def until(self, text: bytes) -> None:
         """Read the screen until it has shown a text."""
+        deadline = time.monotonic() + ENDED_S
         while text not in self.seen:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._screen], [], [], left)
+            assert ready, f"the terminal does not show {text!r}: {self.seen!r}"
             self.seen += os.read(self._screen, 4096)
 
     def type(self, keys: bytes) -> None:
@@ -95,18 +101,6 @@ def listed(command: str) -> list[dict[str, object]]:
     return found
 
 
-def commands_left() -> list[str]:
-    """Name the processes that the command has left."""
-    lines = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        lines += [line] if line.strip() == SLEEP else []
-    return lines
-
-
 def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
     """Tell whether a run ended on request, with its build folder and no process."""
     build = home / "rai" / "runs" / str(record["id"]) / "build.tar.zst"
@@ -116,7 +110,7 @@ def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         assert "build/kept" in [member.name for member in tar]
-    assert commands_left() == []
+    assert running(SLEEP) == []
     return True
 
 

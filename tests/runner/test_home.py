@@ -13,7 +13,7 @@ import pytest
 from runner.core.errors import ConfigError, UsageError
 from runner.store import home, runs
 from runner.store.paths import Home
-from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
+from tests.runner.engines.ordinary import USER, as_ordinary_user
 
 MAIN = "from runner.cli.main import main; main()"
 
@@ -49,7 +49,7 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
         home.find(made, name)
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.programs
 @pytest.mark.parametrize(
     ("owner", "mode", "status", "said"),
@@ -79,7 +79,7 @@ def test_a_home_of_another_user_that_everybody_may_write_to_is_refused(
     assert said in done.stderr
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.programs
 def test_a_run_warns_of_a_home_that_another_user_shares():
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:

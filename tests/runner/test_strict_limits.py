@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -86,12 +84,7 @@ def test_an_engine_that_enforces_all_is_not_refused():
     strict.check(EngineFacts("bare", unenforced=("memory",)), "")
 
 
-needs_namespaces = pytest.mark.skipif(
-    os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root"
-)
-
-
-@needs_namespaces
+@pytest.mark.root
 @pytest.mark.programs
 def test_no_variable_or_setting_overrides_a_policys_strict_limits(project, tmp_path):
     text = "strict_limits: true\nlimits: {time: 1h}\n"

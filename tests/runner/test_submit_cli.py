@@ -70,6 +70,7 @@ def test_without_a_gpu_two_lines_say_what_is_missing_and_what_to_do(project, hom
 
 
 @pytest.mark.local
+@pytest.mark.cpp
 @pytest.mark.slow
 def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
     done = rai("submit", "m2", "-p", project, "--engine", "local")
@@ -86,6 +87,7 @@ def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
 
 
 @pytest.mark.local
+@pytest.mark.cpp
 @pytest.mark.slow
 def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
     text = (ROOT / CPP).read_text()
@@ -103,6 +105,7 @@ def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
 
 
 @pytest.mark.local
+@pytest.mark.cpp
 def test_code_that_does_not_compile_is_shown_with_its_line(project):
     (project / CPP).write_text("int x = y;\n")
 

@@ -41,7 +41,7 @@ def absent() -> str | None:
     if find_spec("psycopg") is None:
         return "the extra `postgresql` is not installed"
     if programs() is None:
-        return "no PostgreSQL; on Debian: apt-get install postgresql"
+        return "apt install postgresql"
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         return "no setpriv, which starts it as another user than root"
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import Gpu, GpuGrant, GpuWay, HostGpus
-from tests.conftest import REQUIRED
+from tests import needs
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -54,7 +54,7 @@ def stand_in(folder: Path) -> StandIn:
     """Make one of spare device files, a library and a program; skip without them."""
     spare = [path for path in SPARE if _is_device(path)]
     if len(spare) < 3:
-        absent = pytest.fail if REQUIRED else pytest.skip
+        absent = pytest.fail if needs.REQUIRED else pytest.skip
         absent(f"this machine has too few of {', '.join(SPARE)}")
     shared, program = folder / "real-library", folder / "gpu-program"
     shared.write_text("of the driver\n")

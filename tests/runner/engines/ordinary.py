@@ -8,12 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
 
 USER = "4321"
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
 def as_ordinary_user(

@@ -22,10 +22,9 @@ from runner.core.policy import PrivateTarget
 from runner.engines import netfilter, private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
-from tests.runner.engines.ordinary import needs_root
 from tests.runner.engines.running import RUN_ID, Subject, run
 
-pytestmark = [pytest.mark.docker, needs_root]
+pytestmark = [pytest.mark.docker, pytest.mark.root]
 
 IMAGE = "debian:bookworm-slim"
 RAI = str(Path(sys.executable).with_name("rai"))

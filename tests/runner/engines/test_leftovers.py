@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,9 @@ from runner.core.errors import EngineError
 from runner.engines import folders
 from runner.engines.bare import BareEngine
 from runner.engines.local import LocalEngine, cgroup
+from tests import needs
 from tests.runner.engines.running import Subject, long_sleep, run
+from tests.waiting import running, until
 
 pytestmark = pytest.mark.programs
 
@@ -38,13 +38,6 @@ def tag_of_the_dead() -> str:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True
     )
     return done.stdout.decode().strip()
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def test_a_folder_whose_owner_was_killed_before_it_was_locked_is_removed(
@@ -86,11 +79,6 @@ def test_a_folder_that_rai_did_not_make_stays(scratch: Path):
     assert theirs.exists()
 
 
-def running(args: str) -> bool:
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
-    return args in listed.stdout.splitlines()
-
-
 def test_a_process_that_left_a_killed_bare_run_is_ended_by_the_next_run(
     scratch: Path,
 ):
@@ -107,7 +95,7 @@ def test_a_process_that_left_a_killed_bare_run_is_ended_by_the_next_run(
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.skipif(not cgroup.available(), reason="this user may make no groups")
+@pytest.mark.cgroups
 def test_a_group_that_a_killed_run_made_elsewhere_is_found_by_the_runs_folder(
     scratch: Path,
 ):
@@ -128,7 +116,7 @@ def test_a_group_that_a_killed_run_made_elsewhere_is_found_by_the_runs_folder(
         session.rmdir()
 
 
-@pytest.mark.skipif(not cgroup.available(), reason="this user may make no groups")
+@pytest.mark.cgroups
 def test_the_group_of_a_killed_process_is_removed_and_that_of_a_living_one_stays():
     script = """
 import os, time
@@ -160,7 +148,7 @@ time.sleep(600)
 
 
 @pytest.mark.local
-@pytest.mark.parametrize("kind", ["bubblewrap", "unshare"])
+@pytest.mark.parametrize("kind", needs.SANDBOXES)
 @pytest.mark.parametrize("content", [b"changed", None])
 def test_a_sandbox_that_cannot_be_prepared_leaves_no_folder(
     kind: str, content: bytes | None, scratch: Path, tmp_path_factory

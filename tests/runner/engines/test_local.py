@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,16 @@ import pytest
 from runner.core import BuildSpec, DataFile, DataMount, Reason
 from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
+from tests import needs
 from tests.runner.engines import refused_calls
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
+from tests.runner.engines.ordinary import USER, as_ordinary_user
 from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
+from tests.waiting import running, until
 
 pytestmark = pytest.mark.local
 
 ROOT = Path(__file__).resolve().parents[3]
-KINDS = ("bubblewrap", "unshare")
 NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
 REFUSED = Path(__file__).with_name("refused_calls.py")
 FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
@@ -35,11 +35,8 @@ FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its numbers")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=needs.SANDBOXES)
 def kind(request: pytest.FixtureRequest) -> str:
-    engine = LocalEngine(kind=request.param)
-    if problems := engine.check(BuildSpec("rai_build.yml")):
-        pytest.skip(str(problems[0]))
     return request.param
 
 
@@ -138,7 +135,7 @@ def test_nothing_can_be_written_beside_the_devices(subject: Subject):
     assert run(subject, [DEVICES]).stdout == b"none\n"
 
 
-@needs_root
+@pytest.mark.root
 def test_an_ordinary_user_writes_nothing_beside_the_devices_either(kind: str):
     assert served(kind, DEVICES).stdout == "none\n"
 
@@ -168,7 +165,7 @@ def test_without_a_network_the_hosts_own_is_not_reached(subject: Subject):
     assert result.codes[0] == 1
 
 
-@needs_root
+@pytest.mark.root
 def test_data_that_only_root_may_read_is_given(subject: Subject, tmp_path: Path):
     file = tmp_path / "x"
     file.write_bytes(b"figures")
@@ -233,11 +230,6 @@ def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: P
     assert running(sleep) == []
 
 
-def running(args: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
-    return [line for line in listed.stdout.splitlines() if line == args]
-
-
 def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
     line = long_sleep()
     program = [
@@ -249,19 +241,12 @@ def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
     ]
     env = os.environ | {"TMPDIR": str(scratch)}
     process = subprocess.Popen([*program, line], cwd=ROOT, env=env)
-    until(lambda: running(line) != [])
+    until(lambda: running(line))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: running(line) == [])
+    until(lambda: not running(line))
     run(Subject(LocalEngine(kind=kind)), ["true"])
     assert leftovers(scratch) == []
-
-
-def until(condition, seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def test_a_sandbox_that_cannot_stand_is_an_error_of_the_engine(
@@ -303,7 +288,7 @@ def served(
     return done
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
 def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
     line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
@@ -312,7 +297,7 @@ def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
     assert "took 0." in done.stderr
 
 
-@needs_root
+@pytest.mark.root
 def test_what_an_ordinary_users_groups_may_read_in_etc_is_hidden(kind: str):
     secret = Path("/etc/shadow")
     if not secret.exists() or not secret.stat().st_mode & 0o040:
@@ -350,7 +335,7 @@ def test_calls_that_reach_out_of_a_sandbox_are_refused(subject: Subject):
 
 
 @on_x86_64
-@needs_root
+@pytest.mark.root
 def test_calls_that_reach_out_of_an_ordinary_users_sandbox_are_refused(kind: str):
     done = served(kind, f"python -c {shlex.quote(REFUSED.read_text())}")
     assert told(done.stdout) == refused(), done.stderr
@@ -370,7 +355,7 @@ def test_no_command_traces_the_first_process(subject: Subject):
     assert run(subject, [TRACE]).stdout.split() == [b"-1", b"shut"]
 
 
-@needs_root
+@pytest.mark.root
 def test_no_command_of_an_ordinary_user_traces_the_first_process(kind: str):
     assert served(kind, TRACE).stdout.split() == ["-1", "shut"]
 
@@ -412,7 +397,7 @@ def test_no_command_hides_what_it_writes(
     assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.lengthy
 @pytest.mark.parametrize("how", ["open", "shut"])
 def test_no_command_of_an_ordinary_user_hides_what_it_writes(kind: str, how: str):

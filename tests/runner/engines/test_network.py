@@ -19,8 +19,9 @@ from runner.core import BuildSpec, Limits, Reason
 from runner.core.errors import EngineError
 from runner.engines import private
 from runner.engines.local import LocalEngine, network
+from tests import needs
 from tests.conftest import ROOT
-from tests.runner.engines.ordinary import as_ordinary_user, needs_root
+from tests.runner.engines.ordinary import as_ordinary_user
 
 HERE = Path(__file__).parent
 PUBLIC = {
@@ -30,7 +31,6 @@ PUBLIC = {
     "udp by interface 198.51.100.1",
     "name",
 }
-KINDS = ("bubblewrap", "unshare")
 needs_programs = pytest.mark.skipif(
     os.getuid() != 0 or not all(map(shutil.which, ("pasta", "slirp4netns", "ip"))),
     reason="needs root, pasta, slirp4netns and ip",
@@ -65,7 +65,7 @@ def in_the_world(*words: str, user: str = "root") -> subprocess.CompletedProcess
 @needs_programs
 @pytest.mark.local
 @pytest.mark.parametrize("way", ["pasta", "slirp4netns"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", needs.SANDBOXES)
 def test_a_run_with_a_network_reaches_what_is_public_and_a_name_server_alone(
     kind: str, way: str
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_run_with_a_network_reaches_what_is_public_and_a_name_server_alone(
 
 @needs_programs
 @pytest.mark.local
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", needs.SANDBOXES)
 def test_so_it_is_for_an_ordinary_user(kind: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = in_the_world(kind, "pasta", user=str(tmp_path))
@@ -86,6 +86,7 @@ def test_so_it_is_for_an_ordinary_user(kind: str, tmp_path: Path) -> None:
 
 @needs_programs
 @pytest.mark.local
+@pytest.mark.bubblewrap
 def test_a_policy_opens_a_private_network_and_no_other() -> None:
     done = in_the_world("bubblewrap", "slirp4netns", "10.9.0.0/16")
     found = set(done.stdout.splitlines()) - PUBLIC
@@ -96,7 +97,7 @@ def test_a_policy_opens_a_private_network_and_no_other() -> None:
     }
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.local
 @pytest.mark.skipif(
     network.TUN.exists() and bool(network.TUN.stat().st_mode & 0o006),

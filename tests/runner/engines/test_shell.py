@@ -26,7 +26,8 @@ from runner.engines.base import Engine
 from runner.engines.docker import DockerEngine
 from runner.engines.local import LocalEngine
 from runner.engines.local.sandbox import Sandbox
-from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
+from tests import needs
+from tests.runner.engines.ordinary import USER, as_ordinary_user
 from tests.runner.engines.running import LIMITS, SOURCE, Result, direct, shell, source
 
 pytestmark = pytest.mark.programs
@@ -35,8 +36,13 @@ IMAGE = "debian:bookworm-slim"
 USUAL = replace(LIMITS, time_s=20)
 ENGINES = [
     BareEngine(),
-    pytest.param(LocalEngine(kind="bubblewrap"), marks=pytest.mark.local),
-    pytest.param(LocalEngine(kind="unshare"), marks=pytest.mark.local),
+    pytest.param(
+        LocalEngine(kind="bubblewrap"),
+        marks=[pytest.mark.local, pytest.mark.bubblewrap],
+    ),
+    pytest.param(
+        LocalEngine(kind="unshare"), marks=[pytest.mark.local, pytest.mark.unshare]
+    ),
     pytest.param(DockerEngine(), marks=pytest.mark.docker),
 ]
 NAMES = ["bare", "bubblewrap", "unshare", "docker"]
@@ -278,7 +284,7 @@ def test_much_output_and_much_input_arrive_whole(engine, typists):
 
 
 @pytest.mark.local
-@pytest.mark.parametrize("kind", ["bubblewrap", "unshare"])
+@pytest.mark.parametrize("kind", needs.SANDBOXES)
 def test_a_sandbox_that_does_not_start_is_told_in_its_words(kind, typists, monkeypatch):
     typists.append(typist := Typist())
     argv = Sandbox.argv
@@ -327,8 +333,8 @@ def test_devices_in_a_build_folder_are_left_out_and_links_are_kept(typists):
 
 
 @pytest.mark.local
-@needs_root
-@pytest.mark.parametrize("kind", ["bubblewrap", "unshare"])
+@pytest.mark.root
+@pytest.mark.parametrize("kind", needs.SANDBOXES)
 def test_an_ordinary_user_gets_a_terminal_as_well(kind):
     line = "tty; id -u; echo one >/dev/tty; echo two >/dev/stderr; exit 3"
     program = [sys.executable, "-m", "tests.runner.engines.one_shell", kind, line]

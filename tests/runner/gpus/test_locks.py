@@ -166,7 +166,7 @@ def test_everybody_may_use_the_folder_and_its_files(folder):
     assert file.stat().st_mode & 0o777 == 0o666
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.root
 def test_a_file_that_another_user_made_can_be_locked():
     """fs.protected_regular refuses O_CREAT on a stranger's file in a sticky folder."""
     with TemporaryDirectory(dir="/tmp") as open_to_all:

@@ -36,10 +36,8 @@ LOST = "GPU-77aa0c2a-9d1b-47aa-8f0e-6b1c2d3e4f51"
 
 pytestmark = [
     pytest.mark.programs,
-    pytest.mark.skipif(
-        shutil.which("cc") is None or platform.system() != "Linux",
-        reason="no C compiler for a library in NVML's place",
-    ),
+    pytest.mark.cpp,
+    pytest.mark.skipif(platform.system() != "Linux", reason="its libraries are .so"),
 ]
 
 

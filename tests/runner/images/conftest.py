@@ -15,8 +15,8 @@ from runner.archive import FolderProject
 from runner.core import BuildImage, BuildSpec, ImageAction
 from runner.core.cancel import Cancel
 from runner.engines.docker import DockerEngine
-from tests.conftest import REQUIRED
 from tests.kept import alone
+from tests.needs import REQUIRED
 from tests.runner.engines.running import Result, Subject, run
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -271,7 +271,7 @@ def test_fifty_connections_are_served_at_once(host):
     assert found == [{}] * 500
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.root
 def test_another_user_is_refused_even_where_the_socket_is_open_to_all(tmp_path):
     with serving(tmp_path) as host:
         assert stat.S_IMODE(host.socket.stat().st_mode) == 0o660

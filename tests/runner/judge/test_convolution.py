@@ -138,6 +138,7 @@ def play(place: Place) -> Callable[[str], tuple[int, str]]:
     return start
 
 
+@pytest.mark.cpp
 def test_the_shipped_convolution_is_right_and_every_output_is_looked_at(place, play):
     assert play((ROOT / "project/cpp/convolution.cpp").read_text()) == (0, "")
 
@@ -153,6 +154,7 @@ def test_the_shipped_convolution_is_right_and_every_output_is_looked_at(place, p
     assert entry["error"] < 1
 
 
+@pytest.mark.cpp
 def test_sums_in_any_order_are_right(place, play):
     assert play(direct()) == (0, "")
     assert place.entry()["correct"]
@@ -174,6 +176,7 @@ def test_sums_in_any_order_are_right(place, play):
     ],
     ids=["one image less", "a little off", "half", "nothing", "inf", "square", "sizes"],
 )
+@pytest.mark.cpp
 def test_the_first_wrong_output_is_told(place, play, source, where):
     code, said = play(source)
     assert code == 0, said
@@ -185,6 +188,7 @@ def test_the_first_wrong_output_is_told(place, play, source, where):
     assert "expected" in entry["why"][0]
 
 
+@pytest.mark.cpp
 def test_what_was_written_to_x_and_k_does_not_count(place, play):
     spoil = "for (int i = 0; i < B * C * H * W; i++) const_cast<float *>(x)[i] = 0;"
     assert play(direct(before=spoil))[0] == 0
@@ -199,6 +203,7 @@ def test_what_was_written_to_x_and_k_does_not_count(place, play):
         ("std::abort();", "it was ended by SIGABRT"),
     ],
 )
+@pytest.mark.cpp
 def test_a_call_that_fails_is_named(play, body, why):
     code, said = play(direct(before=body))
 
@@ -206,6 +211,7 @@ def test_a_call_that_fails_is_named(play, body, why):
     assert (code, last) == (1, f"rai_convolve failed for conv1 (normal values): {why}")
 
 
+@pytest.mark.cpp
 def test_a_source_that_is_wrong_is_told_with_its_line(play):
     code, said = play("#include <nothing.h>\n")
     assert code == 1

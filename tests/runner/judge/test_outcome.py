@@ -9,7 +9,7 @@ import pytest
 from runner.core.measurement import MeasuredEntry, read
 from tests.exploits.standin import compiled, convolution, job, measure
 
-pytestmark = [pytest.mark.programs, pytest.mark.lengthy]
+pytestmark = [pytest.mark.programs, pytest.mark.lengthy, pytest.mark.cpp]
 
 HEAD = """
 #include <cmath>

@@ -40,9 +40,9 @@ def absent() -> str | None:
     if executable() is None and (named := os.environ.get("RAI_TEST_BROWSER")):
         return f"RAI_TEST_BROWSER names no program: {named}"
     if executable() is None:
-        return "no Chromium; on Debian: apt-get install chromium"
+        return "apt install chromium"
     if not AXE.is_file():
-        return "no axe-core; `make axe` installs it"
+        return "make axe"
     return None
 
 

@@ -267,7 +267,6 @@ def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, n
     assert stage.web.store.run(stage.run()).state is QueueState.ENDED
 
 
-@pytest.mark.usefixtures("default_signals")
 def test_a_terminal_that_closes_leaves_the_run(stage, project):
     with subprocess.Popen(
         [RAI, "run", "-p", project], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE

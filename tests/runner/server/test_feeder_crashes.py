@@ -125,7 +125,8 @@ def made(tmp_path, monkeypatch):
         queue.close()
 
 
-def test_a_server_may_be_killed_before_each_call(made):
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 6])
+def test_a_server_may_be_killed_before_each_call(made, every):
     queue, killer = made("whole")
     for _ in life(queue):
         killer.step()
@@ -133,7 +134,7 @@ def test_a_server_may_be_killed_before_each_call(made):
     moments = killer.calls
     assert moments > 100
     # Before a call is also after the one before it.
-    for at in range(1, moments + 1):
+    for at in range(every, moments + 1, every):
         queue, killer = made(f"{at}")
         killer.at = at
         for _ in life(queue):

@@ -49,13 +49,8 @@ def found(name: str) -> str | None:
 
 def absent() -> str | None:
     """Return why no Slurm can be started here."""
-    missing = [name for name in PROGRAMS if found(name) is None]
-    if not missing:
-        return None
-    return (
-        f"no {', '.join(missing)}; on Debian: apt-get install slurmctld slurmd"
-        " slurm-client munge slurm-wlm-basic-plugins"
-    )
+    install = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
+    return None if all(map(found, PROGRAMS)) else f"apt install {install}"
 
 
 class Cluster:

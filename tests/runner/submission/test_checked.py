@@ -15,7 +15,12 @@ from runner.session import Options
 from runner.submission import SubmissionOutcome
 from tests.runner.submission import sample
 
-pytestmark = [pytest.mark.local, pytest.mark.programs, pytest.mark.lengthy]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.programs,
+    pytest.mark.lengthy,
+    pytest.mark.cpp,
+]
 
 CPP = Path(__file__).resolve().parents[3] / "project" / "cpp"
 PLAY = """\
