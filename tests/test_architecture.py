@@ -24,7 +24,6 @@ PURE = [name for name, pure in ROWS if pure]
 
 HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
-    "rich": ("runner/terminal/",),
     "plotille": ("runner/terminal/plot.py",),
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/gpu/nvidia/nvml.py",),
@@ -186,7 +185,6 @@ def test_pure_rooms_touch_no_file_clock_process_or_network():
 def test_what_rai_says_passes_the_place_that_escapes_what_it_quotes():
     allowed = {
         "cli/attach.py",  # a question, without an end of its line
-        "cli/suggestions.py",  # it has a narrower rule
         "terminal/problems.py",
         "terminal/streams.py",
         "worker/__main__.py",

@@ -22,8 +22,10 @@ POLL_S = 0.05
 QUESTION = "[d]etach and let it run, [c]ancel it, or Enter to go on watching? "
 
 
-def attach(run: common.RunArgument, quiet: common.Quiet = False) -> None:
-    """Show a run from its first line to its end, and exit with its status.
+def attach(run: common.UnendedRun, quiet: common.Quiet = False) -> None:
+    """Show a run from its first line to its end.
+
+    The exit status is the run's.
 
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, variables
+from runner.cli import ci, common, gating, suggestions, variables
 
 if TYPE_CHECKING:
     from runner.bench import BenchOutcome, PairEnded
@@ -60,6 +60,7 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME|N",
+            autocompletion=suggestions.commands,
             help="What is measured; else the commands that printed a time, a"
             " correctness or a profile. Repeatable.",
         ),
@@ -68,6 +69,7 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME|N",
+            autocompletion=suggestions.commands,
             help="Run this command alone, as in `rai run`. Repeatable.",
         ),
     ] = None,
@@ -93,7 +95,7 @@ def bench(
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
 ) -> None:
-    """Measure two versions of a project in turn, and say whether one is slower.
+    """Measure two versions in turn, and say whether one is slower.
 
     Both get a container of their own. Each runs all of its commands once; then what is
     measured runs in turn, in random order, until the verdict stands. Each side is a run

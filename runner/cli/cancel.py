@@ -16,15 +16,16 @@ ENDS_WITHIN_S = 60.0
 
 
 def cancel(
-    runs: common.RunArguments,
+    runs: common.UnendedRuns,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the end.")
     ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """End runs, from any terminal: detached ones and others.
+    """Stop runs.
 
-    Their containers are stopped and their build folders kept, as by Ctrl-C.
+    They may be detached, or run in another terminal. Their containers are stopped and
+    their build folders kept, as by Ctrl-C.
     """
     from runner import places
     from runner.core import record

@@ -32,14 +32,13 @@ Ci = Annotated[
     bool | None,
     typer.Option(
         "--ci/--no-ci",
-        help="Write for the log of a CI system, with annotations and a summary.  "
-        "[default: as CI=true says]",
+        help="Write for a CI system's log.  [default: as CI=true says]",
         show_default=False,
     ),
 ]
 Junit = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the results as JUnit XML to this file."),
+    typer.Option(metavar="FILE", help="Write the results as JUnit XML."),
 ]
 SUMMARY = "GITHUB_STEP_SUMMARY"
 GRACE_S = 4.0

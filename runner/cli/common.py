@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner.store.settings import SETTINGS
+from runner import core
+from runner.cli import suggestions
+from runner.store.settings import ENGINES, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,54 +22,58 @@ if TYPE_CHECKING:
     from runner.terminal.console import Mode
 
 
-def _option(key: str) -> Any:  # noqa: ANN401 - as typer types its options
+def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as typer types its options
     """Make a setting's option. Its variable is read with the others, not by typer.
 
     Typer would read it as if the option were given, and a wrong value be reported so.
     """
     setting = next(setting for setting in SETTINGS if setting.key == key)
     text = setting.meaning[:1].upper() + setting.meaning[1:]
-    return typer.Option(setting.option, help=f"{text}. [env var: {setting.variable}]")
+    return typer.Option(
+        setting.option,
+        metavar=metavar,
+        help=f"{text}.",
+        autocompletion=suggestions.one_of(*words) if words else None,
+    )
 
 
-Engine = Annotated[str | None, _option("engine")]
-Profile = Annotated[str | None, _option("profile")]
+Engine = Annotated[str | None, _option("engine", "ENGINE", *ENGINES)]
+Profile = Annotated[str | None, _option("profile", "PROFILE", *core.Profile)]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show the program's output and failures only."),
 ]
-Wait = Annotated[str | None, _option("gpu_wait")]
-Older = Annotated[str | None, _option("keep_for")]
-Size = Annotated[str | None, _option("keep_size")]
+Wait = Annotated[str | None, _option("gpu_wait", "TIME")]
+Older = Annotated[str | None, _option("keep_for", "TIME")]
+Size = Annotated[str | None, _option("keep_size", "SIZE")]
 Gpus = Annotated[
     str | None,
     typer.Option(
-        metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
+        metavar="N|UUID,...", help="GPUs, in place of the build file's; 0 for none."
     ),
 ]
 Image = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Run in this image in place of the build file's."
-    ),
+    typer.Option(metavar="NAME", help="Image, in place of the build file's."),
 ]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 Directory = Annotated[
     Path | None,
     typer.Argument(
-        metavar="DIR", help="The project's folder, or its build file.  [default: .]"
+        metavar="DIR", help="Project folder, or its build file.  [default: .]"
     ),
 ]
 ProjectPath = Annotated[
     Path | None,
-    typer.Option("--path", "-p", metavar="DIR", help="The same, as an option."),
+    typer.Option("--path", "-p", metavar="DIR", help="Project folder, same as DIR."),
 ]
 On = Annotated[
     str | None,
     typer.Option(
         "--on",
         metavar="URL",
-        help="The server, or `here` for this machine. [env var: RAI_SERVER]",
+        autocompletion=suggestions.places,
+        help="The server, or `here` for this machine.",
     ),
 ]
 OnPlace = Annotated[
@@ -75,12 +81,27 @@ OnPlace = Annotated[
     typer.Option(
         "--on",
         metavar="PLACE",
-        help="A server's URL, `slurm[:PARTITION]`, or `here`. [env var: RAI_SERVER]",
+        autocompletion=suggestions.places,
+        help="Run on a server (its URL), slurm[:PARTITION], or here.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
-RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.runs),
+]
+UnendedRun = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.unended),
+]
+UnendedRuns = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=suggestions.unended),
+]
+RunArguments = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=suggestions.runs),
+]
 
 
 def project(directory: Path | None, path: Path | None) -> Path:

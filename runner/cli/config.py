@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, suggestions
 from runner.terminal.streams import say
 
 
@@ -14,7 +14,10 @@ def config(
     key: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KEY]", help="Only this setting's value.", show_default=False
+            metavar="[KEY]",
+            help="Only this setting's value.",
+            show_default=False,
+            autocompletion=suggestions.settings,
         ),
     ] = None,
     show_origin: Annotated[

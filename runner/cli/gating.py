@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli import suggestions
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -20,14 +21,15 @@ FailIf = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help='Exit with 7 if this holds: "op_time>3%" (slower by more than 3 %),'
-        ' "correctness<0.85", "peak_memory>10%", "command[NAME].wall>5%". Repeatable.',
+        help='Exit with 7 if it holds: "op_time>3%" (slower by 3 %). Repeatable.',
     ),
 ]
 Baseline = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN", help="The run that the percentages of --fail-if compare with."
+        metavar="RUN",
+        autocompletion=suggestions.runs,
+        help="The run that --fail-if compares with.",
     ),
 ]
 Line = Callable[[str, str], None]

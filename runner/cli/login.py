@@ -1,4 +1,4 @@
-"""`rai login URL`."""
+"""`rai login URL`, and `rai login --status`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, suggestions
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.remote.login import Login
+    from runner.wire.accounts import Me
 
 MOST_CODE_BYTES = 4096
 
 
 def login(
-    server: Annotated[str, typer.Argument(metavar="URL", help="The server's address.")],
+    server: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            help="The server's address. Needed but for --status.",
+            show_default=False,
+            autocompletion=suggestions.servers,
+        ),
+    ] = None,
     fingerprint: Annotated[
         str | None,
         typer.Option(
@@ -32,18 +41,32 @@ def login(
         Path | None,
         typer.Option("--code-file", metavar="FILE", help="Read the code from a file."),
     ] = None,
+    status: Annotated[
+        bool,
+        typer.Option("--status", help="Show who you are there, and what it allows."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print --status as JSON.")
+    ] = False,
 ) -> None:
-    """Log in at a server with the code of your invitation.
+    """Log in to a server with an invitation code.
 
     The code is asked for, or read from stdin where there is no terminal. The token that
     it is exchanged for is kept in ~/.rai_profile. After the first login `rai run` runs
     there.
     """
+    from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.remote import login as remote
     from runner.remote import profile
     from runner.wire import addresses
 
+    if status:
+        _status(server, as_json=as_json)
+        return
+    if server is None or as_json:
+        text = "--json is for --status" if as_json else "no server is named"
+        raise UsageError(Problem(text, hint="log in by: rai login URL"))
     url, given = profile.address(server), remote.fingerprint(fingerprint)
     if url == addresses.HERE:
         raise UsageError("this machine needs no login")
@@ -107,3 +130,54 @@ def _said(made: Login, named: str | None) -> list[str]:
     else:
         text = f"`rai run --on {entry.url}` runs there; `rai run` still runs at {host}."
     return [*lines, text]
+
+
+def _status(server: str | None, *, as_json: bool) -> None:
+    """Show who the user is at a server, else at that which runs go to."""
+    from runner.core import record
+    from runner.remote.api import ServerClient
+    from runner.report import Pairs
+    from runner.terminal.tables import blocks
+
+    entry = common.server(server)
+    with ServerClient(entry) as client:
+        me = client.me()
+    if as_json:
+        common.print_json({"server": entry.url, **record.plain(me)})
+    else:
+        blocks([Pairs((("server", entry.url), *_rows(me)))])
+
+
+def _rows(me: Me) -> list[tuple[str, str]]:
+    """Return what is said of a person; an absent bound is left out."""
+    import time
+
+    from runner.remote import words
+    from runner.remote.problems import moment
+    from runner.report import size
+
+    now, limits = time.time(), me.limits
+    rows = [
+        *(("person", me.person), ("team", me.team), ("role", me.role)),
+        ("token", f"valid {words.validity(me.expires_at, now)}"),
+    ]
+    if limits.left_today is not None:
+        again = limits.resets_at
+        more = f"; more {moment(again, now)}" if again is not None else ""
+        rows.append(("today", f"{words.runs(limits.left_today)} left{more}"))
+    if limits.at_once is not None:
+        rows.append(("at once", words.runs(limits.at_once)))
+    if limits.upload_bytes is not None:
+        rows.append(("a project", f"at most {size(limits.upload_bytes)}, packed"))
+    of = f" of {size(limits.disk_bytes)}" if limits.disk_bytes is not None else ""
+    rows.append(("disk", f"{size(limits.disk_used)}{of} used"))
+    forbidden = [
+        name
+        for name, may in (("network", limits.network), ("images", limits.own_images))
+        if not may
+    ]
+    if "network" in forbidden:
+        rows.append(("network", "runs have none"))
+    if "images" in forbidden:
+        rows.append(("images", "those that the server names only"))
+    return rows

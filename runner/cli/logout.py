@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, suggestions
 from runner.terminal.streams import say
 
 
@@ -15,6 +15,7 @@ def logout(
         str | None,
         typer.Argument(
             metavar="[URL]",
+            autocompletion=suggestions.servers,
             help="The server's address.  [default: the one that runs go to]",
             show_default=False,
         ),

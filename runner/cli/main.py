@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from runner import files
-from runner.cli import corrections, original, suggestions, words
+from runner.cli import corrections, original, words
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -25,69 +26,113 @@ from runner.terminal import streams
 READER_LEFT = 141
 """The exit code that a shell reports for a program that SIGPIPE ended."""
 
-COMMANDS = (
-    "run",
-    "bench",
-    "submit",
-    "replay",
-    "attach",
-    "wait",
-    "cancel",
-    "shell",
-    "validate",
-    "ps",
-    "history",
-    "show",
-    "diff",
-    "logs",
-    "report",
-    "export",
-    "timeline",
-    "pull",
-    "tag",
-    "note",
-    "rm",
-    "prune",
-    "parse",
-    "doctor",
-    "config",
-    "init",
-    "version",
-    "completion",
-    "login",
-    "logout",
-    "whoami",
-    "queue",
-    "image",
-    "server",
-)
-"""The commands in the order of the help.
+COMPLETE = "_RAI_COMPLETE"
+"""The variable by which a shell asks what may stand at the end of a command line."""
+
+GROUPS = {
+    "Run": {
+        "run": "Run a project's rai_build.yml and keep a record of it.",
+        "bench": "Measure two versions in turn, and say whether one is slower.",
+        "validate": "Check rai_build.yml and show the plan of its run.",
+        "init": "Create a small rai_build.yml to start from.",
+        "replay": "Run an earlier run again, and show what differed.",
+        "shell": "Open a shell where a run's commands ran.",
+        "attach": "Show a run from its first line to its end.",
+        "wait": "Wait for runs to end; exit with the first status that is not 0.",
+        "cancel": "Stop runs.",
+    },
+    "Look": {
+        "ps": "List running runs.",
+        "history": "List finished runs, newest first, or draw their Op Times.",
+        "show": "Show a run's settings, commands, results and figures.",
+        "logs": "Print the output of a run's commands.",
+        "diff": "Show what differs between two runs.",
+        "report": "Make a report of runs, with the figures a milestone asks for.",
+        "export": "Write finished runs in a form that other programs read.",
+        "timeline": "Show in a browser what a profiler recorded over time.",
+        "pull": "Unpack a run's build folder into a new folder.",
+        "tag": "Name a run, and keep it from being removed.",
+        "note": "Set a run's note.",
+        "rm": "Remove runs that have ended, with all that is kept of them.",
+        "prune": "Remove old runs, and what else rai keeps and nobody uses.",
+        "parse": "Print the figures in a program's output.",
+    },
+    "Submit": {
+        "submit": "Judge a project as a milestone asks.",
+    },
+    "Server": {
+        "login": "Log in to a server with an invitation code.",
+        "logout": "Log out at a server: revoke the token, and forget it.",
+        "queue": "List what runs and what waits on the server.",
+        "server": "Serve a machine's GPUs to several people.",
+    },
+    "Machine": {
+        "doctor": "Check what this machine can run, and how.",
+        "config": "List the settings, each with its value.",
+        "image": "Build a project's image; list and remove built images.",
+    },
+}
+"""The commands in the order of the help, each with its line there.
 
 Each is a module with a function, or a group of commands, of the same name.
 """
 
+COMMANDS = tuple(name for group in GROUPS.values() for name in group)
+ALIASES: dict[str, str] = {}
+"""Other names of commands, which the help does not list."""
 
 _WARNED: set[str] = set()
 
 
 class Commands(TyperGroup):
-    """The commands, with our own words about a wrong command line."""
+    """The commands; only the one that is named is imported."""
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer hides the type
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer hides the type
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        """Return a command, or None if there is none of this name."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        return command(name) if name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+        """Write the list of the help, each command on one line."""
+        wide = max(map(len, COMMANDS))
+        for title, lines in GROUPS.items():
+            with formatter.section(title):
+                rows = [(f"{name:{wide}}", text) for name, text in lines.items()]
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as above
         """Run the command that is named."""
         try:
             return super().invoke(ctx)
         except Exception as error:
             if not hasattr(error, "format_message"):  # typer's, about the words given
                 raise
-            command = f"rai {ctx.invoked_subcommand or ''}".rstrip()
-            under: Any = self.commands.get(ctx.invoked_subcommand or "")
+            named = ctx.invoked_subcommand or ""
+            under = self.get_command(ctx, named)
             names = getattr(under, "commands", ())
-            raise UsageError(corrections.problem(error, command, names)) from error
+            line = f"rai {named}".rstrip()
+            raise UsageError(corrections.problem(error, line, names)) from error
 
 
-def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Return the command line with all commands, or with the named ones."""
+@cache
+def command(name: str) -> Any:  # noqa: ANN401 - typer hides the type
+    """Return a command, or a group of commands, as typer makes it."""
+    found = getattr(import_module(f"runner.cli.{name}"), name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name)(found)
+        found = alone
+    made: Any = get_command(found)
+    made.name = name
+    return made
+
+
+def app() -> Any:  # noqa: ANN401 - typer hides the type
+    """Return the command line."""
     made = typer.Typer(
         name="rai",
         cls=Commands,
@@ -95,24 +140,73 @@ def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+        },
         help="Run a project's rai_build.yml in a container or a sandbox, and keep a"
         " record. `rai -p DIR` is `rai run -p DIR`.",
     )
     made.callback()(root)
-    for name in names:
-        found = getattr(import_module(f"runner.cli.{name}"), name)
-        if isinstance(found, typer.Typer):
-            made.add_typer(found, name=name)
-        else:
-            made.command()(found)
-    return made
+    return get_command(made)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import platform
+
+        from runner import __version__
+
+        streams.say(f"rai {__version__} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+def _show_completion(shell: str | None) -> None:
+    if shell:
+        from typer._completion_shared import get_completion_script
+
+        script = get_completion_script(
+            prog_name="rai", complete_var=COMPLETE, shell=shell
+        )
+        streams.write_line(script, sys.stdout)
+        raise typer.Exit
+
+
+def _install_completion(shell: str | None) -> None:
+    if shell:
+        from typer._completion_shared import install
+
+        _, path = install(shell=shell, prog_name="rai", complete_var=COMPLETE)
+        streams.say(f"Wrote {path}. Completion works in the next shell.")
+        raise typer.Exit
 
 
 def root(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
     ] = False,
+    install_completion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHELL",
+            callback=_install_completion,
+            help="Let bash, zsh or fish complete commands, options and runs.",
+        ),
+    ] = None,
+    show_completion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHELL",
+            callback=_show_completion,
+            help="Print the script that does so.",
+        ),
+    ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show a traceback with an error.")
     ] = False,
@@ -125,11 +219,7 @@ def main() -> NoReturn:
     streams.open_closed()
     streams.pass_names()
     warnings.showwarning = _show_warning
-    if sys.argv[1:2] == [suggestions.WORD]:
-        suggestions.show(sys.argv[2:], COMMANDS, command)
-        sys.stdout.flush()
-        os._exit(0)
-    status = _status(sys.argv[1:])
+    status = _completed() if COMPLETE in os.environ else _status(sys.argv[1:])
     if (ci := sys.modules.get("runner.terminal.ci")) is not None:
         ci.end()
     for stream in (sys.stdout, sys.stderr):
@@ -139,16 +229,21 @@ def main() -> NoReturn:
     os._exit(status)
 
 
-def command(name: str) -> Any:  # noqa: ANN401 - typer hides the type
-    """Return a command as typer makes it."""
-    return get_command(app([name])).commands[name]  # type: ignore[attr-defined]
+def _completed() -> int:
+    """Print what a shell may offer. An error says nothing: somebody is typing."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
+    with suppress(Exception, SystemExit):
+        app().main([], prog_name="rai", complete_var=COMPLETE)
+    return 0
 
 
 def _status(arguments: Sequence[str]) -> int:
     """Run the command, report its errors, and return its exit code."""
     debug = words.without_debug(arguments)[1]
     try:
-        line = original.read(arguments, COMMANDS)
+        line = original.read(arguments, (*COMMANDS, *ALIASES))
         debug = line.debug
         if not line.colour:
             os.environ["NO_COLOR"] = "1"
@@ -173,15 +268,13 @@ def _run(given: list[str]) -> int:
     """Run a command and return its exit code."""
     # Imports are never garbage; collect less often.
     gc.set_threshold(50_000)
-    if given[:1] and given[0][:1] != "-" and given[0] not in COMMANDS:
+    known = (*COMMANDS, *ALIASES)
+    if given[:1] and given[0][:1] != "-" and given[0] not in known:
         raise UsageError(corrections.unknown_command(given[0], COMMANDS))
-    # Import only the command that is named.
-    named = [word for word in given[:1] if word in COMMANDS]
-    group = get_command(app(named or COMMANDS))
-    _refuse_contradictions(group, given)
+    _refuse_contradictions(given)
     status: object = 0
     try:
-        group(given)
+        app()(given, prog_name="rai")
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None
@@ -199,12 +292,14 @@ def _explained(error: OSError) -> Problem:
     return files.problem(error)
 
 
-def _refuse_contradictions(group: object, given: list[str]) -> None:
-    command: Any = group
-    while (commands := getattr(command, "commands", None)) is not None:
+def _refuse_contradictions(given: list[str]) -> None:
+    name, *given = given or [""]
+    name = ALIASES.get(name, name)
+    found: Any = command(name) if name in COMMANDS else None
+    while (commands := getattr(found, "commands", None)) is not None:
         name, *given = given or [""]
-        command = commands.get(name)
-    if command is None:
+        found = commands.get(name)
+    if found is None:
         return
     options = [
         words.Option(
@@ -212,11 +307,11 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
             (*parameter.opts, *parameter.secondary_opts),
             not getattr(parameter, "is_flag", False),
         )
-        for parameter in command.params
+        for parameter in found.params
         if parameter.param_type_name == "option" and not parameter.multiple
     ]
-    if found := words.contradictions(given, options):
-        raise UsageError(*found)
+    if wrong := words.contradictions(given, options):
+        raise UsageError(*wrong)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401

@@ -21,7 +21,7 @@ def note(
     ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Write a note about a run, in place of the one that it has.
+    """Set a run's note.
 
     `rai show` and `rai history` show it. It is one line of at most 500 characters, and
     is kept in the run's folder. A note does not keep a run, as a tag does.

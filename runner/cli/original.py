@@ -42,7 +42,13 @@ IGNORED = {
 }
 """The options that have no effect, and why."""
 
-SAME = {"buildinfo": "version", "buildtime": "version", "queued": "ps"}
+SAME = {
+    "buildinfo": ["--version"],
+    "buildtime": ["--version"],
+    "version": ["--version"],
+    "whoami": ["login", "--status"],
+    "queued": ["ps"],
+}
 """The original's commands that have another name here."""
 
 ANSWERS = {
@@ -88,8 +94,6 @@ def read(typed: Sequence[str], commands: Collection[str]) -> CommandLine:
         UsageError: it asks for what does not exist here; the hint says what does.
     """
     kept, debug = words.without_debug(typed)
-    if kept == ["--version"]:
-        kept = ["version"]
     if kept[:1] == ["help"]:
         kept = [*kept[1:], "--help"]
     given = words.routed(kept)
@@ -104,7 +108,7 @@ def read(typed: Sequence[str], commands: Collection[str]) -> CommandLine:
     if name in ANSWERS and name not in commands:
         finding, hint = ANSWERS[name]
         raise UsageError(Problem(f"rai {name}: {finding}", hint=hint))
-    given[:1] = [SAME.get(name, name)] if given else []
+    given[:1] = SAME.get(name, [name]) if given else []
     line = CommandLine(given, debug)
     return _options(line, short_form=short_form) if name == "run" else line
 

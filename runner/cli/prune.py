@@ -45,7 +45,7 @@ def prune(
     ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Remove old runs that have ended, and what else rai keeps and nobody uses.
+    """Remove old runs, and what else rai keeps and nobody uses.
 
     With --older, runs that ended longer ago are removed; with --size, the oldest until
     the rest takes no more. Without either the settings decide. Tagged runs stay.

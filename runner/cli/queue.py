@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def queue(on: common.On = None, as_json: common.JsonFlag = False) -> None:
-    """List what runs and what waits on the server, in the order of the starts.
+    """List what runs and what waits on the server.
 
-    Of other teams' runs only the team is shown.
+    Runs are in the order of their starts. Of other teams' runs only the team is shown.
     """
     from runner.core import Problem, Severity, record
     from runner.remote.api import ServerClient

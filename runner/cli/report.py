@@ -65,7 +65,7 @@ def report(
         bool, typer.Option("--force", help="Replace a file that is not a report.")
     ] = False,
 ) -> None:
-    """Make a report of runs: all figures and pictures that a milestone asks for.
+    """Make a report of runs, with the figures a milestone asks for.
 
     The check-list of each milestone says what is there, what is missing, and which
     command would give it. Then come Op Times and correctness, run times, the kernels

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, remotely, running, variables
+from runner.cli import ci, common, gating, remotely, running, suggestions, variables
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def run(
     engine: common.Engine = None,
     profile: common.Profile = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Run the rest after a failure.")
+        bool, typer.Option("--keep-going", help="Go on after a failed command.")
     ] = False,
     quiet: common.Quiet = False,
     output: running.Output = None,
@@ -36,29 +36,30 @@ def run(
     wait: common.Wait = None,
     detach: Annotated[
         bool,
-        typer.Option(
-            "--detach", "-d", help="Return at once with the run's id; the run goes on."
-        ),
+        typer.Option("--detach", "-d", help="Print the run's id and leave it running."),
     ] = False,
     wait_for: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
+        typer.Option(
+            metavar="RUN",
+            autocompletion=suggestions.unended,
+            help="Start after this run finishes. Repeatable.",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
             "-e",
             metavar="NAME[=VALUE]",
-            help="A variable for the commands, without =VALUE from here; not recorded,"
-            " and masked in the output unless it is very short. Repeatable.",
+            help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME|N",
-            help="Run this command alone: its name, its number, or a word in it such as"
-            " m2.1. Repeatable.",
+            autocompletion=suggestions.commands,
+            help="Run only this command: its name, number or a word in it. Repeatable.",
         ),
     ] = None,
     image: common.Image = None,
@@ -68,14 +69,15 @@ def run(
             metavar="N",
             min=1,
             show_default=False,
-            help="Measure N times: after the first round repeat what --command names,"
-            " else the commands that printed a time, a correctness or a profile.",
+            help="Run the measuring commands N times in the same container.",
         ),
     ] = 1,
     command: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME|N", help="What --repeat repeats, as for --only. Repeatable."
+            metavar="NAME|N",
+            autocompletion=suggestions.commands,
+            help="What --repeat repeats, as for --only. Repeatable.",
         ),
     ] = None,
     fail_if: gating.FailIf = None,

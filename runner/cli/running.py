@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Unpack the build folder to here."),
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Unpack the build folder into DIR."
+    ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace the --output folder, if it is as rai unpacked it before.",
+        help="Replace the folder of -o, if rai unpacked it.",
     ),
 ]
 JsonFlag = Annotated[
     bool,
-    typer.Option(
-        "--json", help="Print the record on stdout; all output goes to stderr."
-    ),
+    typer.Option("--json", help="Print the record on stdout, all output on stderr."),
 ]
 
 

@@ -44,7 +44,9 @@ def submit(
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
 ) -> None:
-    """Judge a project as a milestone asks: compile it, check it, measure it.
+    """Judge a project as a milestone asks.
+
+    It is compiled, checked and measured.
 
     All problems of its files come first. An accepted result counts: `rai ranking` lists
     it. Nothing is sent from this machine, and nothing is asked.

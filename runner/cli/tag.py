@@ -21,7 +21,7 @@ def tag(
     ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Give a run a name that can be used in place of its id, and keep the run.
+    """Name a run, and keep it from being removed.
 
     A run has at most one tag. If another run has the tag, it is moved. A tagged run is
     never removed to free space, only by `rai rm`.

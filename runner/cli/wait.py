@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def wait(
-    runs: common.RunArguments,
+    runs: common.UnendedRuns,
     timeout: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Wait at most so long, such as 10m."),
     ] = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Wait for the end of runs; exit with the status of the first that failed.
+    """Wait for runs to end; exit with the first status that is not 0.
 
     A line on stderr tells how each one ended. After --timeout the status is 124, and
     the runs go on.

@@ -88,7 +88,7 @@ def _own(needs: Needs) -> list[Remedy]:
         found.append(Remedy(what, f"{quote(needs.rai)} image build"))
     if needs.completion:
         file = quote(needs.completion)
-        script = f"{quote(needs.rai)} completion {needs.shell} > {file}"
+        script = f"{quote(needs.rai)} --show-completion {needs.shell} > {file}"
         line = f"mkdir -p {quote(needs.completion.rpartition('/')[0])} && {script}"
         found.append(Remedy(f"complete rai's commands in {needs.shell}", line))
     return found

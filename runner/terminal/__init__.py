@@ -1,1 +1,1 @@
-"""Show runs and reports on a terminal; the only place that imports rich."""
+"""Show runs and reports on a terminal."""

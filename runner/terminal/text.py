@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import cache
 
 
 class Tone(StrEnum):
@@ -36,9 +37,17 @@ def cells(text: str) -> int:
     """Return how many columns a text takes on a terminal."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
+    return sum(map(_cells, text))
 
-    return cell_len(text)
+
+@cache
+def _cells(sign: str) -> int:
+    """Return 2 for a wide sign, 0 for one that joins the sign before it."""
+    import unicodedata
+
+    if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1
 
 
 def cut(text: str, width: int) -> str:

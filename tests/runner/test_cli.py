@@ -466,9 +466,9 @@ def test_parse_reads_a_file_and_standard_input_alike(tmp_path):
     assert "0.500000" in rai("parse", tmp_path / "log").stdout
 
 
-def test_the_version_is_told_both_ways():
+def test_the_version_is_told():
     assert rai("--version").stdout.startswith("rai 0.")
-    assert json.loads(rai("version", "--json").stdout)["rai"].startswith("0.")
+    assert rai("version").stdout.startswith("rai 0.")
 
 
 def test_the_doctor_names_every_engine():

@@ -28,7 +28,7 @@ READING = [
     "logs latest",
     "pull latest -o {out}",
     "ps",
-    "version",
+    "--version",
     "doctor --json",
     "parse {log}",
 ]

@@ -51,7 +51,7 @@ def test_a_machine_that_lacks_nothing_needs_nothing():
         ),
         (
             {"shell": "fish", "completion": "/h/c/rai.fish"},
-            "mkdir -p /h/c && /bin/rai completion fish > /h/c/rai.fish",
+            "mkdir -p /h/c && /bin/rai --show-completion fish > /h/c/rai.fish",
             False,
         ),
     ],

@@ -22,7 +22,7 @@ READING = [
     "logs latest",
     "logs latest --json",
     "parse log",
-    "version",
+    "--version",
     "doctor --json",
     "validate --json",
     "--help",

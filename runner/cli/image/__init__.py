@@ -10,6 +10,7 @@ from runner.cli.image.prune import prune
 
 image = typer.Typer(
     no_args_is_help=True,
+    rich_markup_mode=None,
     help="Build a project's image; list and remove built images.",
 )
 image.command()(build)

@@ -21,7 +21,8 @@ from runner.cli.server.upgrade import upgrade
 
 server = typer.Typer(
     no_args_is_help=True,
-    help="Serve a machine's GPUs to several people: `rai server serve`.",
+    rich_markup_mode=None,
+    help="Serve a machine's GPUs to several people.",
 )
 for command in (
     *(serve, invite, people, revoke, drain, gpu, audit),

@@ -1,4 +1,4 @@
-"""`rai login`, `rai whoami`, `rai queue` and `rai logout`, from the command line."""
+"""`rai login`, its `--status`, `rai queue` and `rai logout`, from the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import main, suggestions
+from runner.cli import suggestions
 from runner.remote import profile
 from runner.remote.entries import ProfileEntry
 from tests.program import rai
@@ -51,7 +51,7 @@ def test_the_token_and_the_code_are_never_shown(server, url, tmp_path):
     code.write_text(f"{server.code}\n")
     done = rai("login", url, "--code-file", code)
     assert done.returncode == 0
-    shown = done.stdout + done.stderr + rai("whoami").stdout
+    shown = done.stdout + done.stderr + rai("login", "--status").stdout
     assert TOKEN not in shown
     assert server.code not in shown
 
@@ -106,18 +106,8 @@ def test_a_folder_that_is_not_there_is_said_before_the_code_is_used(
 def test_a_shell_completes_the_servers_that_one_is_logged_in_at(url):
     profile.keep(ProfileEntry(url, TOKEN), profile.path())
 
-    def offered(*words: str) -> list[str]:
-        *before, last = words
-        return suggestions.offered(before, last, main.COMMANDS, main.command)
-
-    assert offered("logout", "") == [url]
-    assert offered("login", "http:") == [url]
-    assert [one for one in offered("queue", "--on", "") if one != "slurm"] == [
-        "here",
-        url,
-    ]
-    assert offered("whoami", "--o") == ["--on"]
-    assert offered("logo") == ["logout"]
+    assert suggestions.servers("http:") == [url]
+    assert [one for one in suggestions.places("") if one != "slurm"] == ["here", url]
 
 
 def test_logging_in_again_revokes_the_token_before(server, logged_in):
@@ -148,11 +138,11 @@ def test_a_server_for_newer_clients_is_said_before_the_code_is_used(server, url)
     assert len(server.asked) == 1
 
 
-def test_whoami_says_what_is_left(server, logged_in):
+def test_the_status_says_what_is_left(server, logged_in):
     limits = {"at_once": 2, "left_today": 1, "disk_used": 1 << 30, "network": False}
     limits |= {"disk_bytes": 20 << 30, "resets_at": time.time() - 5}
     server.plays["GET", "/me"] = lambda _: as_json(played.ME | {"limits": limits})
-    done = rai("whoami")
+    done = rai("login", "--status")
     assert done.returncode == 0
     rows = dict(line.split(None, 1) for line in done.stdout.splitlines())
     assert rows["server"] == logged_in
@@ -160,20 +150,20 @@ def test_whoami_says_what_is_left(server, logged_in):
     assert rows["disk"] == "1.0 GiB of 20.0 GiB used"
     assert rows["network"] == "runs have none"
     assert "images" not in rows
-    said = json.loads(rai("whoami", "--json").stdout)
+    said = json.loads(rai("login", "--status", "--json").stdout)
     assert said["server"] == logged_in
     assert said["limits"]["left_today"] == 1
 
 
-def test_whoami_without_a_login_says_how_to_log_in():
-    done = rai("whoami")
+def test_the_status_without_a_login_says_how_to_log_in():
+    done = rai("login", "--status")
     assert done.returncode == 2
     assert "rai login URL" in done.stderr
 
 
 def test_a_revoked_token_is_said_with_what_to_do(server, logged_in):
     server.plays["GET", "/me"] = lambda _: refusal(401, "the token is revoked")
-    done = rai("whoami")
+    done = rai("login", "--status")
     assert done.returncode == 9
     assert f"rai login {logged_in}" in done.stderr
 
@@ -185,7 +175,11 @@ def test_names_of_a_server_steer_no_terminal(server, url):
     )
     server.plays["GET", "/me"] = lambda _: as_json(me)
     done = rai("login", url, input="x\n")
-    said = done.stdout + rai("whoami").stdout + rai("whoami", "--json").stdout
+    said = (
+        done.stdout
+        + rai("login", "--status").stdout
+        + rai("login", "--status", "--json").stdout
+    )
     assert done.returncode == 0
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
 

@@ -159,9 +159,9 @@ def test_the_commands_speak_with_it(web, url, home):
     home.mkdir(exist_ok=True)
     done = rai("login", url, input=f"{code(web)}\n")
     assert done.returncode == 0, done.stderr
-    said = json.loads(rai("whoami", "--json").stdout)
+    said = json.loads(rai("login", "--status", "--json").stdout)
     assert (said["person"], said["server"]) == ("ada", url)
-    assert "left" in rai("whoami").stdout
+    assert "left" in rai("login", "--status").stdout
     assert rai("queue").returncode == 0
     assert rai("logout").returncode == 0
-    assert rai("whoami").returncode == 2
+    assert rai("login", "--status").returncode == 2

@@ -154,7 +154,7 @@ class TestCommand:
         done = rai("login", url, "--fingerprint", pin, input=f"{server.code}\n")
         assert done.returncode == 0, done.stderr
         assert profile.read(profile.path()).servers[url].fingerprint == pin
-        assert rai("whoami").returncode == 0
+        assert rai("login", "--status").returncode == 0
         assert rai("login", url, input=f"{server.code}\n").returncode == 0
 
     def test_another_fingerprint_than_given_is_refused(self, tls, other):
@@ -170,7 +170,7 @@ class TestCommand:
         profile.keep(
             ProfileEntry(url, TOKEN, certificates.fingerprint(other)), profile.path()
         )
-        for command in (["whoami"], ["queue"], ["login", url]):
+        for command in (["login", "--status"], ["queue"], ["login", url]):
             done = rai(*command, input="code\n")
             assert done.returncode == 9
             assert f"rai login {url} --fingerprint" in done.stderr
