@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from runner.core.ending import Reason
-from runner.core.needs import JobNeeds
 from runner.core.policy import RolePolicy
 from runner.core.problem import Problem
 
@@ -29,8 +28,7 @@ class Order(msgspec.Struct, frozen=True):
 
     ``sealed`` is whether the folder has the sealed project already. ``allowed`` is what
     a server allows whose client sent the project; None for a project of this user.
-    ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why. ``needs`` is what
-    is asked of a cluster for the run.
+    ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why.
     """
 
     folder: str
@@ -42,7 +40,6 @@ class Order(msgspec.Struct, frozen=True):
     sealed: bool = False
     allowed: RolePolicy | None = None
     gpus_out: dict[str, str] = {}
-    needs: JobNeeds | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):

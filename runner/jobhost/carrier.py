@@ -57,7 +57,7 @@ class ThisMachine:
 
     def worker(self, order: Order, request: StartRun) -> Worker:
         """Start a worker process."""
-        return places.place().start(replace(order, gpus_out=self._gpus.words()))
+        return places.LocalWorker(replace(order, gpus_out=self._gpus.words()))
 
     def waits(self, paths: RunPaths) -> HostRun:
         """Return a run that no worker has claimed yet."""

@@ -14,7 +14,7 @@ from runner import files
 from runner.core.errors import BusyError, RaiError
 from runner.jobhost import channel
 from runner.jobhost.base import OpenedFile
-from runner.places.here import ANSWERED_WITHIN_S
+from runner.places.base import ANSWERED_WITHIN_S
 from runner.wire.host import (
     MOST_LINE_BYTES,
     AskFacts,

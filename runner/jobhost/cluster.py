@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from runner import __version__, places, session
 from runner.core import Problem
 from runner.core.errors import RaiError
-from runner.core.needs import JobNeeds
 from runner.core.order import Order
 from runner.core.variables import Secrets
 from runner.jobhost.gpus_out import GpusOut
 from runner.places import Worker
-from runner.places.slurm import SlurmPlace, listed
-from runner.session.needs import needs_of
+from runner.places.slurm import SlurmWorker, programs, watch
+from runner.session.slurm import needs_of
 from runner.slurm.jobs import JobStage, stage
 from runner.slurm.nodes import ClusterNode
+from runner.slurm.submission import JobNeeds
 from runner.slurm.target import SlurmTarget
 from runner.store import claim
 from runner.store import settings as stored
@@ -90,14 +90,14 @@ class SlurmCluster:
         known = {node.name for node in self._seen.nodes}
         out = sorted(known & self._gpus.words().keys())
         extra = (f"--exclude={','.join(out)}",) if out else ()
-        place = SlurmPlace(self._target, (*self._options, *extra))
         # Nothing of this process's environment says on the node what it does here.
         order = replace(order, settings={**self._settings, **order.settings})
-        return place.start(replace(order, needs=_needs(order, request)))
+        needs = _needs(order, request)
+        return SlurmWorker(self._target, order, needs, (*self._options, *extra))
 
     def waits(self, paths: RunPaths) -> HostRun:
         """Return a run that Slurm has, with what it waits for in words."""
-        found = listed.run_of(paths, self._home, claimed=False)
+        found = watch.run_of(paths, self._home, claimed=False)
         why = found.trouble or found.stands.why or "Slurm has it"
         if found.stands.state is QueueState.WAITING and not found.trouble:
             why = f"in Slurm's queue: {why}"
@@ -108,7 +108,7 @@ class SlurmCluster:
     def node(self, paths: RunPaths) -> str:
         """Return the node of a run: its job's, or what its worker calls its machine."""
         holder = claim.holder(paths)
-        found = listed.run_of(paths, self._home, claimed=holder is not None)
+        found = watch.run_of(paths, self._home, claimed=holder is not None)
         if found.jobs and found.jobs[-1].node:
             return found.jobs[-1].node
         return holder.on if holder else ""
@@ -149,7 +149,7 @@ class SlurmCluster:
     def _asked(self) -> NodesSeen:
         at, partition = time.time(), self._target.partition
         try:
-            found = listed.nodes_of(partition)
+            found = programs.nodes_of(partition)
         except RaiError as error:
             # What was known last is shown still, and nothing is started there.
             return replace(self._seen, problem=error.problems[0])

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from runner import places
 from runner.core import Problem, Reason
-from runner.core.errors import BusyError, ConfigError, EngineError, RaiError
+from runner.core.errors import BusyError, ConfigError, RaiError
 from runner.jobhost import channel
 from runner.jobhost.carrier import Carrier
 from runner.jobhost.desk import JobDesk, Reply
-from runner.places.slurm import SlurmPlace
+from runner.places.slurm import programs
 from runner.slurm.target import SlurmTarget
 from runner.store import settings
 from runner.store.paths import Home
@@ -68,8 +68,7 @@ def _cluster(home: Home, target: SlurmTarget) -> Carrier:
     from runner.jobhost.cluster import SlurmCluster  # which others need not load
 
     found, _ = settings.load(os.environ, settings.settings_files(), {})
-    if problems := SlurmPlace(target, found.slurm).check():
-        raise EngineError(*problems)
+    programs.check()
     return SlurmCluster(home, target, found)
 
 

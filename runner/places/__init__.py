@@ -18,9 +18,8 @@ from runner import files, trees
 from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.places.base import Following, RunPlace, Worker, WorkerPlace
-from runner.places.here import Here
-from runner.places.server import Server
+from runner.places.base import Following, LocalWorker, RunPlace, Worker
+from runner.places.server import NAME, Server
 from runner.slurm import target
 from runner.store import claim, handed, home, removal, runs, sealed
 from runner.store.claim import Claim, ClaimedError, Standing
@@ -28,26 +27,23 @@ from runner.store.paths import Home, RunPaths
 
 __all__ = [
     "Following",
-    "RunPlace",
+    "LocalWorker",
     "Standing",
     "Worker",
-    "WorkerPlace",
     "cancel",
     "elsewhere",
     "fetch_build",
     "followed",
     "known",
     "open_home",
-    "place",
     "record_of",
     "refresh",
     "standing",
     "unseen",
 ]
 
-HERE = Here()
-PLACES: tuple[RunPlace, ...] = (HERE, Server())
-TABLE = {one.name: one for one in PLACES}
+HERE = RunPlace()
+TABLE: dict[str, RunPlace] = {claim.HERE: HERE, NAME: Server()}
 POLL_S = 0.1
 SHARE = 4
 """A look at many runs is followed by a pause of so many times its length."""
@@ -65,14 +61,9 @@ def _ignore(text: str) -> None:
     pass
 
 
-def place() -> WorkerPlace:
-    """Return the place that starts workers: this machine."""
-    return HERE
-
-
 def standing(paths: RunPaths) -> Standing:
     """Return whether somebody carries out a run, as its place knows."""
-    return _place_of(paths).look([paths])[paths.id]
+    return _place_of(paths).standing(paths)
 
 
 def cancel(paths: RunPaths) -> None:

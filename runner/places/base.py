@@ -1,19 +1,30 @@
-"""What a place is: where whole runs are carried out, apart from their client."""
+"""What a place is: where whole runs are carried out; by itself it is this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
+from runner import files
 from runner.core import Problem, Verdict
-from runner.core.order import Answer, Order
-from runner.process.detached import Detached
+from runner.core.errors import RaiError
+from runner.core.order import MOST_BYTES, SEALED, Answer, Order, answer_from, to_line
+from runner.core.screen import printable
+from runner.process.detached import Detached, python
+from runner.store import claim
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 
+WORKER = python("runner.worker")
+ANSWERED_WITHIN_S = 600.0
+"""More than an engine that does not answer takes to be given up."""
+
+MOST_LOG_BYTES = 1 << 20
+SHOWN = 500
+
 
 class Worker(Protocol):
-    """A worker that was started for one run, and waits for its project."""
+    """A worker for one run, which waits for its project."""
 
     def carry_out(self) -> Answer:
         """Let it begin: the run's folder holds the sealed parcel.
@@ -28,6 +39,46 @@ class Worker(Protocol):
     def dismiss(self) -> None:
         """Let it end without having begun; it removes the run's folder."""
         ...
+
+
+class LocalWorker:
+    """A worker process; it reads its order, and then that the project is sealed.
+
+    ``worker`` is one without a run, which a client may have started to load its modules
+    in the meantime.
+    """
+
+    def __init__(self, order: Order, worker: Detached | None = None) -> None:
+        self._paths, self._sealed = RunPaths(Path(order.folder)), order.sealed
+        self._worker = worker or Detached(WORKER)
+        self._send(to_line(order))
+
+    def carry_out(self) -> Answer:
+        """Let the worker begin, and wait for its answer."""
+        if not self._sealed:
+            self._send(SEALED)
+        line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
+        self._worker.leave()
+        try:
+            return answer_from(line)
+        except ValueError:  # there is none, or not a whole one
+            raise self._failed() from None
+
+    def dismiss(self) -> None:
+        """Close the pipe on which the worker waits."""
+        self._worker.leave()
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._worker.write(line)
+        except OSError as error:
+            raise self._failed() from error
+
+    def _failed(self) -> RaiError:
+        """Return an error with the last line of what the worker printed."""
+        last = last_words(self._paths)
+        text = f"the worker of run {self._paths.id} did not start"
+        return RaiError(Problem(f"{text}: {last}" if last else text))
 
 
 class Following(Protocol):
@@ -62,47 +113,40 @@ class Following(Protocol):
         ...
 
 
-class RunPlace(Protocol):
-    """A place; the runs that it carries out name it in their holder.json."""
+class RunPlace:
+    """A place; this one is this machine, where each run has a process of its own."""
 
-    name: str
-
-    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
-        """Return of each run, by its id, whether somebody carries it out."""
-        ...
+    def standing(self, paths: RunPaths) -> Standing:
+        """Return whether somebody carries a run out."""
+        return claim.standing(paths)
 
     def cancel(self, paths: RunPaths) -> None:
-        """Ask for a run to end; it does so by itself, later."""
-        ...
+        """Ask for a run to end; it does so by itself, later.
+
+        Its holder looks for the request in the run's folder: a signal would end a
+        program that runs rai by its Python interface.
+        """
+        files.touch(paths.cancel)
 
     def follow(self, paths: RunPaths) -> Following | None:
         """Return what keeps the run's folder up to date; None where it is no copy."""
-        ...
+        return None
 
     def fetch_build(self, paths: RunPaths) -> None:
         """Fetch the build folder of a run that has ended, if it is not here."""
-        ...
 
     def verdict(self, paths: RunPaths) -> Verdict | None:
         """Return why a run is gone that left no record; None if nothing is known."""
-        ...
+        return None
 
     def forget(self, paths: RunPaths) -> None:
         """Remove what is left of a run there, once it is recorded as gone."""
-        ...
 
 
-class WorkerPlace(RunPlace, Protocol):
-    """A place that starts a worker for each run."""
-
-    def check(self) -> list[Problem]:
-        """Return why it cannot take a run; nothing if it can."""
-        ...
-
-    def start(self, order: Order, loading: Detached | None = None) -> Worker:
-        """Start a worker for an order.
-
-        ``loading`` is a worker process without a run, which a client may have started
-        to load its modules in the meantime.
-        """
-        ...
+def last_words(paths: RunPaths) -> str:
+    """Return the last line that a run's worker printed, "" if there is none."""
+    try:
+        said = files.read_below(paths.root, paths.worker_log.name, MOST_LOG_BYTES)
+    except OSError:
+        return ""
+    return printable(said.decode(errors="replace").strip().rpartition("\n")[2][:SHOWN])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from runner import files
 from runner.core.errors import RaiError
+from runner.places.base import RunPlace
 from runner.store import claim
-from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 
 if TYPE_CHECKING:
@@ -22,14 +21,8 @@ if TYPE_CHECKING:
 NAME = "server"
 
 
-class Server:
+class Server(RunPlace):
     """Runs that a server carries out; HTTP is loaded when one is really asked."""
-
-    name = NAME
-
-    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
-        """Return that they are elsewhere; what holds them is the server's business."""
-        return {paths.id: claim.standing(paths) for paths in runs}
 
     def cancel(self, paths: RunPaths) -> None:
         """Ask the server to end a run.
@@ -67,12 +60,6 @@ class Server:
 
         with connect(paths) as client:
             fetch_build(client, paths, _bounds(paths))
-
-    def verdict(self, paths: RunPaths) -> None:
-        """Return None: only the server knows."""
-
-    def forget(self, paths: RunPaths) -> None:
-        """Do nothing: the server keeps its runs."""
 
 
 def _bounds(paths: RunPaths) -> MirrorBounds:

@@ -45,7 +45,7 @@ def detach(
         {engine.name: engine.found() for engine in choice.engines},
         choice.why,
     )
-    worker = places.place().start(order, loading)
+    worker = places.LocalWorker(order, loading)
     try:
         yield from sealed(request, paths, prepared.settings)
     except BaseException:

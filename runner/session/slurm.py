@@ -6,18 +6,19 @@ from collections.abc import Generator
 from contextlib import suppress
 
 from runner import files, places
-from runner.core import Reason
+from runner.core import JobRequest, Problem, Reason
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import EngineError, RaiError
-from runner.core.needs import JobNeeds
+from runner.core.errors import RaiError, UsageError
 from runner.core.order import Order
-from runner.places.slurm import SlurmPlace
+from runner.core.units import MIB
+from runner.places.slurm import SlurmWorker, programs
 from runner.session.detached import discard, sealed
-from runner.session.needs import needs_of
 from runner.session.prepare import Prepared, in_ci
+from runner.session.rules import WITHOUT_IMAGES
 from runner.session.run import StartedRun
 from runner.slurm.jobs import NAME
+from runner.slurm.submission import JobNeeds
 from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
 from runner.store import home as homes
@@ -27,6 +28,11 @@ from runner.store.paths import RunPaths
 from runner.store.sealed import waiting
 
 CI = "CI"
+WORKER_BYTES = 512 * MIB
+"""For rai itself beside the commands: three times what it was seen to take."""
+
+STAGING_S = 300.0
+"""For unpacking, data files, and bringing the build folder back."""
 
 
 def submit(
@@ -41,9 +47,7 @@ def submit(
         RaiError: Slurm refuses the job, or it was cancelled before.
     """
     settings, request = prepared.settings, prepared.request
-    place = SlurmPlace(target, settings.slurm)
-    if problems := place.check():
-        raise EngineError(*problems)
+    programs.check()
     needs = needs_of(prepared)
     home = places.open_home(settings.home)
     paths = runs.create(home)
@@ -56,7 +60,8 @@ def submit(
                 yield event
                 _go_on(paths, cancel)
             files.write(paths.spec, request.spec_text.encode())
-            worker = place.start(_order(prepared, paths, needs))
+            order = _order(prepared, paths)
+            worker = SlurmWorker(target, order, needs, settings.slurm)
             answer = worker.carry_out()
     except BaseException:
         if worker is not None:
@@ -75,7 +80,7 @@ def submit(
     return StartedRun(prepared, home, paths)
 
 
-def _order(prepared: Prepared, paths: RunPaths, needs: JobNeeds) -> Order:
+def _order(prepared: Prepared, paths: RunPaths) -> Order:
     settings = stored.variables(prepared.settings)
     return Order(
         str(paths.root),
@@ -83,7 +88,6 @@ def _order(prepared: Prepared, paths: RunPaths, needs: JobNeeds) -> Order:
         prepared.text,
         dict(prepared.request.secrets.values),
         sealed=True,
-        needs=needs,
     )
 
 
@@ -92,3 +96,37 @@ def _go_on(paths: RunPaths, cancel: Cancel) -> None:
     if cancel.requested or paths.cancel.exists():
         text = "stopped before the run was submitted; nothing of it is kept"
         raise RaiError(text, reason=Reason.CANCELLED, advice="")
+
+
+def needs_of(prepared: Prepared) -> JobNeeds:
+    """Return what is asked for a run: what its limits allow, and rai's own part.
+
+    A run that is repeated is a measurement, and shares its node with no other job.
+
+    Raises:
+        UsageError: it names GPUs by their UUIDs, which are those of one machine.
+    """
+    request = prepared.request
+    spec, gpu = request.spec, request.spec.gpu
+    if gpu and gpu.uuids:
+        text = "--gpus names GPUs of this machine, and Slurm chooses the node"
+        raise UsageError(Problem(text, hint="give their number: --gpus 1"))
+    # An engine with images builds or pulls, for as long as the file allows.
+    takes_images = prepared.settings.engine not in WITHOUT_IMAGES
+    image_s = spec.limits.build_time_s if takes_images else 0.0
+    return JobNeeds(
+        memory_bytes=spec.limits.memory_bytes + WORKER_BYTES,
+        time_s=_commands_s(request) + image_s + STAGING_S + spec.limits.stop_grace_s,
+        gpus=gpu.count if gpu else 0,
+        gpu_optional=gpu.optional if gpu else False,
+        cores=spec.cpu_cores,
+        alone=request.repeat > 1,
+    )
+
+
+def _commands_s(request: JobRequest) -> float:
+    """Return how long all rounds may take; a last one may begin within the budget."""
+    once_s = request.spec.limits.time_s
+    if request.repeat == 1:
+        return once_s
+    return 2 * once_s + request.budget_s + request.idle_s

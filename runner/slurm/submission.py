@@ -17,7 +17,6 @@ from msgspec import Struct
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.limits import Limits
-from runner.core.needs import JobNeeds
 from runner.core.problem import Problem
 from runner.core.quantities import size_text
 from runner.core.screen import printable
@@ -52,6 +51,23 @@ _NUMBER = re.compile(r"([0-9]{1,12})(?:;[\w.-]{1,100})?", re.ASCII)
 _PREFIX = re.compile(
     r"^sbatch: (?:error: )?(?:Batch job submission failed: )?", re.MULTILINE
 )
+
+
+class JobNeeds(Struct, frozen=True):
+    """What is asked for a run, the worker's own needs and its staging included.
+
+    ``gpu_optional`` is whether the run goes on without GPUs where there are none.
+    ``gpu_model`` is the type of GPU as the cluster names it, "" for any. ``cores`` is
+    None for what is usual there. ``alone`` asks for a machine without other jobs.
+    """
+
+    memory_bytes: int
+    time_s: float
+    gpus: int = 0
+    gpu_optional: bool = False
+    gpu_model: str = ""
+    cores: int | None = None
+    alone: bool = False
 
 
 class Submission(Struct, frozen=True):

@@ -28,7 +28,7 @@ from runner.core.order import (
 from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
-from runner.worker import ordered
+from runner.worker import cancel_on_signals, resume
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
 
 def _take(paths: RunPaths, order: Order) -> int:
     cancel = Cancel()
-    ordered.cancel_on_signals(cancel)
+    cancel_on_signals(cancel)
     try:
         claim = Claim(paths)
     except (ClaimedError, FileNotFoundError):
@@ -59,7 +59,7 @@ def _take(paths: RunPaths, order: Order) -> int:
             removal.empty(paths.root.parent)
             return 0
         try:
-            run = ordered.resume(paths, claim, order, choice)
+            run = resume(paths, claim, order, choice)
             for event in run.events(cancel):
                 client.follow(event)
         except RaiError as error:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from runner import files
@@ -18,19 +19,32 @@ from runner.core import State, record
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, Order, from_line
-from runner.places.slurm import notice
+from runner.places.slurm import programs
 from runner.places.slurm.fate import SILENT_S
 from runner.report import verdicts
+from runner.slurm.jobs import JobStage, shown, stage
 from runner.store import sealed
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s
 from runner.store.paths import RunPaths
-from runner.worker import ordered
+from runner.worker import cancel_on_signals, resume
 
+ENDED = "Slurm told the job to end"
 LOOK_S = 1.0
 NODE = "SLURMD_NODENAME"
 ANSWERS_WITHIN_S = 3.0
 """Much less than Slurm waits between SIGTERM and SIGKILL: 30 s, unless a site says."""
+
+
+_STATE, _REASON, _PREEMPTED, _RESTARTS = 20, 128, 20, 12
+ARGUMENTS = (
+    "--noheader",
+    "--all",
+    "--states=all",
+    f"--Format=State:{_STATE},Reason:{_REASON},PreemptTime:{_PREEMPTED}"
+    f",RestartCnt:{_RESTARTS}",
+)
+_LINE = _STATE + _REASON + _PREEMPTED + _RESTARTS
 
 
 class NodeCancel(Cancel):
@@ -47,12 +61,12 @@ class NodeCancel(Cancel):
     def told(self) -> None:
         """Request it for what Slurm says; a second signal changes nothing."""
         if self._asking is None:
-            self.request(notice.ENDED)
+            self.request(ENDED)
             self._asking = threading.Thread(target=self._ask, daemon=True)
             self._asking.start()
 
     def _ask(self) -> None:
-        if why := notice.why_ends(os.environ):
+        if why := why_ends(os.environ):
             self.request(why)
 
     @property
@@ -78,7 +92,7 @@ def main() -> int:
         else:
             cancel.told()
 
-    ordered.cancel_on_signals(cancel, told)
+    cancel_on_signals(cancel, told)
     try:
         claim = Claim(paths, os.environ.get(NODE, ""))
     except ClaimedError:
@@ -97,7 +111,7 @@ def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     try:
         order = _order(paths)
         os.environ |= order.settings
-        for _ in ordered.resume(paths, claim, order).events(cancel):
+        for _ in resume(paths, claim, order).events(cancel):
             pass
     except RaiError as error:
         print(error, file=sys.stderr)
@@ -132,6 +146,51 @@ def _wait_for_first(paths: RunPaths) -> None:
         if beat_age_s(paths, files.time_there(paths.root)) > SILENT_S:
             return
         time.sleep(LOOK_S)
+
+
+def why_ends(environ: Mapping[str, str]) -> str:
+    """Return why the job with an environment is told to end.
+
+    It is "" outside of a job, and where Slurm does not say.
+    """
+    number = environ.get("SLURM_JOB_ID", "")
+    restarts = environ.get("SLURM_RESTART_COUNT", "")
+    if not number:
+        return ""
+    try:
+        printed = programs.answer(["squeue", *ARGUMENTS, f"--jobs={number}"])
+    except RaiError:
+        return ""
+    state = next_state(printed, int(restarts) if restarts.isdecimal() else 0)
+    return f"{ENDED}: {shown(state)}" if state else ""
+
+
+def next_state(output: bytes, restarts: int) -> str:
+    """Return the state that a job will end in, by what squeue printed of it.
+
+    The job is then COMPLETING, whatever comes after, or still RUNNING where a
+    preemption leaves it some time. So its reason, the time of a preemption and how
+    often it was put back into the queue tell what Slurm is about.
+
+    ``restarts`` is the job's own SLURM_RESTART_COUNT, 0 without. It is "" where Slurm
+    does not end the job, or printed something else.
+    """
+    line = output[:_LINE].decode("ascii", errors="replace")
+    if len(line) < _LINE:
+        return ""
+    state, reason = line[:_STATE].rstrip(), line[_STATE:][:_REASON].rstrip()
+    preempted = line[_STATE + _REASON :][:_PREEMPTED].rstrip()[:1].isdigit()
+    count = line[-_RESTARTS:].rstrip()
+    more = count.isascii() and count.isdigit() and int(count) > restarts
+    if stage(state) is JobStage.OVER:
+        return state
+    if reason == "TimeLimit":
+        return "TIMEOUT"
+    if more or stage(state) is JobStage.WAITING:
+        return "REQUEUED"
+    if preempted:
+        return "PREEMPTED"
+    return "CANCELLED" if state == "COMPLETING" else ""
 
 
 if __name__ == "__main__":

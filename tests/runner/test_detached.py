@@ -218,7 +218,7 @@ def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder)
 
 def test_a_worker_that_fails_is_told_in_one_line():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = places.place().start(Order(str(run.root), {}))
+    worker = places.LocalWorker(Order(str(run.root), {}))
     parcel = Parcel("/p", "rai_build.yml", "commands: {build: ['true']}", "0")
     run.parcel.write_bytes(to_json(parcel))
     run.spec.mkdir()

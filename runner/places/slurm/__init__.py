@@ -7,22 +7,25 @@ run, and every event comes back in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from runner import files
-from runner.core import Problem, Verdict
-from runner.core.errors import RaiError, UsageError
-from runner.core.order import Order
+from runner.core import Reason, Verdict
+from runner.core.errors import RaiError
+from runner.core.order import Answer, Order, to_line
+from runner.places.base import RunPlace, last_words
 from runner.places.slurm import fate, programs, queue
 from runner.places.slurm.fate import LeftRun, RunSigns
 from runner.places.slurm.programs import NoAnswerError
-from runner.places.slurm.submitting import SlurmWorker
 from runner.places.slurm.watch import SlurmWatch
-from runner.places.words import last_words
-from runner.process.detached import Detached, python
-from runner.slurm import target
-from runner.slurm.jobs import JobStage, SlurmJob, never_starts, stage
+from runner.process.detached import python
+from runner.slurm import submission, target
+from runner.slurm.jobs import NAME, JobStage, SlurmJob, never_starts, stage
+from runner.slurm.submission import JobNeeds
 from runner.slurm.target import SlurmTarget
 from runner.store import claim, handed
 from runner.store.claim import Standing
@@ -30,42 +33,34 @@ from runner.store.handed import HandedRun
 from runner.store.paths import RunPaths
 
 WORKER = python("runner.worker.node")
-DEFAULT = SlurmTarget()
 
 
-class SlurmPlace:
-    """A partition of the cluster; runs elsewhere in it are looked up alike."""
+class SlurmPlace(RunPlace):
+    """The cluster whose Slurm this machine has."""
 
-    name = target.PLACE
-
-    def __init__(
-        self,
-        at: SlurmTarget = DEFAULT,
-        options: Sequence[str] = (),
-        worker: Sequence[str] = WORKER,
-    ) -> None:
-        """``options`` are words for sbatch.
-
-        ``worker`` is the command that carries a run out, given its folder.
-        """
-        self._target, self._options = at, tuple(options)
-        self._worker = tuple(worker)
-
-    def check(self) -> list[Problem]:
-        """Return why no run can be handed over from this machine."""
-        return programs.absent()
-
-    def start(self, order: Order, loading: Detached | None = None) -> SlurmWorker:
-        """Return what submits a job for an order once its project is sealed."""
-        if order.needs is None:
-            raise UsageError("a run on Slurm says what it needs of a node")
-        return SlurmWorker(
-            self._target, self._options, self._worker, order, order.needs
+    def standing(self, paths: RunPaths) -> Standing:
+        """Return whether a run goes on: by its lock where that tells, else by Slurm."""
+        here = claim.standing(paths)
+        if here in (Standing.ALIVE, Standing.GONE):
+            return here
+        found = handed.read(paths)
+        if found is None:
+            return here
+        home = paths.home
+        asked = queue.look(home)
+        jobs = None if asked.trouble else asked.jobs.get(found.name, ())
+        if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
+            return Standing.GONE
+        signs = RunSigns(
+            claimed=here is not Standing.NOT_CLAIMED,
+            silent_s=handed.beat_age_s(paths, queue.now_s(home)),
+            handed_s=asked.at - handed.changed_s(paths.handed),
         )
-
-    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
-        """Return of each run whether it goes on; Slurm is asked at most once."""
-        return {paths.id: _standing(paths) for paths in runs}
+        standing = fate.fate(signs, jobs)
+        never_had = not jobs and not found.number and not signs.claimed
+        if standing is Standing.GONE and never_had and found.again:
+            return Standing.NOT_CLAIMED  # it can be handed over again
+        return standing
 
     def cancel(self, paths: RunPaths) -> None:
         """Ask a run to end: a job that waits is removed, a worker gets SIGTERM.
@@ -97,9 +92,6 @@ class SlurmPlace:
         """Return what keeps up to date why a run waits; its folder is its own."""
         return SlurmWatch(paths, paths.home)
 
-    def fetch_build(self, paths: RunPaths) -> None:
-        """Do nothing: what there is of it is here."""
-
     def verdict(self, paths: RunPaths) -> Verdict | None:
         """Return how Slurm ended a run that left no record."""
         found = handed.read(paths)
@@ -127,31 +119,6 @@ class SlurmPlace:
                     _cancel(found, job)
 
 
-def _standing(paths: RunPaths) -> Standing:
-    """Return whether a run goes on: by its lock where that tells, else by Slurm."""
-    here = claim.standing(paths)
-    if here in (Standing.ALIVE, Standing.GONE):
-        return here
-    found = handed.read(paths)
-    if found is None:
-        return here
-    home = paths.home
-    asked = queue.look(home)
-    jobs = None if asked.trouble else asked.jobs.get(found.name, ())
-    if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
-        return Standing.GONE
-    signs = RunSigns(
-        claimed=here is not Standing.NOT_CLAIMED,
-        silent_s=handed.beat_age_s(paths, queue.now_s(home)),
-        handed_s=asked.at - handed.changed_s(paths.handed),
-    )
-    standing = fate.fate(signs, jobs)
-    never_had = not jobs and not found.number and not signs.claimed
-    if standing is Standing.GONE and never_had and found.again:
-        return Standing.NOT_CLAIMED  # it can be handed over again
-    return standing
-
-
 def _never(jobs: Sequence[SlurmJob]) -> bool:
     waiting = [job for job in jobs if stage(job.state) is JobStage.WAITING]
     return len(waiting) == len(jobs) and all(
@@ -169,3 +136,81 @@ def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
     # Without its name a number that was given out twice may name another's job.
     named = (f"--name={found.name}", f"--user={os.geteuid()}")
     programs.call(["scancel", *named, *how, job.number])
+
+
+class SlurmWorker:
+    """A worker to come: its order goes to the run's folder, its job to Slurm."""
+
+    def __init__(
+        self,
+        at: SlurmTarget,
+        order: Order,
+        needs: JobNeeds,
+        options: Sequence[str] = (),
+        worker: Sequence[str] = WORKER,
+    ) -> None:
+        """``needs`` is what is asked for; ``options`` are words for sbatch.
+
+        ``worker`` is the command that carries a run out, given its folder.
+        """
+        self._target, self._options, self._worker = at, options, worker
+        self._order, self._needs = order, needs
+        self._paths = RunPaths(Path(order.folder))
+        self._job = f"{NAME}{self._paths.id}"
+
+    def carry_out(self) -> Answer:
+        """Submit the job; return once Slurm has it, or has refused it.
+
+        Raises:
+            RaiError: Slurm does not answer; it may have the job all the same.
+        """
+        paths, again = self._paths, self._order.allowed is not None
+        handing = HandedRun(
+            paths.id, target.PLACE, str(self._target), self._job, again=again
+        )
+        handed.write(paths, handing)
+        # A job that was asked for before it was sealed waits for nothing.
+        order = replace(self._order, sealed=True)
+        files.write(paths.order, to_line(order), private=True)
+        asked = submission.submission(
+            self._fitting(),
+            self._options,
+            self._target,
+            run_id=paths.id,
+            folder=str(paths.root),
+            worker=(*self._worker, str(paths.root)),
+        )
+        done = programs.call(asked.argv, input=asked.script)
+        number = submission.number(done.stdout.decode(errors="replace"))
+        if done.exit_code or number is None:
+            said = done.stderr.decode(errors="replace")
+            error = submission.failure(said)
+            if error.uncertain:
+                raise error
+            paths.order.unlink(missing_ok=True)
+            if error.reason is not Reason.BUSY:  # it answers: nobody waits for long
+                self.withdraw()
+            return Answer(error.problems, error.reason)
+        handed.write(paths, replace(handing, number=number))
+        queue.forget(paths.home)
+        return Answer()
+
+    def withdraw(self) -> None:
+        """Remove a job that Slurm may have, although it was not known to take it.
+
+        A site's own sbatch may fail after it has submitted the job.
+        """
+        of_run = (f"--name={self._job}", f"--user={os.geteuid()}")
+        with suppress(RaiError):
+            programs.call(["scancel", "--quiet", *of_run])
+
+    def dismiss(self) -> None:
+        """Do nothing: there is no job yet."""
+
+    def _fitting(self) -> JobNeeds:
+        """Return what to ask for: optional GPUs only where the partition has some."""
+        needs = self._needs
+        if not needs.gpu_optional or not needs.gpus:
+            return needs
+        some = any(node.gpus for node in programs.nodes_of(self._target.partition))
+        return needs if some else replace(needs, gpus=0)

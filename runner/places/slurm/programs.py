@@ -7,17 +7,20 @@ import shutil
 from collections.abc import Sequence
 
 from runner import process
-from runner.core import Problem
+from runner.core import Problem, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.screen import printable
 from runner.process import Completed
-from runner.slurm import jobs, submission
+from runner.slurm import jobs, nodes, submission
+from runner.slurm.nodes import ClusterNode
 
 ANSWERS_WITHIN_S = 60.0
 """More than the patience of Slurm's programs, with their usual settings."""
 
 NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
 SHOWN = 500
+MOST_NODES_BYTES = 32 << 20
+"""How much of sinfo's output is read at most."""
 
 
 class NoAnswerError(BusyError):
@@ -27,13 +30,13 @@ class NoAnswerError(BusyError):
         super().__init__(text, advice="Try again later; `scontrol ping` shows it.")
 
 
-def absent() -> list[Problem]:
-    """Return why Slurm cannot be asked from this machine; nothing if it can."""
+def check() -> None:
+    """Raise EngineError (no_engine) if Slurm cannot be asked from this machine."""
     lacking = [name for name in NEEDED if shutil.which(name) is None]
-    if not lacking:
-        return []
-    text = f"Slurm's programs are not on this machine: {', '.join(lacking)}"
-    return [Problem(text, hint="run it on a login node of the cluster")]
+    if lacking:
+        text = f"Slurm's programs are not on this machine: {', '.join(lacking)}"
+        problem = Problem(text, hint="run it on a login node of the cluster")
+        raise EngineError(problem, reason=Reason.NO_ENGINE)
 
 
 def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
@@ -43,8 +46,7 @@ def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
         EngineError: it is not there (no_engine).
         NoAnswerError: it does not end, as where the controller does not answer.
     """
-    if problems := absent():
-        raise EngineError(*problems)
+    check()
     env = jobs.environment(submission.environment(os.environ))
     try:
         return process.run(list(argv), input=input, timeout_s=ANSWERS_WITHIN_S, env=env)
@@ -69,3 +71,13 @@ def said(done: Completed) -> str:
     text = done.stderr.decode(errors="replace").strip()
     last = printable(text.rpartition("\n")[2][:SHOWN])
     return last or f"exit status {done.exit_code}"
+
+
+def nodes_of(partition: str) -> tuple[ClusterNode, ...]:
+    """Return the nodes of a partition, or of the default one.
+
+    Raises:
+        RaiError: Slurm does not answer.
+    """
+    printed = answer(nodes.listing(partition))[:MOST_NODES_BYTES]
+    return nodes.nodes(printed.decode(errors="replace"), partition)

@@ -1,17 +1,81 @@
-"""Why a run waits on Slurm, kept up to date in its folder while somebody watches."""
+"""How a run on Slurm stands, kept up to date in its folder while somebody watches."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from runner.core.errors import RaiError
-from runner.places.slurm import listed
-from runner.store import claim, seen
+from runner.places.slurm import queue
+from runner.slurm.jobs import JobStage, SlurmJob, stage, why_waits
+from runner.store import claim, handed, seen
 from runner.store.paths import Home, RunPaths
-from runner.wire.remote_runs import RemoteRun
+from runner.wire.remote_runs import QueueState, RemoteRun
 
 LOOK_S = 1.0
+
+
+class ListedRun(Struct, frozen=True):
+    """The jobs of a run as Slurm last listed them, and how it stands by these.
+
+    ``trouble`` is why Slurm does not answer at present, "" if it does.
+    """
+
+    jobs: tuple[SlurmJob, ...]
+    stands: RemoteRun
+    trouble: str
+
+
+def run_of(paths: RunPaths, home: Home, *, claimed: bool) -> ListedRun:
+    """Return what Slurm lists of a run; ``claimed`` is whether a worker has it."""
+    asked, handing = queue.look(home), handed.read(paths)
+    found = asked.jobs.get(handing.name, ()) if handing else ()
+    at, now = handed.changed_s(paths.handed), time.time()
+    stands = queued_run(paths.id, found, at, now, claimed=claimed)
+    return ListedRun(found, stands, asked.trouble)
+
+
+def queued_run(
+    run_id: str,
+    jobs: Sequence[SlurmJob],
+    queued_at: float,
+    now: float,
+    *,
+    claimed: bool,
+) -> RemoteRun:
+    """Return how a run stands, from its jobs.
+
+    ``claimed`` is whether a worker carries it out. Times are seconds since 1970.
+    """
+    state, why = QueueState.STARTING, "Slurm has not listed it yet"
+    estimate_s: float | None = None
+    started_at: float | None = None
+    if jobs:
+        job = jobs[-1]
+        match stage(job.state):
+            case JobStage.WAITING:
+                state, why = QueueState.WAITING, why_waits(job.reason)
+                if job.start_at is not None:
+                    estimate_s = max(0.0, round((job.start_at - now) / 10) * 10.0)
+            case JobStage.GOING:
+                why = f"Slurm has given it {job.node}" if job.node else ""
+                started_at = job.start_at
+            case JobStage.OVER:
+                why = "Slurm has ended its job"
+    if claimed:
+        state, why = QueueState.RUNNING, ""
+    return RemoteRun(
+        run_id,
+        state,
+        "",
+        queued_at,
+        started_at=started_at,
+        estimate_s=estimate_s,
+        why=why,
+    )
 
 
 class SlurmWatch:
@@ -69,7 +133,7 @@ class SlurmWatch:
 
     def _standing(self) -> RemoteRun:
         claimed = claim.holder(self.paths) is not None
-        found = listed.run_of(self.paths, self._home, claimed=claimed)
+        found = run_of(self.paths, self._home, claimed=claimed)
         self.trouble = found.trouble
         return found.stands
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from runner import places
 from runner.core import (
     Gpu,
     GpuUse,
@@ -22,7 +23,6 @@ from runner.core import events as ev
 from runner.jobhost import gpus_out, starting
 from runner.jobhost.desk import JobDesk
 from runner.jobhost.survey import MachineSurvey, SurveyedGpu
-from runner.places.here import Here
 from runner.store import runs
 from runner.store.claim import Claim
 from runner.store.home import make
@@ -166,11 +166,11 @@ def sent(desk: JobDesk, home, monkeypatch, request: StartRun) -> list[object]:
     """Start a run whose order is kept, and return it."""
     orders: list[object] = []
 
-    def start(self, order, loading=None):
+    def start(order):
         orders.append(order)
         raise starting.BusyError("no worker in this test")
 
-    monkeypatch.setattr(Here, "start", start)
+    monkeypatch.setattr(places, "LocalWorker", start)
     file = home.root / "file"
     file.write_text("{}")
     with file.open("rb") as opened, pytest.raises(starting.BusyError):
@@ -245,14 +245,14 @@ def test_a_run_that_is_being_started_is_not_lost_and_can_be_cancelled(
         desk.reply(CancelRun(run_id))
         copy(given, path, most_bytes)
 
-    def start(self, order, loading=None):
+    def start(order):
         Claim(paths).close()
         seen.append(look(desk, run_id))
         seen.append(paths.cancel.exists())
         raise starting.BusyError("no worker in this test")
 
     monkeypatch.setattr(starting, "_copy", slow)
-    monkeypatch.setattr(Here, "start", start)
+    monkeypatch.setattr(places, "LocalWorker", start)
     with (home.root / "file").open("w+b") as file:
         desk.reply(StartRun(run_id), [file.fileno()] * 2)
 

@@ -25,9 +25,10 @@ from runner.core import Step, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Created, Event, Finished
-from runner.core.needs import JobNeeds
 from runner.core.order import Order
-from runner.places.slurm import SlurmPlace
+from runner.places.slurm import SlurmWorker
+from runner.slurm.submission import JobNeeds
+from runner.slurm.target import SlurmTarget
 from runner.store import latest, runs
 from runner.store.paths import Home, RunPaths
 from runner.store.tail import Tail
@@ -87,9 +88,8 @@ class CarriedEngine:
         )
         given = {n: v for n, v in vars(self).items() if not n.startswith("_")}
         (paths.root / WORK).write_bytes(pickle.dumps((self._made, given, carried)))
-        place = SlurmPlace(worker=WORKER)
-        order = Order(str(paths.root), {}, sealed=True, needs=NEEDS)
-        answer = place.start(order).carry_out()
+        order = Order(str(paths.root), {}, sealed=True)
+        answer = SlurmWorker(SlurmTarget(), order, NEEDS, worker=WORKER).carry_out()
         assert answer.reason is None, answer.problems
         yield from _followed(paths, cancel)
         yield from _pieces(paths.root / BUILD)

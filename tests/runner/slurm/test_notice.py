@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.places.slurm import notice
+from runner.worker import node
 from tests.runner.slurm.cluster import Cluster
 
 AGAIN, TAKEN, LATE = "REQUEUED", "PREEMPTED", "TIMEOUT"
@@ -45,14 +45,14 @@ def printed(
     ],
 )
 def test_what_slurm_is_about_is_told(output: bytes, restarts: int, end: str) -> None:
-    assert notice.next_state(output, restarts) == end
+    assert node.next_state(output, restarts) == end
 
 
 @given(st.binary(max_size=400), st.integers(0, 3))
 def test_any_output_gives_words_on_one_line_or_none(
     output: bytes, restarts: int
 ) -> None:
-    end = notice.next_state(output, restarts)
+    end = node.next_state(output, restarts)
 
     assert "\n" not in end
 
@@ -69,10 +69,10 @@ def test_a_job_that_is_being_ended_learns_why(
     job = slurm.submit(loop, "--requeue")
     slurm.until(begun.exists)
     environ = {"SLURM_JOB_ID": f"{job}"}
-    assert notice.why_ends(environ) == ""
+    assert node.why_ends(environ) == ""
     slurm.ask(*words, f"{job}")
-    assert notice.why_ends(environ) == f"{notice.ENDED}: {end}"
+    assert node.why_ends(environ) == f"{node.ENDED}: {end}"
 
 
 def test_outside_of_a_job_nobody_is_asked() -> None:
-    assert notice.why_ends({}) == ""
+    assert node.why_ends({}) == ""

@@ -12,10 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from runner import files
+from runner.core import Reason
+from runner.core.errors import EngineError
 from runner.places.slurm import programs, queue, watch
-from runner.places.slurm.listed import queued_run
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.queue import QueueLook
+from runner.places.slurm.watch import queued_run
 from runner.slurm import jobs
 from runner.slurm.jobs import SlurmJob
 from runner.store.paths import Home
@@ -136,6 +138,15 @@ def test_many_runs_in_turn_are_looked_at_without_a_pause(
         one.start()
         until(lambda one=one: one.settled)
         one.stop()
+
+
+def test_a_machine_without_slurms_programs_has_no_engine_for_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match="sbatch, squeue, scancel, sinfo") as caught:
+        programs.check()
+    assert caught.value.reason is Reason.NO_ENGINE
 
 
 def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from runner.core import GIB, Reason
 from runner.core.errors import NotAllowedError
-from runner.core.needs import JobNeeds
 from runner.slurm.submission import (
+    JobNeeds,
     Submission,
     environment,
     failure,
