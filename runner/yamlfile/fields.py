@@ -19,6 +19,9 @@ from runner.core.quantities import COUNT, SWITCH, TEXT, TIME, Kind
 from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamlfile.problems import Problems
 
+ARMING = frozenset({"expect", "needs", "timeout", "limits", "env"})
+"""Keys without which a file would check, hold or give less than it seems to say."""
+
 Grammar = Table[str, Collection[str]]
 _Default = TypeVar("_Default")
 _Value = TypeVar("_Value")
@@ -156,13 +159,16 @@ class Fields(Struct, frozen=True):
     def _note_unknown(self) -> None:
         known = self.grammar[_shape(self.path)]
         for key, _ in self.node.entries:
-            if key.text not in known:
-                self.problems.warn(
-                    f"unknown key `{key.text}`"
-                    + (f" in {self.path}" if self.path else ""),
-                    key.place,
-                    _remedy(key.text, known, self.grammar, _shape(self.path)),
-                )
+            if key.text in known:
+                continue
+            where = f" in {self.path}" if self.path else ""
+            text = f"unknown key `{key.text}`{where}"
+            meant = [name for name in known if name in ARMING]
+            if near := next((n for n in meant if _nearly(key.text, n)), None):
+                self.problems.error(text, key.place, f"did you mean `{near}`?")
+                continue
+            hint = _remedy(key.text, known, self.grammar, _shape(self.path))
+            self.problems.warn(text, key.place, hint)
 
 
 def resembling(word: str, known: Collection[str]) -> str | None:
@@ -170,6 +176,15 @@ def resembling(word: str, known: Collection[str]) -> str | None:
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), lower, n=1)
     return lower[close[0]] if close else None
+
+
+def _nearly(typed: str, key: str) -> bool:
+    """Whether a letter is missing, too many, wrong, or swapped with the next one."""
+    short, long = sorted((typed.lower(), key), key=len)
+    while short and short[0] == long[0]:
+        short, long = short[1:], long[1:]
+    swapped = short[:2] == long[1::-1] and short[2:] == long[2:]
+    return swapped or long[1:] in (short, short[1:])
 
 
 def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node:

@@ -28,6 +28,7 @@ from runner.core.errors import SpecError
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
 MAKE = "commands: {build: [make]}\n"
+ITEM = f"{HEAD}commands: {{build: [{{run: a, "
 
 
 def read(text) -> tuple[BuildSpec, list[str]]:
@@ -522,6 +523,27 @@ def test_what_is_odd_is_a_warning_with_its_place(text, said):
 
     assert warning.startswith("f.yml:")
     assert said in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{ITEM}expct: {{output: x}}}}]}}\n", "did you mean `expect`?"),
+        (f"{ITEM}need: gpu}}]}}\n", "did you mean `needs`?"),
+        (f"{ITEM}timeuot: 1m}}]}}\n", "did you mean `timeout`?"),
+        (f"{HEAD}{MAKE}resources: {{limit: {{time: 1m}}}}\n", "did you mean `limits`?"),
+        (f"{HEAD}{MAKE}Env: {{A: b}}\n", "did you mean `env`?"),
+    ],
+)
+def test_a_key_that_a_letter_disarms_is_an_error(text, said):
+    (problem,) = wrong(text)
+    assert said in problem and "warning" not in problem
+
+
+@pytest.mark.parametrize("key", ["expected", "need_gpu", "time", "environment"])
+def test_other_unknown_keys_are_warnings(key):
+    _, (warning,) = read(f"{ITEM}{key}: x}}]}}\n")
+    assert f"unknown key `{key}`" in warning
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file():
