@@ -87,11 +87,7 @@ class Reason(StrEnum):
     )
     USAGE = "usage", 2, "See `rai --help`."
     BAD_SPEC = "bad_spec", 2, "Fix the build file; `rai validate` checks it."
-    BAD_CONFIG = (
-        "bad_config",
-        2,
-        "Fix the option, variable or file named above; only root can fix a policy.",
-    )
+    BAD_CONFIG = "bad_config", 2, "Fix the option, variable or file named above."
     BUILD_FAILED = (
         "build_failed",
         3,

@@ -12,12 +12,13 @@ from runner.core import GIB, BuildSpec, GpuSituation
 from runner.core.errors import ConfigError, EngineError
 from runner.doctor import gpus, login
 from runner.doctor.finding import Finding, Health
+from runner.engines import strict
 from runner.engines.base import Engine
 from runner.gpu import nvidia
 from runner.gpu.watch import this_machine
 from runner.store import policy
 
-__all__ = ["Finding", "Health", "can_run", "examine"]
+__all__ = ["Finding", "Health", "conclusion", "examine", "working"]
 
 LOW_DISK_BYTES = 5 * GIB
 
@@ -30,13 +31,26 @@ def examine(home: Path, data_dir: Path | None) -> list[Finding]:
     found += _network(serving)
     found += _gpus(serving)
     found += [_policy(), _disk(home), _data(data_dir), _time(), _python()]
-    return found + login.findings()
+    return [*found, *_slurm(), *login.findings()]
 
 
-def can_run(found: Sequence[Finding]) -> bool:
-    """Whether any engine works."""
-    names = {f"engine {name}" for name in engines.TABLE}
-    return any(f.subject in names and _serves(f) for f in found)
+def working(found: Sequence[Finding]) -> list[str]:
+    """Return the engines that work, in the order in which `auto` tries them."""
+    states = {f.subject: f for f in found}
+    every = ((name, states.get(f"engine {name}")) for name in engines.TABLE)
+    return [name for name, finding in every if finding and _serves(finding)]
+
+
+def conclusion(found: Sequence[Finding]) -> str:
+    """Return what follows for runs here, in a sentence."""
+    if any(f.subject == "policy" and not _serves(f) for f in found):
+        return "Nothing runs here until the policy is mended."
+    first, *_ = working(found) or [""]
+    if not first:
+        return "No engine works here: see the lines that are `missing`."
+    if first == "bare":
+        return "Ready, without isolation: only the bare engine works here."
+    return f"Ready: `rai run` uses the {first} engine."
 
 
 def _serves(engine: Finding) -> bool:
@@ -63,7 +77,9 @@ def _engine(engine: Engine) -> Finding:
         if names
     ]
     if lacking:
-        return Finding(subject, Health.NOTE, how + "".join(lacking))
+        grouped = engine.name == "local" and "memory" in facts.unenforced
+        advice = strict.GROUPS if grouped else ""
+        return Finding(subject, Health.NOTE, how + "".join(lacking), advice)
     return Finding(subject, Health.OK, how)
 
 
@@ -135,6 +151,13 @@ def _time() -> Finding:
     if place.exists():
         return Finding("GNU time", Health.OK, str(place))
     return Finding("GNU time", Health.NOTE, "absent; the local engine has its own")
+
+
+def _slurm() -> list[Finding]:
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        return []
+    return [Finding("slurm", Health.OK, sbatch, "`rai run --on slurm` runs on a node")]
 
 
 def _python() -> Finding:

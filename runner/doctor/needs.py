@@ -39,7 +39,7 @@ def needs(
         home_exists=home.exists(),
         home_usable=os.access(home, os.R_OK | os.W_OK | os.X_OK),
         home_own=home.exists() and home.stat().st_uid == os.geteuid(),
-        docker_denied=docker is not None and "no permission to open" in docker.text,
+        docker_denied=docker is not None and "you may not open" in docker.text,
         sandbox=local is None or local.state is not Health.MISSING,
         bubblewrap=shutil.which("bwrap") is not None,
         installer=next(filter(shutil.which, INSTALLERS), ""),

@@ -26,6 +26,18 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 """Make stdout the terminal of a new session, and stderr the same; run a program."""
 
+FIND = """\
+case $1 in
+*/*) [ -e "$1" ] ;;
+*) command -v "$1" >/dev/null 2>&1 ;;
+esac || { echo "command not found: $1" >&2; exit 127; }
+case $1 in
+*/*) { [ -f "$1" ] && [ -x "$1" ]; } ||
+    { echo "cannot run $1: it is not an executable file" >&2; exit 126; } ;;
+esac
+"""
+"""Look for the program first: a shell that fails to exec it names itself instead."""
+
 READ_EXPORTS = 'eval "$(/bin/cat)"; exec </dev/null; '
 
 
@@ -50,7 +62,7 @@ def with_limits(
         f"ulimit -n {limits.open_files} 2>/dev/null; "
         f"ulimit -f {limits.file_bytes // BLOCK_BYTES} 2>/dev/null; "
         f"{_print(start_marker)}"
-        'exec "$@"'
+        f'{FIND}exec "$@"'
     )
     return ["/bin/sh", "-c", script, "rai", *command]
 

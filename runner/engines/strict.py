@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from runner.core import EngineFacts, Problem
 from runner.core.errors import NotAllowedError
 
-_GROUPS = (
+GROUPS = (
     "be root, or have control groups delegated to this user:"
     " `systemd-run --user --scope -p Delegate=yes rai ...`"
 )
@@ -17,8 +17,8 @@ _GROUPED = (
 )
 _CONFINED = "use `--engine docker` or `--engine local`"
 _REMEDIES = {
-    ("local", "memory"): _GROUPS,
-    ("local", "pids"): _GROUPS,
+    ("local", "memory"): GROUPS,
+    ("local", "pids"): GROUPS,
     ("local", "system calls"): "run rai on x86-64 or arm64",
     ("docker", "swap"): "have its kernel started with `swapaccount=1`",
     ("docker", "system calls"): "have its Docker Engine configured with seccomp",

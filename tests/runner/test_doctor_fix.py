@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from runner import doctor
 from runner.cli import fixing
 from runner.core import ImageAction, ImagePlan
 from runner.doctor import Finding, Health
@@ -69,7 +70,9 @@ def test_kernel_settings_are_changed_only_where_no_sandbox_works():
 
 
 def test_the_facts_are_those_of_the_folder_the_findings_and_the_shell(tmp_path):
-    denied = Finding("engine docker", Health.MISSING, "no permission to open /x")
+    denied = Finding(
+        "engine docker", Health.MISSING, "you may not open the engine's socket, /x"
+    )
     local = Finding("engine local", Health.MISSING, "no sandbox")
     plan = ImagePlan(ImageAction.PULL, "gcc:12", "a test")
     environ = {"SHELL": "/usr/bin/fish", "HOME": str(tmp_path)}
@@ -152,3 +155,18 @@ def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
         "It failed, with exit status 1.",
     ]
     assert peak < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({"engine docker": "ok", "engine bare": "note"}, "uses the docker engine"),
+        ({"engine docker": "missing", "engine local": "note"}, "uses the local engine"),
+        ({"engine local": "missing", "engine bare": "note"}, "without isolation"),
+        ({"engine bare": "missing"}, "No engine works here"),
+        ({"engine docker": "ok", "policy": "missing"}, "until the policy is mended"),
+    ],
+)
+def test_the_last_line_says_what_a_run_would_use(states, said):
+    found = [Finding(name, Health(state), "") for name, state in states.items()]
+    assert said in doctor.conclusion(found)

@@ -30,6 +30,7 @@ API_TIMEOUT_S = 60.0
 """The time-out of an ordinary call; a stream may be silent for longer."""
 
 START_IT = "start a Docker Engine, or select one by DOCKER_HOST or `docker context use`"
+JOIN_GROUP = "run `sudo usermod -aG docker $USER`, and log in again"
 
 
 class Endpoint(Struct, frozen=True):
@@ -96,8 +97,9 @@ def probe(environ: Mapping[str, str]) -> EngineProbe:
     try:
         return EngineProbe(endpoint, api_version=_ping(endpoint))
     except (OSError, ValueError, http.client.HTTPException) as error:
+        hint = JOIN_GROUP if isinstance(error, PermissionError) else START_IT
         return EngineProbe(
-            endpoint, problem=Problem(_cause(error, endpoint), hint=START_IT)
+            endpoint, problem=Problem(_cause(error, endpoint), hint=hint)
         )
 
 
@@ -220,8 +222,5 @@ def _cause(error: Exception, endpoint: Endpoint) -> str:
     if isinstance(error, FileNotFoundError):
         return f"no Docker Engine listens at {endpoint}: the socket does not exist"
     if isinstance(error, PermissionError):
-        return (
-            f"no permission to open {endpoint}: join the group that owns it "
-            "(usually `docker`)"
-        )
+        return f"you may not open the engine's socket, {endpoint}"
     return f"no Docker Engine answers at {endpoint}: {error}"

@@ -56,11 +56,13 @@ def test_an_exit_code_arrives_as_it_is(subject: Subject, code: int):
 def test_a_program_that_does_not_exist_ends_with_127_and_is_named(subject: Subject):
     result = run(subject, [direct("no-such-program-here", "x")])
     assert result.codes == [127]
-    assert b"no-such-program-here" in result.stdout + result.stderr
+    assert result.stderr == b"command not found: no-such-program-here\n"
 
 
 def test_a_file_that_is_no_program_ends_with_126(subject: Subject):
-    assert run(subject, [direct("/etc/passwd")]).codes == [126]
+    result = run(subject, [direct("/etc/passwd")])
+    assert result.codes == [126]
+    assert result.stderr.startswith(b"cannot run /etc/passwd: ")
 
 
 def test_a_signal_ends_with_128_and_its_number(subject: Subject):

@@ -266,7 +266,7 @@ def test_a_program_that_does_not_exist_is_told_on_the_terminal(engine, typists):
     result = use(engine, typist, ["no-such-program", "x"])
 
     assert end(result).exit_code == 127
-    assert b"no-such-program: not found" in typist.seen
+    assert b"command not found: no-such-program" in typist.seen
 
 
 def test_much_output_and_much_input_arrive_whole(engine, typists):

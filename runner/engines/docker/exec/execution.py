@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 
@@ -30,6 +31,9 @@ SHELL = (
 """Run a line by bash, or by sh if the image has no bash."""
 
 _REFUSAL = b"OCI runtime exec failed: "
+_MISSING = re.compile(
+    rb'exec: "([^"]*)": (?:executable file not found|stat \S+: no such file)'
+)
 
 
 def words(invocation: Invocation) -> list[str]:
@@ -169,4 +173,8 @@ class Execution:
         text = text[max(text.find(b'exec: "'), 0) :]
         if b"not found" in text or b"no such file" in text:
             self.exit_code = NOT_FOUND
+        if missing := _MISSING.match(text):
+            text = b"command not found: " + missing[1]
+        elif shut := re.match(rb'exec: "([^"]*)": permission denied', text):
+            text = b"cannot run " + shut[1] + b": it is not an executable file"
         return Stream.STDERR, text + b"\n"

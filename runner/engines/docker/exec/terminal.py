@@ -13,14 +13,12 @@ from runner.core.terminal import Terminal, TerminalSize
 from runner.engines.docker.attach import Connection
 from runner.engines.docker.client import FAILURES, Client
 from runner.engines.docker.exec.execution import words
+from runner.engines.launch import FIND
 from runner.process.relay import Relay
 
 LOOK_S = 0.5
 BLOCK_BYTES = 1 << 16
 RESIZE_TRIES = 20
-
-BY_NAME = 'exec "$0" "$@"'
-"""Started by sh, a program that does not exist is reported as in any shell."""
 
 
 class TerminalExecution:
@@ -47,7 +45,7 @@ class TerminalExecution:
         self._look_at = 0.0
         self._size: TerminalSize | None = None
         self._tries = 0
-        argv = ["/bin/sh", "-c", BY_NAME, *words(invocation)]
+        argv = ["/bin/sh", "-c", f'{FIND}exec "$@"', "rai", *words(invocation)]
         made = client.exec_create(
             container,
             argv,
