@@ -48,6 +48,7 @@ def _spec(root: Fields, file: str) -> BuildSpec:
         file=file,
         version=rai.text("version", "", "0.2"),
         image=_image(rai),
+        image_place=rai.place("image") if rai.has("image") else None,
         cpu_architecture=architecture,
         cpu_cores=cores,
         gpu=gpu,

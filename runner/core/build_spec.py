@@ -98,13 +98,14 @@ class Profile(StrEnum):
 class BuildSpec(Struct, frozen=True):
     """A whole rai_build.yml; with a ``substitute`` in place of its own image.
 
-    ``env`` are the variables of every command, ``cpu_cores`` is how many
-    cores a cluster is asked for.
+    ``image_place`` is where the file names the image. ``env`` are the variables of
+    every command, ``cpu_cores`` is how many cores a cluster is asked for.
     """
 
     file: str
     version: str = ""
     image: str | None = None
+    image_place: Place | None = None
     cpu_architecture: str = ""
     cpu_cores: int | None = None
     gpu: GpuRequest | None = None

@@ -16,6 +16,7 @@ from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import Limits
 from runner.core.policy import PrivateTarget
+from runner.core.problem import Place
 from runner.core.variables import Secrets
 
 
@@ -130,9 +131,9 @@ class ImagePlan(Struct, frozen=True):
     """Pull, build or reuse, and why; ``reference`` names the image of the run.
 
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
-    absent if the engine was not asked. ``asked`` is the image that the build file
-    names; ``named_by`` says what names another, "" if nothing does. ``limits`` are
-    those of the run.
+    absent if the engine was not asked. ``asked`` is the image that the build file names
+    at ``place``; ``named_by`` says what names another, "" if nothing does. ``limits``
+    are those of the run.
     """
 
     action: ImageAction
@@ -146,6 +147,7 @@ class ImagePlan(Struct, frozen=True):
     origin: Origin | None = None
     asked: str = ""
     named_by: str = ""
+    place: Place | None = None
     limits: Limits = Limits()
 
 

@@ -58,7 +58,8 @@ def _plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     if spec.build_image is not None:
         return _built(spec.build_image, spec, facts)
     if spec.image is not None:
-        found = _named(spec.image, facts)
+        place = None if spec.substitute else spec.image_place
+        found = replace(_named(spec.image, place, facts), place=place)
         if instead := spec.substitute:
             return replace(found, asked=instead.asked, named_by=instead.by)
         return replace(found, asked=spec.image)
@@ -191,10 +192,10 @@ def _check(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> None:
         raise NotAllowedError(*refused)
 
 
-def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
+def _named(image: str, place: Place | None, facts: ImageFacts | None) -> ImagePlan:
     if not names.valid(image):
         hint = "expected e.g. `someone/project:1`, in lower case"
-        wrong = Problem(f'"{image}" is not a valid image name', hint=hint)
+        wrong = Problem(f'"{image}" is not a valid image name', place, hint)
         raise ImageError(wrong, reason=Reason.IMAGE_NOT_FOUND)
     reference = normalise(image)
     if facts is None:

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from runner import images, machine
 from runner.archive import FolderProject
-from runner.core import BuildImage, BuildSpec, ImageAction, ImagePlan, Push, Reason
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    ImagePlan,
+    Place,
+    Push,
+    Reason,
+)
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import (
@@ -191,11 +199,12 @@ def wait_for_no(client: docker.APIClient, command: str) -> None:
 
 
 def test_an_image_that_no_registry_has_is_not_found_and_named(engine, project):
-    plan = ImagePlan(ImageAction.PULL, NOWHERE, "a test")
+    named = Place("rai_build.yml", 2, 10)
+    plan = ImagePlan(ImageAction.PULL, NOWHERE, "a test", place=named)
     with pytest.raises(ImageError) as caught:
         prepare(engine, project, plan)
     assert caught.value.reason is Reason.IMAGE_NOT_FOUND
-    assert NOWHERE in str(caught.value)
+    assert str(caught.value).startswith(f"{named}: the image {NOWHERE} cannot be")
 
 
 def foreign(client: docker.APIClient, name: str) -> None:

@@ -63,9 +63,7 @@ def prepare(
     """Pull or build as planned; the last event is ImageReady."""
     if plan.action is ImageAction.PULL:
         try:
-            yield from transfer.pull(
-                probe, plan.reference, cancel, plan.limits.build_time_s
-            )
+            yield from transfer.pull(probe, plan, cancel)
         except ImageError as error:
             if not plan.named_by:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from runner.core import Problem, Reason, quantities
+from runner.core import ImagePlan, Problem, Reason, quantities
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, Event, Progress, PullStarted
@@ -24,10 +24,9 @@ BASE_HINT = (
 )
 
 
-def pull(
-    probe: EngineProbe, reference: str, cancel: Cancel, time_s: float
-) -> Iterator[Event]:
+def pull(probe: EngineProbe, plan: ImagePlan, cancel: Cancel) -> Iterator[Event]:
     """Pull an image; yield PullStarted and Progress. Raise ImageError if it fails."""
+    reference, time_s = plan.reference, plan.limits.build_time_s
     name, tag = split(reference)
     until = time.monotonic() + time_s
 
@@ -39,13 +38,13 @@ def pull(
     try:
         for message in messages(probe, ask, cancel, until):
             if message.error:
-                raise _not_found(reference, message.error)
+                raise _not_found(plan, message.error)
             if layers.heard(message):
                 yield Progress("pull", layers.done, layers.total)
     except OutOfTimeError:
         raise _out_of_time(f"the image {reference} was not pulled", time_s) from None
     except FAILURES as error:
-        raise _not_found(reference, explained(error)) from error
+        raise _not_found(plan, explained(error)) from error
 
 
 def push(
@@ -108,10 +107,11 @@ def _out_of_time(what: str, time_s: float) -> ImageError:
     return ImageError(Problem(text, hint=hint), reason=Reason.TIME_LIMIT)
 
 
-def _not_found(reference: str, why: str) -> ImageError:
+def _not_found(plan: ImagePlan, why: str) -> ImageError:
     problem = Problem(
-        f"the image {reference} cannot be pulled: {why}",
-        hint=substitutes.advice(reference),
+        f"the image {plan.reference} cannot be pulled: {why}",
+        plan.place,
+        substitutes.advice(plan.reference),
     )
     return ImageError(problem, reason=Reason.IMAGE_NOT_FOUND)
 
