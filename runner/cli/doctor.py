@@ -50,7 +50,7 @@ def doctor(
         rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
         heads = ("what", "state", "finding", "what to do")
         blocks([report.Table("", heads, rows)])
-        print(f"\n{findings.conclusion(found)}")
+        say(f"\n{findings.conclusion(found)}")
     if fix and not _fixed(found, settings, yes=yes):
         raise typer.Exit(1)
     if not findings.working(found):
