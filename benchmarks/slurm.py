@@ -47,7 +47,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def _overhead(site: SlurmSite, engine: str) -> dict[str, object]:
-    project = site.project("p", "echo done")
+    project = site.project(["echo done"])
     over, steps, here = [], [], []
     for number in range(PAIRS + 1):
         here_s = timed(lambda: _run(site, project, "here"))
@@ -94,7 +94,7 @@ def _run(site: SlurmSite, project: Path, on: str) -> str:
 
 def _cancels(site: SlurmSite, what: str, *, waits: bool = False) -> dict[str, object]:
     """Cancel runs that have printed something, or that no node takes."""
-    project = site.project("c", "echo begun; sleep 300")
+    project = site.project(["echo begun; sleep 300"])
     taken, right = [], 0
     if waits:
         for node in site.cluster.nodes:
@@ -124,7 +124,7 @@ def _begun(paths: RunPaths) -> bool:
 
 def _lines(site: SlurmSite, jobs_start: str) -> dict[str, object]:
     """Print many lines here and on Slurm, in turns."""
-    project = site.project("l", f"seq -f 'line %.0f {TEXT}' {LINES}")
+    project = site.project([f"seq -f 'line %.0f {TEXT}' {LINES}"])
     wanted = hashlib.sha256()
     for number in range(1, LINES + 1):
         wanted.update(f"line {number} {TEXT}\n".encode())

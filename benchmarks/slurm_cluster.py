@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
@@ -12,13 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from msgspec import Struct
-
 from benchmarks import projects
 from runner.core import RunRecord, record
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from tests.runner.slurm import cluster
-from tests.runner.slurm.cluster import Cluster
+from tests.runner.slurm.site import Site
 from tests.waiting import until
 
 PATIENCE_S = 120.0
@@ -31,17 +28,8 @@ exec {program} "$@"
 """
 
 
-class SlurmSite(Struct, frozen=True):
-    """A cluster, and a user's home and environment beside it."""
-
-    cluster: Cluster
-    folder: Path
-    env: Mapping[str, str]
-
-    @property
-    def home(self) -> Home:
-        """The user's runs."""
-        return Home(Path(self.env["RAI_HOME"]))
+class SlurmSite(Site):
+    """A user of a cluster, who starts rai as a program and counts calls of squeue."""
 
     def runs(self) -> set[RunPaths]:
         """Return the runs that there are."""
@@ -51,15 +39,6 @@ class SlurmSite(Struct, frozen=True):
     def queries(self) -> Path:
         """Has a line, the time, for each call of squeue by rai."""
         return self.folder / "queries"
-
-    def project(self, name: str, *commands: str) -> Path:
-        """Make a project; several of its jobs fit on a node."""
-        spec = {
-            "rai": {"image": "debian:bookworm-slim"},
-            "resources": {"limits": {"memory": "512MiB", "time": "10m"}},
-            "commands": {"build": list(commands)},
-        }
-        return projects.write(self.folder / name, json.dumps(spec))
 
     def rai(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run rai to its end, whatever its exit status."""
@@ -119,7 +98,7 @@ def site(
             "RAI_ENGINE": engine,
         }
         env.pop("CI", None)
-        yield SlurmSite(made, folder, env)
+        yield SlurmSite(made, folder, env=env)
 
 
 def ended(paths: RunPaths, within_s: float = PATIENCE_S) -> RunRecord:

@@ -150,7 +150,7 @@ class Killing:
         site, log = self._site, self._site.folder / f"log-{number}"
         home = Home(site.folder / f"home-{number}")
         does = DOES.format(file=log, sleeps=SLEEPS_S)
-        project = site.project(f"p-{number}", does)
+        project = site.project([does])
         environ = {"RAI_HOME": str(home.root)}
         _sleep_until(start_at)
         began_at, words = time.time(), ("run", "-p", str(project), "--on", "slurm")

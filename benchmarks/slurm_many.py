@@ -40,7 +40,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def _at_once(site: SlurmSite) -> dict[str, object]:
-    project = site.project("p", "echo done")
+    project = site.project(["echo done"])
     began = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
         runs = list(pool.map(lambda _: site.left(project), range(RUNS)))
@@ -68,7 +68,7 @@ def _waiting(site: SlurmSite) -> Iterator[dict[str, object]]:
     """Measure commands that watch and list many runs, which wait for nodes."""
     for node in site.cluster.nodes:
         site.cluster.drain(node, "a benchmark")
-    project = site.project("p", "echo done")
+    project = site.project(["echo done"])
     shares = [len(range(n, WAITING, SUBMITTERS)) for n in range(SUBMITTERS)]
     began = time.perf_counter()
     with ProcessPoolExecutor(SUBMITTERS, get_context("spawn")) as pool:
@@ -102,7 +102,7 @@ def _submit(env: Mapping[str, str], project: Path, number: int) -> list[str]:
             try:
                 next(steps)
             except StopIteration as end:
-                found += [one.id for one in end.value]
+                found.append(end.value.id)
                 break
     return found
 

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import string
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from runner import places
 from runner.core import RunRecord, record
@@ -84,20 +86,18 @@ class Site:
 
     cluster: Cluster
     folder: Path
-    made: int = 0
     traces: dict[str, Path] = field(default_factory=dict)
     """What the command of each project writes, by the project's folder."""
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property
     def home(self) -> Home:
         """The home of the user's runs."""
-        return Home(Path(os.environ["RAI_HOME"]))
+        return Home(Path(self.env["RAI_HOME"]))
 
     def project(self, commands: Sequence[str], **resources: Any) -> Path:
-        """Make a project."""
-        self.made += 1
-        folder = self.folder / f"project{self.made}"
-        folder.mkdir()
+        """Make a project; several of its jobs fit on a node."""
+        folder = Path(tempfile.mkdtemp(prefix="project", dir=self.folder))
         spec = {
             "rai": {"image": "debian:bookworm-slim"},
             "resources": {**SMALL, **resources},
@@ -108,7 +108,7 @@ class Site:
 
     def traced(self, script: str) -> tuple[Path, Path]:
         """Make a project of one command; return it, and the file that tells of it."""
-        trace = self.folder / f"trace{self.made + 1}"
+        trace = self.folder / f"trace{uuid4().hex}"
         project = self.project([f"echo ran >> {trace}; {script}"])
         self.traces[str(project)] = trace
         return project, trace
