@@ -77,12 +77,12 @@ def session(
         common.check_output(junit, "--junit")
     log = None
     if wanted(given, os.environ):
-        from runner.process import parent
+        from runner.process.others import end_with_parent
         from runner.terminal import ci
 
         log = ci.begin(ci.system(os.environ), answer=answer)
         if log.system is ci.CiSystem.GITHUB:
-            parent.end_with_parent()
+            end_with_parent()
     reported = CiSession(log, junit)
     from runner.core.errors import RaiError
 

@@ -7,7 +7,7 @@ stay literal. Any other line is exec'd directly.
 
 from __future__ import annotations
 
-from runner.commandline import lex, shell
+from runner.commandline import shell
 from runner.commandline.problems import problems, unclosed
 from runner.core import Invocation
 from runner.core.errors import SpecError
@@ -21,11 +21,11 @@ def plan(line: str) -> Invocation:
     """Return how a line is started; raise SpecError for an unclosed quote."""
     try:
         pieces, why = shell.read(line)
-    except lex.UnclosedError as error:
+    except shell.UnclosedError as error:
         raise SpecError([unclosed(error, None)]) from None
     if why is not None:
         return Invocation((), f"bash: {why}", shell.script(pieces))
-    return Invocation(tuple(map(lex.text, lex.words(pieces))), DIRECT)
+    return Invocation(tuple(map(shell.text, shell.words(pieces))), DIRECT)
 
 
 def argv(invocation: Invocation, bash: bool) -> tuple[str, ...]:

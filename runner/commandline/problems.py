@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from runner.commandline import lex, shell, typos
-from runner.commandline.lex import Piece, PieceKind
+from runner.commandline import shell
+from runner.commandline.shell import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
 _BETWEEN = frozenset({"\n", ";", "&&", "||"})
@@ -29,6 +29,23 @@ _DASHES = ("–", "—", "−")
 _LITERAL = r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)"
 
 
+PROGRAMS = (
+    *("bash", "cmake", "compute-sanitizer", "cuda-gdb", "cuda-memcheck", "cuobjdump"),
+    *("echo", "grep", "make", "mkdir", "ncu", "ninja", "nsys", "nvcc", "nvdisasm"),
+    *("nvidia-smi", "nvprof", "pip3", "python", "python2", "python3"),
+    *("pythonw", "time", "timeout", "unzip", "valgrind", "wget"),
+)
+"""Programs whose names are often typed."""
+
+SHORTEST = 4
+"""Shorter names are too much like those of other programs: cat, act."""
+
+LONG = 6
+"""From this length on one wrong letter is surely a mistake, and not another program."""
+
+TIMERS = ("time", "/usr/bin/time")
+
+
 def problems(line: str, place: Place | None = None) -> list[Problem]:
     """Return the errors and likely mistakes of a line."""
     if "\0" in line:
@@ -39,10 +56,10 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
         return [Problem(text, place, "put it into a file of the project, and run that")]
     try:
         pieces, why = shell.read(line)
-    except lex.UnclosedError as error:
+    except shell.UnclosedError as error:
         return [unclosed(error, place)]
-    words = lex.words(pieces)
-    if not words or not lex.text(words[0]):
+    words = shell.words(pieces)
+    if not words or not shell.text(words[0]):
         return [Problem("the command does not name a program", place)]
     return [
         Problem(message, place, hint, Severity.WARNING)
@@ -55,7 +72,7 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
     ]
 
 
-def unclosed(error: lex.UnclosedError, place: Place | None) -> Problem:
+def unclosed(error: shell.UnclosedError, place: Place | None) -> Problem:
     """Return the problem of a quote that is not closed."""
     hint = (
         f"close it, or write `\\{error}` for the character itself; "
@@ -94,7 +111,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Warnings:
     """Yield a warning about expansions in quotes, unless the program is a shell."""
     found: dict[str, None] = {}
     for word in words:
-        if lex.text(word).rpartition("/")[2] in SHELLS:
+        if shell.text(word).rpartition("/")[2] in SHELLS:
             break
         for piece in word:
             if piece.kind is PieceKind.DOUBLE:
@@ -110,7 +127,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Warnings:
 def _lost(pieces: list[Piece]) -> _Warnings:
     """Yield a warning about a line that ends with a change of its own shell."""
     last = _last_command(pieces)
-    first = lex.text(last[0]) if last else ""
+    first = shell.text(last[0]) if last else ""
     if first in shell.STATEFUL or (last and all(map(shell.assignment, last))):
         hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
         yield f"what `{first}` changes lasts only until this command ends", hint
@@ -126,12 +143,60 @@ def _last_command(pieces: list[Piece]) -> list[list[Piece]]:
             parts.append([])
         else:
             return []
-    filled = [found for part in parts if (found := lex.words(part))]
+    filled = [found for part in parts if (found := shell.words(part))]
     return filled[-1] if filled else []
 
 
 def _misspelled(words: list[list[Piece]]) -> _Warnings:
     """Yield a warning about a program that is surely another."""
-    if found := typos.meant([lex.text(word) for word in words]):
+    if found := meant([shell.text(word) for word in words]):
         typed, name = found
         yield f"`{typed}` is not a known program", f"did you mean `{name}`?"
+
+
+def meant(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return what was typed and the program that was meant; None if nothing is wrong.
+
+    ``words`` are those of a command line. A path is never a mistake.
+    """
+    if words[:1] and words[0] in TIMERS and words[1:]:
+        words = words[1:]
+    first, second = [*words, "", ""][:2]
+    if not first.isascii() or "/" in first or first in PROGRAMS:
+        return None
+    if second.startswith("-") and first + second in PROGRAMS:
+        return f"{first} {second}", first + second
+    return next(((first, name) for name in PROGRAMS if _mistyped(first, name)), None)
+
+
+def _mistyped(typed: str, name: str) -> bool:
+    """Whether two letters are swapped, or one of a long name is wrong or missing.
+
+    Versions are no mistakes, and neither is another first letter: cython, ipython.
+    """
+    if len(name) < SHORTEST or typed.rstrip("0123456789.-") == name.rstrip(
+        "0123456789.-"
+    ):
+        return False
+    if typed in _swapped(name):
+        return True
+    return len(name) >= LONG and typed[:1] == name[:1] and _one_off(typed, name)
+
+
+def _swapped(name: str) -> Iterator[str]:
+    for at in range(len(name) - 1):
+        if name[at] != name[at + 1]:
+            yield name[:at] + name[at + 1] + name[at] + name[at + 2 :]
+
+
+def _one_off(typed: str, name: str) -> bool:
+    """Whether one letter more, less or another makes one name of the other."""
+    if abs(len(typed) - len(name)) > 1:
+        return False
+    short, long = sorted((typed, name), key=len)
+    pairs = enumerate(zip(short, long, strict=False))
+    at = next((n for n, (one, other) in pairs if one != other), len(short))
+    same_length = len(short) == len(long)
+    odd = long[at : at + 1] + (short[at : at + 1] if same_length else "")
+    rest = short[at + 1 :] if same_length else short[at:]
+    return odd.isalpha() and long[at + 1 :] == rest

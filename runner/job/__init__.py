@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from runner import archive, files
 from runner.answers import CommandOutput
 from runner.archive import Project, datafiles
-from runner.commandline import exports
+from runner.commandline import programs
 from runner.core import (
     Findings,
     GpuUse,
@@ -234,14 +234,14 @@ class _Job:
         # A repeat writes its file over that of the command it repeats.
         steps = [step for e in ended if (step := self.steps[e.index]).repeats is None]
         lines = [(step.index, step.command.text) for step in steps]
-        if not any(exports.exporting(line) for _, line in lines):
+        if not any(programs.exporting(line) for _, line in lines):
             return
         try:
             files = archive.files(self.paths.build, self.caps, root="build")
         except RaiError as error:
             yield ev.Warned(f"cannot look for profiles: {error}")
             return
-        for index, found in sorted(exports.claimed(lines, files).items()):
+        for index, found in sorted(programs.claimed(lines, files).items()):
             yield ev.Profiled(index, found)
 
 

@@ -25,20 +25,19 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
 from runner.core.pace import SMALL_BYTES, OutputPace
-from runner.process import memory
-from runner.process.checking import checked_beside
 from runner.process.child import (
     Argv,
     Child,
     Ended,
     ProcessStop,
+    checked_beside,
     exit_code,
     kill,
+    readable,
     signal_group,
     start,
 )
-from runner.process.others import descendants, kill_marked, marked
-from runner.process.usage import used
+from runner.process.others import descendants, kill_marked, marked, used
 
 if sys.platform == "linux":
     import fcntl
@@ -136,7 +135,7 @@ def stream(
     """
     guard.start()
     started = time.monotonic()
-    with memory.readable(input) as stdin:
+    with readable(input) as stdin:
         child = _PipedChild(start(argv, env, cwd, stdin), started, index, room)
     stop = ProcessStop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate

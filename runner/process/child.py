@@ -1,4 +1,4 @@
-"""A started program: its end, its exit code and usage, and its removal."""
+"""A started program: its stdin, the limits that end it, and its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, BinaryIO, cast
 
 from msgspec import Struct, field
 
@@ -22,6 +25,11 @@ KILLED_S = 1.0
 UNKILLABLE_S = 10.0
 
 Argv = Sequence[str | Path]
+
+
+EVERY_S = 1.0
+
+JOIN_S = 5.0
 
 
 class Ended(Struct, frozen=True):
@@ -179,3 +187,54 @@ class ProcessStop(Struct):
         if now >= self.deadline:
             return Reason.TIME_LIMIT
         return self.watch() if self.watch else None
+
+
+@contextmanager
+def readable(data: bytes | IO[bytes] | None) -> Iterator[int | None]:
+    """Provide a descriptor from which a program reads the data; None for no data.
+
+    A file is read from where it stands. On Linux other data is on no disk. Unlike a
+    pipe it takes any amount at once.
+    """
+    if data is None:
+        yield None
+        return
+    if not isinstance(data, bytes):
+        yield data.fileno()
+        return
+    with _file() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _file() -> BinaryIO:
+    if sys.platform == "linux":
+        return open(os.memfd_create("stdin"), "w+b", buffering=0)  # noqa: PTH123 - a descriptor
+    import tempfile  # slow to load, and not needed on Linux
+
+    return cast("BinaryIO", tempfile.TemporaryFile(buffering=0))
+
+
+@contextmanager
+def checked_beside(check: Callable[[], None]) -> Iterator[None]:
+    """Call ``check`` every second, until the block ends.
+
+    A terminal or a pipe that nobody reads stops the process that writes to it. The
+    limits of a run's commands must hold meanwhile. What ``check`` raises is left to
+    those who call it in the run itself.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(EVERY_S):
+            with suppress(EngineError):
+                check()
+
+    thread = threading.Thread(target=watch, name="rai-limits", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(JOIN_S)

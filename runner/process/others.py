@@ -1,11 +1,23 @@
-"""Find processes that this one did not start itself."""
+"""Processes that this one did not start, the one that started it, and a copy of it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+
+MOST = 1000
+"""More processes than this are not looked at."""
+
+_UTIME, _CUTIME, _RSS = 11, 13, 21
+"""Places in /proc/PID/stat after the program's name."""
+
+Usage = tuple[float | None, int | None]
+"""Seconds of CPU so far and bytes of memory now; None where that is not known."""
+
+PR_SET_PDEATHSIG = 1
 
 
 def marked(name: str, value: str) -> list[int]:
@@ -45,3 +57,64 @@ def _children(pid: int) -> list[int]:
     except OSError:
         return []
     return [int(word) for word in text.split()]
+
+
+def used(pid: int) -> Usage:
+    """Return what a process and its descendants use, with those that they waited for.
+
+    Memory that several share is counted for each.
+    """
+    found = [stat for one in (pid, *descendants(pid)[:MOST]) if (stat := _stat(one))]
+    if not found:
+        return None, None
+    ticks = sum(int(word) for stat in found for word in stat[_UTIME : _CUTIME + 2])
+    pages = sum(int(stat[_RSS]) for stat in found)
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (OSError, UnicodeDecodeError):
+        return []
+    # The name may hold anything, a parenthesis too.
+    return text.rpartition(")")[2].split()
+
+
+def end_with_parent() -> None:
+    """Have the kernel send this process SIGTERM when its parent ends.
+
+    A shell that is ended leaves its programs alone, and a CI system kills these
+    without a warning later (prctl(2), PR_SET_PDEATHSIG). Nothing is done where the
+    kernel cannot do this. Programs that this process starts are not told.
+    """
+    import ctypes  # few need it
+
+    parent = os.getppid()
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:  # it ended before it was asked for
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def apart(call: Callable[[], object]) -> bool:
+    """Do a call in a copy of this process; return whether it raised nothing.
+
+    This process may have no other threads. What is printed there is not shown; whoever
+    needs the error makes the call again.
+    """
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            for stream in (1, 2):
+                os.dup2(null, stream)
+            call()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0

@@ -17,7 +17,7 @@ from runner.core.errors import BusyError, UsageError
 from runner.database.opening import open_store
 from runner.jobhost.base import JobHost
 from runner.jobhost.client import SocketHost
-from runner.process.apart import apart
+from runner.process.others import apart
 from runner.server import (
     certificate,
     hosting,

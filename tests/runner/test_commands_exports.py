@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.commandline.exports import claimed, exporting
+from runner.commandline.programs import claimed, exporting
 from runner.core import ProfileFile
 
 NVPROF = ("t.nvprof", "t.nvprof.31", "out/t.nvprof.31.1", "t.nvvp", "t.prof")

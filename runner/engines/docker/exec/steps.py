@@ -29,7 +29,7 @@ from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
 from runner.engines.docker.exec.execution import Execution
 from runner.engines.docker.exec.terminal import TerminalExecution
-from runner.process.checking import checked_beside
+from runner.process.child import checked_beside
 
 POLL_S = 0.1
 TICK_S = 1.0

@@ -14,7 +14,7 @@ from runner.engines.docker.attach import Connection
 from runner.engines.docker.client import FAILURES, Client
 from runner.engines.docker.exec.execution import words
 from runner.engines.launch import FIND
-from runner.process.relay import Relay
+from runner.process.interactive import Relay
 
 LOOK_S = 0.5
 BLOCK_BYTES = 1 << 16
