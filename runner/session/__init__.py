@@ -17,9 +17,8 @@ from runner.session.prepare import (
     replay,
     staged,
 )
-from runner.session.run import Run, resume, start
+from runner.session.run import Run, resume, start, tidy
 from runner.session.shell import Shell
-from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
 from runner.session.watcher import Watcher, watcher
 

@@ -26,12 +26,12 @@ from runner.core.errors import ConfigError, NotAllowedError, UsageError
 from runner.core.parcel import Parcel
 from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.variables import Secrets, wrong_name, wrong_value
+from runner.engines.imagestore import KEEPING
 from runner.gpu import choice
-from runner.images import substitutes
-from runner.session import repeating, selection
+from runner.images import allowed, substitutes
+from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
-from runner.session.rules import refused as refusals
 from runner.store import policy as policies
 from runner.store import settings as stored
 from runner.store.home import record_of
@@ -42,6 +42,10 @@ MOST_WORDS = 1000
 """How many commands a server's client may name: each word is looked for in all."""
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
+
+
+WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
+"""The engines that use this machine's programs, whatever image is named."""
 
 
 class Prepared(Struct, frozen=True):
@@ -280,7 +284,7 @@ def _request(
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
     if refused := refusals(spec, profile, rules, found.engine):
         raise NotAllowedError(*refused)
-    asked = repeating.read(spec, left_out, options, rules)
+    asked = selection.repeating(spec, left_out, options, rules)
     request = JobRequest(
         project=project,
         spec=spec,
@@ -361,3 +365,13 @@ def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:
     if asked is None or spec.gpu is None:
         return asked
     return replace(spec.gpu, count=asked.count, uuids=asked.uuids, optional=False)
+
+
+def refusals(
+    spec: BuildSpec, profile: Profile, rules: Policy, engine: str
+) -> list[Problem]:
+    """Return all that is not allowed; an engine that builds images looks again."""
+    found = policy.over(spec.limits, profile, rules)
+    if not rules.images or engine in WITHOUT_IMAGES:
+        return found
+    return found + allowed.problems(spec, rules, builds=engine == KEEPING)

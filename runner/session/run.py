@@ -21,11 +21,13 @@ from runner.job.rounds import GoOn
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import Prepared, in_ci, reopen
 from runner.session.project import folder_project
-from runner.store import handed, runs
+from runner.store import handed, prune, runs
 from runner.store import home as homes
 from runner.store.claim import Claim
 from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
+from runner.store.retention import Retention
+from runner.store.settings import Settings
 
 CANCEL_POLL_S = 0.2
 
@@ -262,3 +264,15 @@ def _cancelled_by(paths: RunPaths, cancel: Cancel) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def tidy(settings: Settings, spare: str = "") -> list[str]:
+    """Remove old runs as the settings say, at most once a day; return what to tell.
+
+    ``spare`` is a run that is needed, and stays.
+
+    Raises:
+        ConfigError: the home folder cannot be made, or its disk is full.
+    """
+    keep = Retention(settings.keep_for, settings.keep_size, settings.keep_size)
+    return prune.by_policy(settings.home, keep, spare=spare)

@@ -14,8 +14,7 @@ from runner.core.order import Order
 from runner.core.units import MIB
 from runner.places.slurm import SlurmWorker, programs
 from runner.session.detached import discard, sealed
-from runner.session.prepare import Prepared, in_ci
-from runner.session.rules import WITHOUT_IMAGES
+from runner.session.prepare import WITHOUT_IMAGES, Prepared, in_ci
 from runner.session.run import StartedRun
 from runner.slurm.jobs import NAME
 from runner.slurm.submission import JobNeeds

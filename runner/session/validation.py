@@ -23,10 +23,8 @@ from runner.engines.imagestore import KEEPING
 from runner.images import architecture
 from runner.job.preparation import steps
 from runner.session.options import NONE_GIVEN, Options
-from runner.session.prepare import in_ci, in_image, settings
+from runner.session.prepare import WITHOUT_IMAGES, in_ci, in_image, refusals, settings
 from runner.session.project import read_spec
-from runner.session.rules import WITHOUT_IMAGES
-from runner.session.rules import refused as refusals
 from runner.store import policy as policies
 
 

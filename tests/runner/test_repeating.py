@@ -20,7 +20,7 @@ from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
 from runner.session.options import Options
-from runner.session.repeating import read
+from runner.session.selection import repeating
 from tests.program import rai
 
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
@@ -29,7 +29,7 @@ TIMED = FakeResult(b"Op Time: 0.25\n")
 
 def asked(policy: Policy = NO_POLICY, left_out: frozenset[int] = frozenset(), **given):
     spec, _ = buildfile.parse(SPEC, "rai_build.yml")
-    return read(spec, left_out, Options(**given), policy)
+    return repeating(spec, left_out, Options(**given), policy)
 
 
 def test_without_options_the_run_decides_what_is_repeated_for_as_long_as_its_limit():
