@@ -60,7 +60,7 @@ RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 Directory = Annotated[
     Path | None,
     typer.Argument(
-        metavar="DIR", help="Project folder, or its build file.  [default: .]"
+        metavar="[DIR]", help="Project folder, or its build file.  [default: .]"
     ),
 ]
 ProjectPath = Annotated[

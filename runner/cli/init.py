@@ -36,7 +36,7 @@ def starter(*, built: bool) -> str:
 def init(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="The project's folder.  [default: .]"),
+        typer.Argument(metavar="[DIR]", help="Project folder.  [default: .]"),
     ] = None,
     path: common.ProjectPath = None,
     as_json: common.JsonFlag = False,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from runner.cli import common, interrupt, running
-from runner.core import Reason, RunRecord
+from runner.core import Problem, Reason, RunRecord
+from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
-from runner.core.events import CommandFinished, Event
 
 if TYPE_CHECKING:
     from runner import session
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1
 SAVED = "a file was saved"
+SAME = (ev.EngineChosen, ev.Packing, ev.Packed, ev.ImageReady, ev.Starting, ev.Warned)
+"""Events that say in each run what they said in the run before."""
+
 FIXABLE = (Reason.USAGE, Reason.BAD_SPEC, Reason.NOT_ALLOWED)
 """What is wrong may be mended by the next save."""
 
@@ -90,6 +93,8 @@ class _Loop:
         self._cache = archive.PackCache()
         self._series = report.Series()
         self._started_any = False
+        self._warned: list[Problem] = []
+        self._told: set[str] = set()
         self._ending: list[threading.Thread] = []
 
     def run_once(self, output: Path | None, *, force: bool) -> bool:
@@ -135,7 +140,8 @@ class _Loop:
 
         prepared = self._session.prepare(self._path, self._options)
         if self._console.mode is not Mode.QUIET:
-            common.warn(prepared.warnings)
+            common.warn(one for one in prepared.warnings if one not in self._warned)
+        self._warned = list(prepared.warnings)
         return self._session.start(prepared, self._cache)
 
     def _refused(self, error: RaiError) -> None:
@@ -155,8 +161,8 @@ class _Loop:
         events = run.events(cancel)
         try:
             for event in events:
-                self._console.show(event)
-                over = isinstance(event, CommandFinished) and cancel.requested
+                self._show(event)
+                over = isinstance(event, ev.CommandFinished) and cancel.requested
                 if over and not self._stop.requested and not run.wants_gpu:
                     self._leave(events)
                     self._console.line(f"Run {run.id} cancelled: {SAVED}.", "yellow")
@@ -166,7 +172,19 @@ class _Loop:
             raise
         return not cancel.requested
 
-    def _leave(self, events: Generator[Event, None, None]) -> None:
+    def _show(self, event: ev.Event) -> None:
+        """Show an event, and what is the same in each run once."""
+        from runner.terminal import messages
+
+        if isinstance(event, SAME):
+            packed = isinstance(event, ev.Packed)
+            text = "packed" if packed else str(messages.lines(event))
+            if text in self._told:
+                return
+            self._told.add(text)
+        self._console.show(event)
+
+    def _leave(self, events: Generator[ev.Event, None, None]) -> None:
         def finish() -> None:
             for _ in events:
                 pass

@@ -13,7 +13,7 @@ from runner.core import Findings, Source
 LONGEST_COMMAND = 200
 
 _RUNNING = re.compile(r"[✱*]{1,2}\s*Running\s+(?P<command>\S.*?)(?:\[0m)?")
-_SKIPPING = re.compile(r"✱ Skipping (?:(?P<count>[0-9]{1,6}) commands: )?.*")
+_SKIPPING = re.compile(r"✱ Skipping (?:(?P<count>[0-9]{1,6}) commands(?::| that) )?.*")
 _ENDED = re.compile(r"✱ Run [0-9a-f]{10} (?:done in|ended:|cancelled:|interrupted).*")
 _VARIANT = re.compile(r"Variant:\s*(?P<variant>[^\s*]{1,100})")
 _BATCH = re.compile(r"(?:Test batch|Batch) size:\s*(?P<size>[0-9]{1,9})", re.I)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
-from runner.core.events import NOT_REACHED, STOPPED
 from runner.report.blocks import Table
 from runner.report.samples import sampled_lines
 from runner.report.words import in_round, main_part, outcome, seconds, words
@@ -18,7 +17,7 @@ MOST_REPEATS = 3
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
-    """Return a row for each command that ran, and lines about the others."""
+    """Return a row for each command that ran, and lines about what it leaves out."""
     ran = [c for c in record.first_round if c.outcome is not Outcome.SKIPPED]
     wrong = _wrong_repeats(record)
     ran += wrong[:MOST_REPEATS]
@@ -31,7 +30,7 @@ def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
         lines.append(f"{len(ran) - len(shown)} more ended well.")
     if len(wrong) > MOST_REPEATS:
         lines.append(f"{len(wrong) - MOST_REPEATS} more repeats went wrong.")
-    return table, [*lines, *_skipped(record.commands), *sampled_lines(record)]
+    return table, [*lines, *sampled_lines(record)]
 
 
 def listed(record: RunRecord) -> list[CommandRecord]:
@@ -83,27 +82,3 @@ def figures(found: Findings) -> str:
     if len(answers) > 1:
         said.append(f"{answers[0]} and {len(answers) - 1} other results")
     return ", ".join(said + answers[:1] * (len(answers) == 1))
-
-
-def _skipped(commands: Sequence[CommandRecord]) -> list[str]:
-    """Return a line for each reason for which commands were skipped.
-
-    Those that the run did not reach were listed right before its end.
-    """
-    whys: dict[str, list[int]] = {}
-    for command in commands:
-        listed = command.why in (NOT_REACHED, STOPPED)
-        if command.outcome is Outcome.SKIPPED and not listed:
-            whys.setdefault(command.why, []).append(command.index + 1)
-    return [f"Skipped {numbers(found)}: {why}." for why, found in whys.items()]
-
-
-def numbers(found: Sequence[int]) -> str:
-    """Return rising numbers, those that follow each other as a range: 1, 3-5."""
-    ranges: list[list[int]] = []
-    for number in found:
-        if ranges and ranges[-1][-1] == number - 1:
-            ranges[-1][1:] = [number]
-        else:
-            ranges.append([number])
-    return ", ".join("-".join(map(str, one)) for one in ranges)

@@ -9,6 +9,7 @@ from pathlib import Path
 from runner import report
 from runner.core import GpuState, GpuUse, ImageAction, Reason, RunRecord, Verdict
 from runner.core import events as ev
+from runner.core.work import NO_GPU_HERE
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
 
@@ -139,7 +140,7 @@ def numbered(index: int, count: int, name: str | None = None) -> str:
 
 
 def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
-    """Return the lines for commands skipped in a row: one that says why, then a list.
+    """Return a line for each reason why commands in a row are skipped.
 
     Of a run that found no GPU for them, its ``end`` says more.
     """
@@ -150,9 +151,11 @@ def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> 
             why = report.words(end.reason)
         if len(names) == 1:
             shown.append((f"Skipping {names[0]} ({why})", "yellow"))
+        elif why == NO_GPU_HERE:
+            text = f"Skipping {len(names)} commands that need a GPU"
+            shown.append((text, "yellow"))
         else:
             shown.append((f"Skipping {len(names)} commands: {why}", "yellow"))
-            shown += [(f"  {name}", "yellow") for name in names]
     return shown
 
 

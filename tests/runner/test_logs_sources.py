@@ -224,9 +224,7 @@ def test_a_record_without_sources_is_read_and_names_its_commands():
 def test_in_a_log_skipped_commands_count_and_what_follows_the_run_is_of_none():
     log = f"""\
 ✱ Running make
-{TIME}✱ Skipping 2 commands: left out by --only
-✱   a
-✱   b
+{TIME}✱ Skipping 2 commands that need a GPU
 ✱ Running ./a
 {TIME}✱ Skipping ./b (command 4 failed)
 ✱ Run 0123456789 ended: command failed: `./a` exited 1

@@ -99,7 +99,7 @@ def shown(capfd, *events: ev.Event) -> list[str]:
     return capfd.readouterr().err.splitlines()
 
 
-def test_commands_skipped_in_a_row_are_a_list_below_the_reason(capfd):
+def test_commands_skipped_in_a_row_are_one_line_for_each_reason(capfd):
     assert shown(
         capfd,
         ev.CommandSkipped(0, "nvprof ./a", NO_GPU, "profile"),
@@ -109,9 +109,7 @@ def test_commands_skipped_in_a_row_are_a_list_below_the_reason(capfd):
         ev.CommandSkipped(4, "./e", NO_GPU, "last"),
         ev.StateChanged(State.COLLECTING),
     ) == [
-        f"✱ Skipping 2 commands: {NO_GPU}",
-        "✱   profile: nvprof ./a",
-        "✱   ./a ...",
+        "✱ Skipping 2 commands that need a GPU",
         "✱ Skipping ./c (left out by --only)",
         "✱ Running ./d",
         f"✱ Skipping last: ./e ({NO_GPU})",
@@ -123,11 +121,10 @@ def test_of_a_run_that_ended_before_its_commands_the_reason_comes_first(capfd):
     message = "the run needs a GPU, but none is available"
     end = ev.Finished(Verdict(True, False, None, Reason.NO_GPU, message))
 
-    first, *rest = shown(capfd, *skipped, end)
+    first, second, *_ = shown(capfd, *skipped, end)
 
     assert first == "✱ Skipping 15 commands: no GPU"
-    assert rest[:15] == [f"✱   ./{n}" for n in range(15)]
-    assert rest[15].endswith(f"ended: no GPU: {message}")
+    assert second.endswith(f"ended: no GPU: {message}")
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
@@ -212,8 +209,9 @@ def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
 
     said = shown(capfd, CREATED, *skipped, end)
 
-    assert said[:3] == ["✱ Skipping 2 commands: the run was cancelled", *said[1:3]]
-    assert not any("Skipped" in line for line in said)
+    assert [line for line in said if "kip" in line or "./" in line] == [
+        "✱ Skipping 2 commands: the run was cancelled"
+    ]
 
 
 def test_where_the_build_folder_is_unpacked_its_archive_is_not_told(capfd):

@@ -303,6 +303,8 @@ def test_a_save_ends_the_run_and_starts_the_next_and_ctrl_c_ends_it_all(project)
     watching.until("two")
     watching.until("Since run")
     watching.until("Watching")
+    for same in ("Using the bare engine", "Packing", "Project packed"):
+        assert sum(same in line for line in watching.lines) == 1
 
     assert watching.end() == 130
 
