@@ -52,7 +52,10 @@ def _finding(
         return f"{option} {what}", ""
     parameter = getattr(error, "param", None)
     if parameter is not None and message.startswith("Missing argument"):
-        return f"{parameter.make_metavar(error.ctx)} is missing", ""
+        name = parameter.make_metavar(error.ctx).strip("{}")
+        if name.startswith("RUN"):
+            return "which run?", f"for the last one: {command} latest"
+        return f"{name} is missing", ""
     least = getattr(getattr(parameter, "type", None), "min", None)
     if parameter is not None and least is not None:
         value = error.message.partition(" is not ")[0].strip("'")

@@ -334,8 +334,7 @@ def _report(error: RaiError, debug: bool) -> None:
         if debug:
             traceback.print_exc()
         problems(error.problems)
-        # A usage error says itself what to do.
-        if error.advice and error.reason is not Reason.USAGE:
+        if error.advice:
             streams.say(error.advice, to_stderr=True)
 
 

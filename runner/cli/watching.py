@@ -150,7 +150,7 @@ class _Loop:
         if not self._started_any and error.reason not in FIXABLE:
             raise error
         problems(error.problems)
-        self._console.line(f"Not started. {error.reason.advice}", "red")
+        self._console.line(f"Not started. {error.reason.advice}".rstrip(), "red")
 
     def _carry_out(self, run: session.Run, cancel: Cancel) -> bool:
         """Show the run; return whether it was carried out to its end.

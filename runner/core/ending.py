@@ -74,7 +74,7 @@ class Reason(StrEnum):
         member.met = met
         return member
 
-    DONE = "done", 0, "Nothing to do."
+    DONE = "done", 0, ""
     COMMAND_FAILED = (
         "command_failed",
         1,
@@ -85,7 +85,7 @@ class Reason(StrEnum):
         1,
         "Run the command under compute-sanitizer: it names the kernel and the line.",
     )
-    USAGE = "usage", 2, "See `rai --help`."
+    USAGE = "usage", 2, ""
     BAD_SPEC = "bad_spec", 2, "Fix the build file; `rai validate` checks it."
     BAD_CONFIG = "bad_config", 2, "Fix the option, variable or file named above."
     BUILD_FAILED = (

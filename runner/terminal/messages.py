@@ -13,7 +13,7 @@ from runner.core.work import NO_GPU_HERE
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
 
-CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
+CACHED = "Using the cached image. To rebuild: set build_image.no_cache: true."
 
 COMMANDS_ENDED = (1, 4, 5, 6)
 """The exit codes of runs whose commands' output tells more."""
@@ -127,8 +127,9 @@ def _command_lines(
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
-            unpack = f"Unpack it: rai pull {RunPaths(Path(path).parent).id}"
-            return [(f"The build folder has been kept. {unpack}", "green")]
+            run_id = RunPaths(Path(path).parent).id
+            text = f"Output files saved; get them with: rai pull {run_id}"
+            return [(text, "green")]
         case _:
             return []
 
@@ -190,12 +191,14 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     message = verdict.message if whole else verdict.message.partition("\n")[0]
     again = f"See it again: rai show {run_id}"
     if verdict.reason is Reason.DONE:
-        right = "; its answers are right" if verdict.passed else ""
+        right = "; all checks passed" if verdict.passed else ""
         text = f"Run {run_id} done in {report.seconds(took_s)}{right}."
         return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
-    text = f"Run {run_id} ended: {report.words(verdict.reason)}: {message}"
+    usage = verdict.reason is Reason.USAGE
+    why = message if usage else f"{report.words(verdict.reason)}: {message}"
+    text = f"Run {run_id} ended: {why}"
     if verdict.reason.exit_code in COMMANDS_ENDED:
         again = f"See what it printed: rai logs {run_id}"
-    return [(text, "red"), (f"{verdict.advice} {again}", "yellow")]
+    return [(text, "red"), (f"{verdict.advice} {again}".lstrip(), "yellow")]

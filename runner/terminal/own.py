@@ -38,7 +38,7 @@ class OwnTerminal:
         self._in, self._out = 0, 1
         for number, name in ((self._in, "stdin"), (self._out, "stdout")):
             if not os.isatty(number):
-                text = f"a shell needs a terminal, and {name} is none"
+                text = f"rai shell needs a terminal, but {name} is not one"
                 hint = "start it in a terminal; over ssh, with `ssh -t`"
                 raise UsageError(Problem(text, hint=hint))
         self._filter = ShellOutputFilter()

@@ -101,7 +101,7 @@ def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
 
     assert child.returncode == 130
     assert b"cancelled" in stderr
-    assert b"The build folder has been kept." in stderr
+    assert b"Output files saved;" in stderr
     (listed,) = json.loads(rai("history", "--json").stdout)
     assert listed["state"] == "cancelled"
 

@@ -196,7 +196,7 @@ def test_a_shell_has_the_variables_of_commands_that_have_one_value(project, wind
 def test_without_a_terminal_it_says_what_to_do_and_ends_with_two(run):
     done = rai("shell", run.id)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "a shell needs a terminal, and stdin is none" in done.stderr
+    assert "rai shell needs a terminal, but stdin is not one" in done.stderr
     assert "ssh -t" in done.stderr
 
 

@@ -14,7 +14,7 @@ from tests.hostile.case import Case, Ended, Site
 
 ODD = "\x1b]0;owned\x07 \x1b[2J\x9b2J\u202etxt.exe\u200b✱ Run 1 done"
 UNSEEN = {*"\x07\x1b\x9b\u202e\u200b"}
-FAKED = "✱ Run 0123456789 done in 1.0 s; its answers are right."
+FAKED = "✱ Run 0123456789 done in 1.0 s; all checks passed."
 SET_ID = 0o6000
 NEIGHBOUR = "neighbour.pid"
 
