@@ -17,7 +17,7 @@ from benchmarks import rows
 SPANS = 1_000_000
 ROUNDS = 3
 CPU_LIMIT_S = 3.0
-MEMORY_LIMIT_MB = 300
+MEMORY_LIMIT_MB = 400
 READ = """
 import resource, sys
 from pathlib import Path
@@ -140,7 +140,7 @@ def _events(path: Path) -> None:
         between = ""
         for number, at, length, grid in spans():
             for event in _pair(number, at / 1e3, length / 1e3, grid):
-                file.write(between + json.dumps(event, indent=1))
+                file.write(between + json.dumps(event, separators=(",", ":")))
                 between = ",\n"
         file.write("]}\n")
 

@@ -1,7 +1,7 @@
 """What a profiler's file has: its sums, and its spans for a timeline.
 
 reading.py: kinds.py (by its first bytes) -> database.py, a layout (nvprof_file.py,
-nvidia_file.py, nsys_file.py) and sqlite_trace.py, or event_stream.py and event_trace.py
+nvidia_file.py, nsys_file.py) and sqlite_trace.py, or events.py
 -> totals.py (the sums); spans.py, merging.py, building.py (the timeline)
 """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,8 +14,7 @@ from runner.core.errors import UsageError
 from runner.core.trace import Timeline, Trace
 from runner.traces import building, database, kinds, nsys_file, nvidia_file, nvprof_file
 from runner.traces.database import Database
-from runner.traces.event_stream import EventStream, NoEvents
-from runner.traces.event_trace import EventTrace
+from runner.traces.events import EventTrace, NoEvents
 from runner.traces.kinds import TraceKind
 from runner.traces.sqlite_trace import SqliteTrace
 
@@ -70,11 +68,11 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
             if kind is None:
                 raise _error(name, *kinds.advice(start, name))
             file.seek(0)
-            found = _events(file) if kind is TraceKind.EVENTS else _sqlite(path)
+            found = EventTrace(file) if kind is TraceKind.EVENTS else _sqlite(path)
     except OSError as error:
         raise _error(name, f"it cannot be read: {error.strerror or error}") from error
     except NoEvents as error:
-        raise _error(name, str(error), kinds.WANTED) from error
+        raise _error(name, *error.args) from error
     except database.Failure as error:
         raise _error(
             name, f"it is damaged: {database.said(error)}", "profile again"
@@ -85,17 +83,13 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
         found.close()
 
 
-def _events(file: BufferedReader) -> EventTrace:
-    return EventTrace(EventStream(file))
-
-
 def _sqlite(path: Path) -> SqliteTrace:
     base = Database(path)
     try:
         for kind in (nvprof_file, nvidia_file, nsys_file):
             if kind.is_one(base.tables):
                 return SqliteTrace(base, kind.layout(base))
-        raise NoEvents("it is an SQLite file that no profiler wrote")
+        raise NoEvents("it is an SQLite file that no profiler wrote", kinds.WANTED)
     except BaseException:
         base.close()
         raise

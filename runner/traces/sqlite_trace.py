@@ -160,7 +160,7 @@ class SqliteTrace:
             sums.add(section, self._name(records, name), *figures)
 
     def _left_out(self, records: Records) -> None:
-        """Report the records whose times cannot be."""
+        """Report the records with impossible times."""
         # Without a condition SQLite counts in one step, which no limit would end.
         query = (
             f"SELECT count(*) FROM {records.table} WHERE ({_times(records)}) IS NOT 1"
@@ -171,8 +171,8 @@ class SqliteTrace:
         count = whole(row[0]) or 0
         if count > 0:
             self.problems.append(
-                f"{count:,} records of table {records.table} are left out:"
-                " their times cannot be"
+                f"{count:,} records of table {records.table} with impossible times"
+                " are left out"
             )
 
     def _name(self, records: Records, number: Value) -> str:

@@ -65,7 +65,7 @@ _LAUNCH = {
 _EVENTS = (
     json.dumps([_SPAN, {**_LAUNCH, "ts": "9"}, {**_SPAN, "ph": "B"}]).encode(),
     json.dumps({"traceEvents": [_LAUNCH, {**_SPAN, "ph": "E"}], "b": [{}]}).encode(),
-    b'{"deviceProperties":[{"id":0,"name":"H"}],"traceEvents":[{"ph":"X","ts":NaN},',
+    b'{"deviceProperties":[{"id":0,"name":"H"}],"traceEvents":[{"ph":"X","ts":NaN}]}',
     b'[{"ph":"M","name":"process_name","pid":1,"args":{"name":"p"}}]]',
     b"\x1f\x8b\x08\0",
     b"[" * 50,

@@ -97,7 +97,7 @@ def test_times_that_cannot_be_are_left_out_and_counted(tmp_path, times):
     path = kernels(tmp_path / "a", good, (*times, 0, 1, 7, 2, 1))
     trace, timeline = traces.read(path, "x")
     assert trace.problems == (
-        "1 records of table kernel are left out: their times cannot be",
+        "1 records of table kernel with impossible times are left out",
     )
     assert [(each.count, each.total_s) for each in trace.totals] == [(1, 1e-07)]
     assert (list(timeline.start), list(timeline.length)) == ([0], [100])
