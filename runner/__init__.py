@@ -104,9 +104,9 @@ def validate(project: str | Path = ".", *, engine: str | None = None) -> Validat
 
 def parse(output: bytes | BinaryIO) -> Findings:
     """Return the figures in a program's output: times, correctness, profile tables."""
-    from runner.findings import MOST_WORK, Portion, Scanner
+    from runner.findings import EVERYTHING, Scanner
 
-    scanner = Scanner(Portion(growth=MOST_WORK))
+    scanner = Scanner(first=EVERYTHING)
     if isinstance(output, bytes):
         scanner.feed(output)
     else:

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from runner import report
 from runner.core import Command, Findings, Stream
@@ -42,8 +41,6 @@ class CommandOutput:
         if not self._scanners:
             self._start()
         self._scanners[event.stream].feed(event.data)
-        if self._search is not None:
-            self._search.feed(event.stream, event.data)
 
     def findings(self, most_bytes: int = MOST_BYTES) -> Findings:
         """End the output; return its figures and faults, with the command's name.
@@ -65,19 +62,14 @@ class CommandOutput:
             return ()
         if not self._scanners:
             self._start()
-        seen = Seen(self._shares(), unsearched=self._unsearched())
-        if self._search is not None:
-            self._search.finish()
-            texts, unread = self._search.found, self._search.unsearched
-            seen = replace(seen, texts=texts, unread=unread)
+        unsearched = sum(each.unsearched for each in self._scanners.values())
+        texts = self._search.found if self._search is not None else {}
+        seen = Seen(self._shares(), texts, unsearched)
         return tuple(check(one, seen) for one in self._command.expect)
 
     def _start(self) -> None:
-        from runner.findings.portion import Portion
         from runner.findings.scanner import Scanner
 
-        portion = Portion()
-        self._scanners = {stream: Scanner(portion) for stream in Stream}
         texts = [
             o
             for e in self._command.expect
@@ -88,9 +80,7 @@ class CommandOutput:
             from runner.findings.searches import TextSearch
 
             self._search = TextSearch(texts)
-
-    def _unsearched(self) -> int:
-        return sum(each.findings().unsearched for each in self._scanners.values())
+        self._scanners = {stream: Scanner(self._search) for stream in Stream}
 
     def _shares(self) -> dict[str, Share]:
         from runner.findings.shares import joined
@@ -109,22 +99,18 @@ class _Answer(Enum):
 
 
 class Seen(Struct, frozen=True):
-    """What was seen of a command's output, and how much of it was not looked at.
-
-    ``unsearched`` bytes were not searched for figures, ``unread`` ones not for texts.
-    """
+    """What was seen of a command's output, and how many bytes were not searched."""
 
     shares: dict[str, Share]
     texts: dict[Expected, str] = {}
     unsearched: int = 0
-    unread: int = 0
 
 
 def check(expectation: Expectation, seen: Seen) -> Check:
     """Compare what a command printed with one expectation.
 
     Of several alternatives one must hold, and no other must be printed with another
-    value. Where that may be in output that was not searched, it does not hold.
+    value.
     """
     answers = [_answer(one, seen) for one in expectation.alternatives]
     for wanted in (_Answer.WRONG, _Answer.RIGHT, _Answer.MISSING):
@@ -140,24 +126,23 @@ def _answer(one: Expected, seen: Seen) -> tuple[_Answer, str]:
         found = seen.texts.get(one)
         if found is not None:
             return _Answer.RIGHT, found
-        return _Answer.MISSING, _unsearched(seen.unread) if seen.unread else ""
+        return _Answer.MISSING, _unsearched(seen)
     share = seen.shares[one.what]
     if share.unreadable:
         return _Answer.WRONG, share.unreadable
     if share.least is None or share.most is None:
-        return _Answer.MISSING, _unsearched(seen.unsearched) if seen.unsearched else ""
+        return _Answer.MISSING, _unsearched(seen)
     for value in (share.least, share.most):
         if not _holds(value, one):
             return _Answer.WRONG, f"{one.what} {value!r}"
     ends = dict.fromkeys((repr(share.least), repr(share.most)))
-    found = f"{one.what} {' to '.join(ends)}"
-    if seen.unsearched:
-        return _Answer.WRONG, f"{found}, but {_unsearched(seen.unsearched)}"
-    return _Answer.RIGHT, found
+    return _Answer.RIGHT, f"{one.what} {' to '.join(ends)}"
 
 
-def _unsearched(size: int) -> str:
-    return f"{report.size(size)} of the output were not searched"
+def _unsearched(seen: Seen) -> str:
+    """Return how much of the output was not searched, "" if all of it was."""
+    size = seen.unsearched
+    return f"{report.size(size)} of the output were not searched" if size else ""
 
 
 def _holds(value: float, one: Expected) -> bool:

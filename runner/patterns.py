@@ -70,10 +70,6 @@ class Pattern:
         if self._compiled.programsize > LARGEST:
             raise PatternError("it is too complex")
 
-    def work(self, size: int) -> int:
-        """Return about how many nanoseconds the search of so many bytes takes."""
-        return size * max(int(self._compiled.programsize), 64) // 64
-
     def line(self, text: bytes) -> bytes | None:
         """Return the first line of a UTF-8 text that has a match; None without one."""
         match = self._compiled.search(text)

@@ -22,9 +22,9 @@ def parse(
     """Print the figures in a program's output.
 
     These are the lines of the course's programs and of GNU time, the error counts of
-    memory checkers, and the tables of nvprof, nsys and ncu. Of a table it shows the
-    rows that together take over 90 % of the time, and sums up the rest; --json has all
-    rows.
+    memory checkers, and the tables of nvprof, nsys and `ncu --csv`. Of a table it
+    shows the rows that together take over 90 % of the time, and sums up the rest;
+    --json has all rows.
     """
     from runner import report
     from runner.core import record

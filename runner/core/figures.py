@@ -124,7 +124,7 @@ class Findings(Struct, frozen=True):
     ``gpu_faults`` holds the first fault of each kind, ``memory_errors`` the number of
     errors that each run of a memory checker counted, ``under`` the profilers and memory
     checkers that the output names, or the command's line. ``unsearched`` bytes of the
-    output were not searched, as that would have taken too long; ``left_out`` figures
+    output were not searched, as there was too much of it; ``left_out`` figures
     were found and are not here, as there were too many.
     """
 

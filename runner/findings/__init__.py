@@ -1,11 +1,11 @@
 """Find figures in a program's output: bytes to clean lines, lines to Findings.
 
-    bytes -> lines.py (lines as a terminal shows them)
+    bytes -> lines.py (lines without escapes)
           -> sources.py (what the figures are of)
           -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
              (one reader for each kind of figure)
-             profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,
-                            csv_tables.py
+             profiles.py -> tables.py (nvprof.py's and nsys.py's forms),
+                            csv_tables.py (nvprof's and ncu's)
 
 Only what a program prints is read: a figure alone on its line, in one of the printed
 forms. Prose, source code and tables written by hand are ignored.
@@ -15,24 +15,19 @@ from __future__ import annotations
 
 from runner.core.figures import combined, fitting
 from runner.findings.inference import op_time_sum
-from runner.findings.lines import LINE_LIMIT, lines
-from runner.findings.portion import MOST_WORK, Portion
-from runner.findings.scanner import Scanner, find
+from runner.findings.scanner import EVERYTHING, Scanner, find
 from runner.findings.sources import attributed
 from runner.findings.timing import elapsed
 from runner.findings.units import seconds
 
 __all__ = [
-    "LINE_LIMIT",
-    "MOST_WORK",
-    "Portion",
+    "EVERYTHING",
     "Scanner",
     "attributed",
     "combined",
     "elapsed",
     "find",
     "fitting",
-    "lines",
     "op_time_sum",
     "seconds",
 ]

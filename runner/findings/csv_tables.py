@@ -13,7 +13,7 @@ from typing import Protocol
 from runner.core import ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
 from runner.findings.kernel_names import LONGEST_NAME
-from runner.findings.ncu_counters import NAMES, AddCounters, CounterSums, Dim, size
+from runner.findings.ncu import NAMES, AddCounters, CounterSums, Dim, size
 from runner.findings.tables import MOST_ROWS, Add
 from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 

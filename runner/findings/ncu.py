@@ -1,21 +1,22 @@
-"""Read Nsight Compute's output: the launches of kernels and their durations.
+"""Sum up what Nsight Compute prints of kernels with `--csv`: durations and counters.
 
-A launch begins at its title, which names the kernel, its grid and (in CUDA 10 and 11)
-the time; its duration is below, among other metrics. The launches of one process
-follow each other and are summed by kernel until another process begins.
+Launches are summed by kernel, counters averaged by kernel, grid and block. Of the
+hundreds of its metrics those that say what bounds a kernel are kept.
 """
 
 from __future__ import annotations
 
 import heapq
 import re
-from collections import deque
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runner.core import ProfileRow, ProfileTable
-from runner.findings import ncu_counters
-from runner.findings.kernel_names import LONGEST_NAME, joined
-from runner.findings.ncu_counters import AddCounters, CounterSums, size
-from runner.findings.tables import MOST_ROWS, Add
+from runner.core.figures import KernelCounters
+from runner.findings.kernel_names import LONGEST_NAME
+from runner.findings.tables import MOST_ROWS
 from runner.findings.units import EXPONENTS, scaled
 
 TOOL = "ncu"
@@ -25,31 +26,57 @@ DURATIONS = frozenset(
 )
 """The metrics of a launch's duration; for one launch they are all the same."""
 
-_MOST_LINES = 16
-"""The most lines that a name may be broken into."""
+MOST_KERNELS = 100
+"""The most kernels, each with its grid and block, of one process."""
 
-_MOST_OTHERS = 300
-"""The most lines without a counter after which a launch is over."""
+PERCENT, COUNT, BYTES, RATE = "percent", "count", "bytes", "rate"
 
-_PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@[^\s@]+$")
-_BETWEEN = re.compile(r"==(?:PROF|WARNING|ERROR)==|-{5}|`{3}|Section:|\[[0-9]{1,9}\] ")
-_TITLE = re.compile(
-    r"(?P<launch>.*), Context [0-9]{1,9}, Stream [0-9]{1,9}"
-    r"(?:, Device [0-9]{1,4}, CC [0-9]{1,3}\.[0-9]{1,2})?"
-)
-_STARTED = re.compile(
-    r",? ?[0-9]{4}-[A-Z][a-z]{2}-[0-9]{2} ?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
-)
-_SIZE = r"\([0-9]{1,10}(?:, ?[0-9]{1,10}){2}\)"
-_SHAPE = re.compile(rf" ?(?P<grid>{_SIZE})x?(?P<block>{_SIZE})x?$")
-_METRIC = re.compile(r"(?P<name>[\w.]+)\s+(?P<unit>[a-zµ]{1,7})\s+(?P<number>[0-9.,]+)")
-_LAST = frozenset("0123456789.,")
+_PEAK = "avg.pct_of_peak_sustained_elapsed"
+METRICS = {
+    (PERCENT, "Compute (SM) Throughput"): "sm_percent",
+    (PERCENT, "SM [%]"): "sm_percent",
+    (PERCENT, f"sm__throughput.{_PEAK}"): "sm_percent",
+    (PERCENT, "Memory Throughput"): "memory_percent",
+    (PERCENT, "Memory [%]"): "memory_percent",
+    (PERCENT, f"gpu__compute_memory_throughput.{_PEAK}"): "memory_percent",
+    (PERCENT, "DRAM Throughput"): "dram_percent",
+    (PERCENT, f"gpu__dram_throughput.{_PEAK}"): "dram_percent",
+    (PERCENT, f"dram__throughput.{_PEAK}"): "dram_percent",
+    (PERCENT, "L2 Hit Rate"): "l2_hit_percent",
+    (PERCENT, "lts__t_sector_hit_rate.pct"): "l2_hit_percent",
+    (PERCENT, "L1/TEX Hit Rate"): "l1_hit_percent",
+    (PERCENT, "l1tex__t_sector_hit_rate.pct"): "l1_hit_percent",
+    (PERCENT, "Achieved Occupancy"): "occupancy_percent",
+    (PERCENT, "sm__warps_active.avg.pct_of_peak_sustained_active"): "occupancy_percent",
+    (PERCENT, "Theoretical Occupancy"): "theoretical_occupancy_percent",
+    (PERCENT, "sm__maximum_warps_per_active_cycle_pct"): (
+        "theoretical_occupancy_percent"
+    ),
+    (COUNT, "Registers Per Thread"): "registers",
+    (COUNT, "launch__registers_per_thread"): "registers",
+    (BYTES, "dram__bytes_read.sum"): "dram_read_bytes",
+    (BYTES, "dram__bytes_write.sum"): "dram_written_bytes",
+    (RATE, "Memory Throughput"): "dram_bytes_per_s",
+    (RATE, "dram__bytes.sum.per_second"): "dram_bytes_per_s",
+}
+"""The field of each metric, by its kind and by its name in any version."""
+
+NAMES = frozenset(name for _, name in METRICS)
+
+_UNIT = re.compile(r"(?P<prefix>[KMGT]?)byte(?P<rate>/s(?:econd)?)?")
+_PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_ENGLISH = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,9})?")
+_PLAIN = re.compile(r"[0-9]{1,18}(?:[.,][0-9]{1,9})?")
+_POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
+_SIZE = re.compile(r"\(([0-9]{1,10}), ?([0-9]{1,10}), ?([0-9]{1,10})\)")
+
+Dim = tuple[int, int, int]
 
 
 def seconds(number: str, unit: str) -> float | None:
     """Parse a duration in the unit of any version; None if it is not one."""
     unit = unit.removesuffix("econd")
-    if unit not in EXPONENTS or (plain := ncu_counters.number(number)) is None:
+    if unit not in EXPONENTS or (plain := _plain_number(number)) is None:
         return None
     return scaled(plain, unit)
 
@@ -94,82 +121,105 @@ class Launches:
         return ProfileTable(TOOL, KERNELS, tuple(rows)) if rows else None
 
 
-class LaunchReader:
-    """A reader that hands a table of each process's launches to ``add``.
+def _plain_number(text: str) -> str | None:
+    """Return a number in any locale as plain decimals; None if it is none."""
+    if _ENGLISH.fullmatch(text):
+        return text.replace(",", "")
+    if _PLAIN.fullmatch(text):
+        return text.replace(",", ".")
+    if _POINTS.fullmatch(text):
+        return text.replace(".", "").replace(",", ".")
+    return None
 
-    Their counters it hands to ``count``.
+
+def metric(name: str, unit: str, value: str) -> tuple[str, float] | None:
+    """Return the field of a metric, and its value; None for one that is not kept."""
+    if name not in NAMES or (plain := _plain_number(value)) is None:
+        return None
+    kind, scale = _kind(unit)
+    if (kept := METRICS.get((kind, name))) is None:
+        return None
+    return kept, float(plain) * scale
+
+
+def size(text: str) -> Dim | None:
+    """Return a grid or block in brackets; None if it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+class _Sums(Struct):
+    """What launches of one kind have in sum; each metric may lack in some of them."""
+
+    launches: int = 0
+    totals: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class CounterSums:
+    """The counters of one process, in bounded memory.
+
+    A launch begins with ``begin``; of each metric its first value counts.
     """
 
-    def __init__(self, add: Add, count: AddCounters) -> None:
-        self._add, self._count = add, count
-        self._launches, self._counters = Launches(), CounterSums()
-        self._others = _MOST_OTHERS
-        self._above: deque[str] = deque(maxlen=_MOST_LINES)
-        self._name: str | None = None
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, Dim | None, Dim | None], _Sums] = {}
+        self._launch: tuple[str, Dim | None, Dim | None] | None = None
+        self._values: dict[str, float] = {}
+        self.left_out = 0
 
-    @property
-    def busy(self) -> bool:
-        """Whether the duration or a counter of a launch may still follow."""
-        return self._name is not None or self._others < _MOST_OTHERS
+    def begin(
+        self, kernel: str, grid: Dim | None = None, block: Dim | None = None
+    ) -> None:
+        """Begin the next launch."""
+        self._end()
+        self._launch = kernel[:LONGEST_NAME], grid, block
 
-    def read(self, line: str) -> None:
-        """Read one line, cleaned and stripped."""
-        self._others += 1
-        if not line or _BETWEEN.match(line):
-            self._above.clear()
-            if line and _PROCESS.match(line):
-                self.close()
+    def add(self, name: str, unit: str, value: str) -> bool:
+        """Read a metric of the launch; return whether it is one that is kept."""
+        found = metric(name, unit, value)
+        if found is not None and self._launch is not None:
+            self._values.setdefault(*found)
+        return found is not None
+
+    def took(self, seconds: float) -> None:
+        """Note the launch's duration."""
+        self._values.setdefault("average_s", seconds)
+
+    def found(self) -> Iterator[KernelCounters]:
+        """End the launch; yield the averages of each kernel that has counters."""
+        self._end()
+        for (kernel, grid, block), sums in self._sums.items():
+            means = {
+                name: total / sums.counts[name] for name, total in sums.totals.items()
+            }
+            registers = means.pop("registers", None)
+            whole = None if registers is None else round(registers)
+            one = KernelCounters(kernel, sums.launches, grid, block, registers=whole)
+            yield replace(one, **means)
+
+    def _end(self) -> None:
+        launch, values = self._launch, self._values
+        self._launch, self._values = None, {}
+        if launch is None or not values.keys() - {"average_s"}:
             return
-        if ", Context " in line and (title := _TITLE.fullmatch(line)) is not None:
-            self._begin(_launch(title["launch"], self._above))
-        elif self.busy and line[-1] in _LAST:
-            self._measured(self._name, line)
-        self._above.append(line)
-
-    def close(self) -> None:
-        """End the process; it has no table if no launch was measured."""
-        if (table := self._launches.table()) is not None:
-            self._add(table)
-        self._count(self._counters)
-        self._launches, self._counters = Launches(), CounterSums()
-        self._name, self._others = None, _MOST_OTHERS
-
-    def _begin(self, launch: str) -> None:
-        """Begin the launch of a title."""
-        launch = _STARTED.sub("", launch)
-        shape = _SHAPE.search(launch)
-        self._name = launch[: shape.start() if shape else None].strip()
-        grid, block = map(size, shape.group("grid", "block")) if shape else (None, None)
-        self._counters.begin(self._name, grid, block)
-        self._others = 0
-
-    def _measured(self, name: str | None, line: str) -> None:
-        match = _METRIC.fullmatch(line)
-        if match is None or match["name"] not in DURATIONS:
-            if self._counters.add(*_columns(line)):
-                self._others = 0
+        if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
+            self.left_out += 1
             return
-        took_s = seconds(match["number"], match["unit"])
-        if name is not None and took_s is not None:
-            self._launches.add(name, took_s)
-            self._counters.took(took_s)
-        self._name = None
+        sums = self._sums.setdefault(launch, _Sums())
+        sums.launches += 1
+        for name, value in values.items():
+            sums.totals[name] = sums.totals.get(name, 0.0) + value
+            sums.counts[name] = sums.counts.get(name, 0) + 1
 
 
-def _columns(line: str) -> tuple[str, str, str]:
-    """Return a metric's name, unit and value; the unit may be absent."""
-    name, *rest = line.rsplit(None, 2)
-    unit, value = rest if len(rest) == 2 else ("", rest[0] if rest else "")
-    return name, unit, value
+AddCounters = Callable[[CounterSums], None]
 
 
-def _launch(launch: str, above: deque[str]) -> str:
-    """Return the title of a launch, whose first lines may be above it."""
-    while above and _closes(launch) and len(launch) < LONGEST_NAME:
-        launch = joined(above.pop(), launch)
-    return launch
-
-
-def _closes(text: str) -> bool:
-    """Whether a text closes brackets that an earlier line opened."""
-    return any(text.count(b) > text.count(a) for a, b in ("()", "<>", "[]"))
+def _kind(unit: str) -> tuple[str, float]:
+    """Return what a unit measures, and how many of the base unit it is."""
+    if unit == "%":
+        return PERCENT, 1.0
+    if (match := _UNIT.fullmatch(unit)) is not None:
+        return RATE if match["rate"] else BYTES, _PREFIXES[match["prefix"]]
+    return COUNT, 1.0

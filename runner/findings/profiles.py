@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from runner.core import KernelCounters, ProfileTable
 from runner.findings.csv_tables import CsvReader
-from runner.findings.ncu import LaunchReader
-from runner.findings.ncu_counters import CounterSums
+from runner.findings.ncu import CounterSums
 from runner.findings.sources import SourceReader
 from runner.findings.tables import TableReader
 from runner.findings.units import keep
@@ -36,30 +35,24 @@ class ProfileReader:
         self._size = 0
         self._sources = sources
         self._tables = TableReader(self._add)
-        self._launches = LaunchReader(self._add, self._count)
         self._csv = CsvReader(self._add, self._count)
-        self._readers = (self._csv, self._launches, self._tables)
 
     @property
     def busy(self) -> bool:
         """Whether a table is open."""
-        return any(reader.busy for reader in self._readers)
+        return self._csv.busy or self._tables.busy
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
         if self._csv.read(line):
-            self._launches.close()
             self._tables.close()
-            return
-        self._launches.read(line)
-        self._tables.read(line)
-        if self._tables.busy:
-            self._launches.close()
+        else:
+            self._tables.read(line)
 
     def close(self) -> None:
         """End the open tables; drop those without a row."""
-        for reader in self._readers:
-            reader.close()
+        self._csv.close()
+        self._tables.close()
 
     def _add(self, table: ProfileTable) -> None:
         table = replace(table, source=self._sources.whole())

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runner.core import Findings, GpuFaultKind, Inference, TimeUsage
-from runner.findings import Portion, Scanner, combined, find, fitting
+from runner.findings import Scanner, combined, find, fitting, scanner
 from tests.runner.sourceless import bare
 
 OUTPUT = b"""\
@@ -40,10 +41,10 @@ FRAGMENTS = st.sampled_from(OUTPUT.splitlines(keepends=True))
 
 
 def scan(chunks: list[bytes]) -> Findings:
-    scanner = Scanner()
+    one = Scanner()
     for chunk in chunks:
-        scanner.feed(chunk)
-    return scanner.findings()
+        one.feed(chunk)
+    return one.findings()
 
 
 def test_the_time_before_each_line_of_a_verbose_run_hides_no_figure():
@@ -118,26 +119,26 @@ def test_torn_and_shuffled_output_never_fails_and_never_makes_up_a_figure(pieces
 
 
 def test_what_was_found_can_be_asked_again():
-    scanner = Scanner()
-    scanner.feed(b"Op Time: 0.500000\nOp Time: 0.25")
+    one = Scanner()
+    one.feed(b"Op Time: 0.500000\nOp Time: 0.25")
 
-    assert scanner.findings().inferences == (Inference((0.5, 0.25)),)
-    assert scanner.findings() == scanner.findings()
+    assert one.findings().inferences == (Inference((0.5, 0.25)),)
+    assert one.findings() == one.findings()
 
 
 @pytest.mark.lengthy
 def test_memory_stays_flat_for_endless_lines_and_for_endless_figures():
     tracemalloc.start()
-    scanner = Scanner()
-    for _ in range(30):
-        scanner.feed(b"x" * 100_000)
+    one = Scanner()
+    for _ in range(200):
+        one.feed(b"x" * 100_000)
     for n in range(40):
-        scanner.feed(b"\nOp Time: 0.5\nCorrectness: 0.5 Model: m%d\n" % n * 50)
+        one.feed(b"\nOp Time: 0.5\nCorrectness: 0.5 Model: m%d\n" % n * 50)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert len(scanner.findings().inferences) == 1000
-    assert peak < 3_000_000
+    assert len(one.findings().inferences) == 1000
+    assert peak < 3 * scanner.LAST_BYTES
 
 
 def test_streams_and_commands_are_put_together_in_their_order():
@@ -149,37 +150,65 @@ def test_streams_and_commands_are_put_together_in_their_order():
     )
 
 
-def test_where_figures_are_too_many_the_first_and_the_last_are_read_and_it_says_so():
-    scanner = Scanner(Portion(units=10_000_000, growth=0))
-    for n in range(400_000):
-        scanner.feed(b"New Inference\nOp Time: 0.%06d\n" % n)
-    scanner.feed(b"Correctness: 0.5 Model: ece408\n")
-    found = scanner.findings()
+@pytest.fixture
+def short(monkeypatch):
+    """The first and the last 10,000 bytes are read, in blocks of 1,000."""
+    monkeypatch.setattr(scanner, "_BLOCK", 1000)
+    monkeypatch.setattr(scanner, "LAST_BYTES", 10_000)
+    return lambda: Scanner(first=10_000)
+
+
+@pytest.mark.parametrize("size", [1, 999, 5000, 100_000])
+def test_of_long_output_the_beginning_and_the_end_are_read_and_the_rest_is_counted(
+    short, size
+):
+    figures = b"".join(b"New Inference\nOp Time: 0.%04d\n" % n for n in range(2000))
+    data = figures + b"Correctness: 0.5 Model: ece408\n"
+    one = short()
+    for start in range(0, len(data), size):
+        one.feed(data[start : start + size])
+    found = one.findings()
 
     assert found.inferences[0].op_times_s == (0.0,)
-    assert found.inferences[-1].correctness == 0.5
-    assert 9_000_000 < found.unsearched < 12_000_000
+    assert found.inferences[-1] == replace(
+        Inference((0.1999,), 0.5, "ece408"), source=found.inferences[-1].source
+    )
+    assert len(data) - 20_000 <= found.unsearched <= len(data) - 20_000 + 30
+
+
+def test_output_of_just_the_two_parts_is_read_whole(short):
+    one = short()
+    one.feed(b"y" * 9_990 + b"\nOp Time: 0.5\n" + b"z\n" * 4_996)
+    found = one.findings()
+
+    assert found.inferences == (Inference((0.5,)),)
+    assert found.unsearched == 0
+
+
+def test_figures_beyond_a_number_of_lines_are_not_searched_but_the_end_is(
+    short, monkeypatch
+):
+    monkeypatch.setattr(scanner, "MOST_LINES", 20)
+    monkeypatch.setattr(scanner, "FIRST_BYTES", 10_000)
+    one = short()
+    one.feed(b"Correctness: 0.5\n" * 100 + b"y\n" * 20_000 + b"Op Time: 0.5\n")
+    found = one.findings()
+
+    assert len(found.inferences) == 21
+    assert found.unsearched > 80 * 17
 
 
 @pytest.mark.parametrize(
     "noise",
     [b"\x1b[1K", b"x\b", b"\x1b", b"\r", b"\x00", b"x\r\x1b[K", b"\x1b]0;", b"=" * 99],
 )
-def test_a_figure_after_bytes_that_only_look_like_work_is_found(noise):
-    scanner = Scanner(Portion(units=1_000_000, growth=3))
+def test_a_figure_after_a_flood_of_controls_is_found(noise):
+    one = Scanner()
     for _ in range(64):
-        scanner.feed(noise * (65536 // len(noise)) + b"\n")
-    scanner.feed(b"Correctness: 0.5 Model: ece408\n")
+        one.feed(noise * (65536 // len(noise)) + b"\n")
+    one.feed(b"Correctness: 0.5 Model: ece408\n")
 
-    assert [one.correctness for one in scanner.findings().inferences] == [0.5]
-
-
-def test_lines_that_nearly_hold_a_figure_cost_nothing():
-    scanner = Scanner(Portion(units=100_000, growth=3))
-    for _ in range(100):
-        scanner.feed(b"Op Time: x\nreal time\n2 users elapsed\nLoading...\n" * 1000)
-
-    assert scanner.findings() == Findings()
+    assert [found.correctness for found in one.findings().inferences] == [0.5]
 
 
 def test_figures_of_one_command_take_bounded_space():
