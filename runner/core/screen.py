@@ -29,15 +29,12 @@ _LONGEST_HELD = 4096
 _HARMLESS = b"\b\t\n\r" + bytes(range(0x20, 0x7F))
 _HIGH = bytes(range(0x80, 0x100))
 
-_MARKS = "✱⁎⁑⁕∗⊛✢-✥✱-✽❂❃❉-❋﹡＊٭꙳\U0001f7af-\U0001f7bf"
-"""The mark, and the characters that look like it."""
-_MARK = re.compile(f"[{_MARKS}]")
-_MARK_BYTES = re.compile(
-    rb"(?:\xe2(?:\x81[\x8e\x91\x95]|\x88\x97|\x8a\x9b|\x9c[\xa2-\xa5\xb1-\xbd]"
-    rb"|\x9d[\x82\x83\x89-\x8b])"
-    rb"|\xef(?:\xb9\xa1|\xbc\x8a)|\xd9\xad|\xea\x99\xb3|\xf0\x9f\x9e[\xaf-\xbf])+"
+_SHOWN_AS_NUMBERS = re.compile(
+    rb"(?:\xe2(?:\x9c\xb1|\x80[\xaa-\xae]|\x81[\xa6-\xa9]))+"
 )
+"""The mark, and what reverses the text that follows (U+202A to 202E, 2066 to 2069)."""
 
+_NUMBERED = re.compile(f"[{MARK}\u202a-\u202e\u2066-\u2069]")
 
 _UNSEEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
@@ -45,14 +42,14 @@ _UNSEEN = (
     r"\U000e0000-\U000e0fff"
 )
 """Controls, and what Unicode has to steer text without being seen; lone surrogates."""
-_ODD = re.compile(f"[{_UNSEEN}{_MARKS}]")
+_ODD = re.compile(f"[{_UNSEEN}{MARK}]")
 _UNSEEN_IN_JSON = re.compile(f"[{_UNSEEN}]")
 
 
 class TerminalFilter:
     """A filter that passes text, colours, carriage returns and backspaces only.
 
-    rai's mark, and what looks like it, is shown as its number. A sequence that is cut
+    rai's mark, and what reverses text, is shown as its number. A sequence that is cut
     between two pieces is held until its end arrives.
     """
 
@@ -74,8 +71,8 @@ class TerminalFilter:
         data, self._held = data[:end], data[end:] + rest
         if odd.translate(None, _HIGH) or _C1.search(odd):
             data = _DROPPED.sub(b"", data)
-        if _MARK_BYTES.search(odd):
-            data = _MARK_BYTES.sub(_numbered_bytes, data)
+        if b"\xe2" in odd:
+            data = _SHOWN_AS_NUMBERS.sub(_numbered_bytes, data)
         return data
 
 
@@ -98,8 +95,8 @@ def json_safe(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Return a text in which rai's mark, and what looks like it, is a number."""
-    return _MARK.sub(_numbered, text)
+    """Return a text in which rai's mark, and what reverses text, is a number."""
+    return _NUMBERED.sub(_numbered, text)
 
 
 def uncoloured(text: str) -> str:

@@ -29,7 +29,8 @@ from runner.core.screen import TerminalFilter, json_safe, printable, unmarked
         (b"a\x9b2Jb\x90c", "a\ufffd2Jb\ufffdc".encode()),
         (b"a\xc2\x00\x9b2J", "a\ufffd\ufffd2J".encode()),
         (b"a\x1b\x1b\x1b[2Jb\x1b\x1b\x1b[mc", b"ab\x1b[mc"),
-        ("\u2731\u2731\u066dx".encode(), b"\\u2731\\u2731\\u066dx"),
+        ("\u2731\u2731x".encode(), b"\\u2731\\u2731x"),
+        ("txt.\u202egpj \u2066a\u2069".encode(), b"txt.\\u202egpj \\u2066a\\u2069"),
     ],
 )
 def test_colours_and_carriage_returns_pass_and_other_controls_do_not(written, shown):
@@ -51,19 +52,10 @@ def test_no_escape_but_a_colour_is_ever_shown(data):
     assert all(part[:1] == b"[" and b"m" in part for part in colours)
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "✱ Run done",
-        "x\r✱ Run done",
-        "xx\b\b✱",
-        "✲ ✳ ＊ ∗ ⁎ 🞰",
-    ],
-)
+@pytest.mark.parametrize("written", ["✱ Run done", "x\r✱ Run done", "xx\b\b✱"])
 def test_no_program_shows_the_mark_of_rais_own_lines(written):
     shown = TerminalFilter().feed(written.encode()).decode()
-    assert not set(shown) & set("✱✲✳＊∗⁎🞰")
-    assert r"\u2731" in shown or r"\u2732 \u2733 \uff0a" in shown
+    assert shown == written.replace("✱", r"\u2731")
     assert unmarked(written) == shown
 
 
@@ -72,7 +64,7 @@ def test_no_program_shows_the_mark_of_rais_own_lines(written):
 )
 def test_a_mark_in_pieces_is_not_joined_where_a_control_between_them_is_dropped(cut):
     mark, csi = "✱".encode(), b"\xc2\x9b"
-    for whole in (mark, csi, "＊".encode(), "🞰".encode()):
+    for whole in (mark, csi, "\u202e".encode()):
         for place in range(1, len(whole)):
             pieces = whole[:place] + cut + whole[place:]
             shown = TerminalFilter().feed(pieces + b"2J.")
@@ -117,5 +109,5 @@ def test_json_without_its_odd_characters_says_the_same(text):
 
 
 def test_other_signs_pass():
-    signs = "* ✓ ✗ ✨ ❯ • → ━ 界 é".encode()
+    signs = "* ✲ ✓ ✗ ✨ ❯ • → ━ 界 é".encode()
     assert TerminalFilter().feed(signs + b"\n") == signs + b"\n"

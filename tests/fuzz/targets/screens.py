@@ -7,7 +7,6 @@ like rai's own, and no secret is shown.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
 from runner.core import Stream
@@ -116,9 +115,8 @@ def _after(mask: Mask, pieces: list[bytes]) -> bytes:
 
 
 def _marks(text: str) -> list[str]:
-    """Return the stars of many rays in a text, by what Unicode says of characters."""
-    found = re.findall("[^\x00-\u2000]", text)
-    return [c for c in found if "ASTERISK" in unicodedata.name(c, "")]
+    """Return rai's marks in a text, and what reverses it."""
+    return re.findall(f"[{MARK}\u202a-\u202e\u2066-\u2069]", text)
 
 
 def _sequences(text: str) -> Iterator[str]:
