@@ -15,7 +15,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import msgspec
+
+from runner import pictures
+from runner.cli import reporting
+from runner.markup import document as markdown
+from runner.report import document
+from runner.report.document import Report, charts
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
 LOOKS = (
@@ -29,22 +38,34 @@ RAI = str(Path(sys.executable).with_name("rai"))
 
 def keep(runs: list[str], folder: Path = FOLDER) -> None:
     """Write each form of the report of some runs to a folder."""
-    pictures = folder / "pictures"
-    for old in pictures.glob("*.svg"):
+    for old in (folder / "pictures").glob("*.svg"):
         old.unlink()
-    for form, more in (
-        ("json", []),
-        ("md", ["--pictures", str(pictures)]),
-        ("html", []),
-    ):
-        command = [RAI, "report", *runs, "-o", str(folder / f"report.{form}"), *more]
+    for form in ("json", "html"):
+        command = [RAI, "report", *runs, "-o", str(folder / f"report.{form}")]
         subprocess.run(command, check=True, env={**os.environ, "TZ": "UTC"})
+    _write_markdown(folder)
     known = {json.loads(file.read_bytes()).get("id") for file in folder.glob("*.json")}
     for run in json.loads((folder / "report.json").read_bytes())["runs"]:
         if run["run"] not in known:
             command = [RAI, "show", run["run"], "--json"]
             shown = subprocess.run(command, check=True, capture_output=True)
             (folder / f"{run['run']}.json").write_bytes(shown.stdout)
+
+
+def _write_markdown(folder: Path) -> None:
+    """Write report.md of report.json, with links to the pictures beside it."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    report = msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
+    sections = document.sections(report)
+    links = {}
+    for one in charts.pictures(sections):
+        links[one.name] = f"pictures/{one.name}.svg"
+        (folder / links[one.name]).write_text(pictures.svg(one.chart))
+    text = markdown.page(
+        reporting.title(report), sections, reporting.MOST_MARKDOWN, links
+    )
+    (folder / "report.md").write_text(text)
 
 
 def look(folder: Path = FOLDER) -> None:

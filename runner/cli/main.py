@@ -48,7 +48,6 @@ GROUPS = {
         "logs": "Print the output of a run's commands.",
         "diff": "Show what differs between two runs.",
         "report": "Make a report of runs, with the figures a milestone asks for.",
-        "export": "Write finished runs in a form that other programs read.",
         "timeline": "Show in a browser what a profiler recorded over time.",
         "pull": "Unpack a run's build folder into a new folder.",
         "tag": "Name a run, and keep it from being removed.",

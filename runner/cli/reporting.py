@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.cli import common
+from runner.cli import ci, common
 from runner.core import Severity
 
 if TYPE_CHECKING:
@@ -32,67 +30,42 @@ MARKS = ('<meta name="generator" content="rai">', "<!-- rai report -->", '"rai_r
 """What each form of a report has near its beginning."""
 
 
+MOST_MARKDOWN = 512 << 10
+"""The most bytes of a report as md, which GitHub still shows as a page."""
+
+
 class ReportFormat(StrEnum):
-    """The forms of a report; the value is the suffix of its file too."""
+    """The forms of a report."""
 
     HTML = "html"
     MD = "md"
     JSON = "json"
+    JUNIT = "junit"
+    GRADESCOPE = "gradescope"
 
 
-class ReportChoice(Struct, frozen=True):
-    """What is asked for: the form, the most bytes as md, and a folder for pictures."""
-
-    form: ReportFormat
-    most_bytes: int
-    pictures: Path | None = None
-
-
-def choice(
-    form: ReportFormat | None, output: Path | None, most: str, pictures: Path | None
-) -> ReportChoice:
-    """Return what the options ask for.
-
-    Raises:
-        UsageError: some are wrong, or contradict; carries all of these problems.
-    """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-    from runner.core.quantities import SIZE
-
-    suffix = output.suffix.lower().removeprefix(".") if output else ""
-    by_name = {"htm": ReportFormat.HTML, "markdown": ReportFormat.MD}
-    named = by_name.get(suffix) or next((f for f in ReportFormat if f == suffix), None)
-    found = form or named or ReportFormat.HTML
-    most_bytes = SIZE.parse(most)
-    problems = []
-    if most_bytes is None:
-        text = f"--size is {most!r}; expected {SIZE.words}"
-        problems.append(Problem(text, hint="e.g. --size 64KiB"))
-    if pictures is not None and found is not ReportFormat.MD:
-        text = "--pictures is the folder of a report as md"
-        hint = "a page of HTML has its pictures in it; add --format md"
-        problems.append(Problem(text, hint=hint))
-    if problems:
-        raise UsageError(*problems)
-    return ReportChoice(found, most_bytes or 0, pictures)
+SUFFIXES = {
+    ReportFormat.HTML: ".html",
+    ReportFormat.MD: ".md",
+    ReportFormat.JSON: ".json",
+    ReportFormat.JUNIT: ".xml",
+    ReportFormat.GRADESCOPE: ".json",
+}
+"""How the file of each form ends."""
 
 
-def target(
-    form: ReportFormat, output: Path | None, runs: Sequence[RunPaths], *, as_file: bool
-) -> Path | None:
-    """Return the file of a report; None for stdout."""
-    if output is not None:
-        return output
-    if form is not ReportFormat.HTML and not as_file:
-        return None
-    names = [paths.id for paths in runs[:2]]
-    more = [f"and-{len(runs) - 2}-more"] if len(runs) > 2 else []
-    return Path(f"{'-'.join(('report', *names, *more))}.{form}")
+def choice(form: ReportFormat | None, output: Path | None) -> ReportFormat:
+    """Return the form that is asked for, or that the file's name says."""
+    suffix = output.suffix.lower() if output else ""
+    named = {".htm": ReportFormat.HTML, ".markdown": ReportFormat.MD}
+    named |= {end: form for form, end in reversed(SUFFIXES.items())}
+    return form or named.get(suffix, ReportFormat.HTML)
 
 
-def check_target(path: Path, *, force: bool) -> None:
+def check_target(path: Path, form: ReportFormat, *, force: bool) -> None:
     """Refuse a file that cannot be written, or holds something else than a report.
+
+    What junit and gradescope write has no mark, and programs write it anew.
 
     Raises:
         UsageError: with what to do about it.
@@ -102,7 +75,7 @@ def check_target(path: Path, *, force: bool) -> None:
     from runner.core.errors import UsageError
 
     common.check_output(path, "-o")
-    if force:
+    if force or form in (ReportFormat.JUNIT, ReportFormat.GRADESCOPE):
         return
     try:
         with files.opened(path, None) as file:
@@ -114,42 +87,19 @@ def check_target(path: Path, *, force: bool) -> None:
         raise UsageError(Problem(text, hint="name another file, or give --force"))
 
 
-def make_pictures(folder: Path) -> None:
-    """Make the folder of pictures before any work is done.
-
-    Raises:
-        UsageError: it cannot be made, or not be written to.
-    """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        text = f"--pictures {folder}: it cannot be made: {error.strerror}"
-        raise UsageError(Problem(text, hint="name another folder")) from error
-    if not os.access(folder, os.W_OK):
-        text = f"--pictures {folder}: the folder cannot be written"
-        raise UsageError(Problem(text, hint="name another"))
-
-
 def made(
     runs: Sequence[RunPaths],
     settings: Settings,
     names: Sequence[str],
-    wanted: ReportChoice,
-    beside: Path | None,
+    form: ReportFormat,
 ) -> str:
-    """Return the text of a report; pictures of one as md are written to their folder.
-
-    ``beside`` is the file of the report, which links to the pictures.
-    """
+    """Return the text of a report as html, md or json."""
     from runner.core.record import plain
     from runner.report import document
 
     records = [_record(paths) for paths in runs]
     found = [
-        _evidence(paths, record, settings, timelines=wanted.form is ReportFormat.HTML)
+        _evidence(paths, record, settings, timelines=form is ReportFormat.HTML)
         for paths, record in zip(runs, records, strict=True)
     ]
     report = document.report(
@@ -157,14 +107,13 @@ def made(
         _milestones(records, names, settings),
         _comparison(runs, records),
     )
-    if wanted.form is ReportFormat.JSON:
+    if form is ReportFormat.JSON:
         return f"{common.json_text(plain(report))}\n"
     sections = document.sections(report)
-    if wanted.form is ReportFormat.MD:
+    if form is ReportFormat.MD:
         from runner.markup import document as markdown
 
-        links = _links(sections, wanted.pictures, beside)
-        return markdown.page(title(report), sections, wanted.most_bytes, links)
+        return markdown.page(title(report), sections, MOST_MARKDOWN)
     from runner import pages
 
     timelines = {
@@ -248,19 +197,41 @@ def _drawn(sections: Sequence[Section]) -> dict[str, str]:
         return {}
 
 
-def _links(
-    sections: Sequence[Section], folder: Path | None, beside: Path | None
-) -> dict[str, str]:
-    """Write each picture to a folder; return the links to them, by their names."""
-    if folder is None:
-        return {}
-    from runner import files, pictures
-    from runner.report.document import charts
+def check_points(visibility: str, points: float) -> None:
+    """Refuse what Gradescope would not take, with a UsageError."""
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+    from runner.markup.gradescope import VISIBILITIES
 
-    links = {}
-    start = beside.parent if beside else Path()
-    for one in charts.pictures(sections):
-        file = folder / f"{one.name}.svg"
-        files.write(file, pictures.svg(one.chart).encode())
-        links[one.name] = quote(Path(os.path.relpath(file, start)).as_posix())
-    return links
+    if visibility not in VISIBILITIES:
+        text = f'--visibility is "{visibility}"'
+        raise UsageError(Problem(text, hint=f"there are {', '.join(VISIBILITIES)}"))
+    if not (math.isfinite(points) and points > 0):
+        raise UsageError(f"--points is {points:g}; expected a number above 0")
+
+
+def exported(
+    runs: Sequence[RunPaths], form: ReportFormat, visibility: str, points: float
+) -> str:
+    """Return the runs as junit or gradescope.
+
+    Raises:
+        UsageError: some have not ended.
+    """
+    from runner import places
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+    from runner.markup import gradescope, junit
+
+    records = [(paths, places.record_of(paths)) for paths in runs]
+    problems = [
+        Problem(f"run {record.id} has not ended", hint=f"rai wait {record.id}")
+        for _, record in records
+        if not record.state.final
+    ]
+    if problems:
+        raise UsageError(*problems)
+    found = [ci.of_run(paths, record) for paths, record in records]
+    if form is ReportFormat.JUNIT:
+        return junit.document(found)
+    return f"{common.json_text(gradescope.results(found, visibility, points))}\n"

@@ -15,10 +15,11 @@ from runner.store.paths import Home
 KEPT_S = 24 * 3600
 """A browser may read a page again as long as it is open."""
 
-_SUFFIX = ".html"
+
+_SUFFIXES = (".html", ".md", ".json", ".xml")
 
 
-def keep(home: Home, what: str, page: str) -> Path:
+def keep(home: Home, what: str, page: str, suffix: str = ".html") -> Path:
     """Write a page under a new name, which begins with ``what``; return its path.
 
     Pages that are older than a day are removed.
@@ -26,11 +27,11 @@ def keep(home: Home, what: str, page: str) -> Path:
     Raises:
         ConfigError: it cannot be written.
     """
-    path = home.pages / f"{what}-{secrets.token_hex(8)}{_SUFFIX}"
+    path = home.pages / f"{what}-{secrets.token_hex(8)}{suffix}"
     try:
         home.pages.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sweep(home.pages)
-        files.write(path, page.encode())
+        files.write(path, page.encode(errors="replace"))
     except OSError as error:
         text = f"{home.pages} cannot be written: {error.strerror}"
         hint = "set RAI_HOME to a folder that you can write to, or name a file with -o"
@@ -40,7 +41,7 @@ def keep(home: Home, what: str, page: str) -> Path:
 
 def _sweep(folder: Path) -> None:
     oldest = time.time() - KEPT_S
-    for page in folder.glob(f"*{_SUFFIX}"):
+    for page in folder.iterdir():
         with suppress(OSError):
-            if page.lstat().st_mtime < oldest:
+            if page.suffix in _SUFFIXES and page.lstat().st_mtime < oldest:
                 page.unlink()

@@ -256,7 +256,7 @@ def test_junit_to_a_folder_that_is_not_there_is_refused_before_anything_runs(
     [("no/out.svg", "there is no folder"), ("folder.svg", "it is a folder")],
 )
 @pytest.mark.parametrize(
-    "words", [["export", "latest"], ["history", "--plot"]], ids=["export", "plot"]
+    "words", [["report", "latest"], ["history", "--plot"]], ids=["report", "plot"]
 )
 def test_an_output_file_that_cannot_be_written_is_refused(
     project: Path, tmp_path: Path, words: list[str], name: str, says: str
@@ -269,26 +269,6 @@ def test_an_output_file_that_cannot_be_written_is_refused(
     assert done.returncode == 2
     assert says in done.stderr
     assert "bug in rai" not in done.stderr
-
-
-@pytest.mark.programs
-def test_finished_runs_are_exported_in_each_form(project: Path, tmp_path: Path):
-    rai(project, "--no-ci")
-
-    def export(*words: str) -> str:
-        done = program.rai("export", "latest", *words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    (record,) = json.loads(export())
-    assert record["exit_code"] == 1
-    assert export("--format", "csv").startswith("run,tag,date,project,")
-    assert ElementTree.fromstring(export("--format", "junit")).tag == "testsuites"
-    results = json.loads(export("--format", "gradescope", "--points", "5"))
-    assert [test["score"] for test in results["tests"]] == [5.0, 0.0]
-    target = tmp_path / "results.json"
-    assert export("--format", "gradescope", "-o", str(target)) == ""
-    assert json.loads(target.read_text())["tests"]
 
 
 @pytest.mark.programs

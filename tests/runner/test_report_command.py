@@ -51,13 +51,16 @@ def ran(home: Path) -> str:
     return put(home, run(*every))
 
 
-def test_without_options_a_page_is_written_beside_and_named(ran, rai, tmp_path):
+def test_without_options_a_page_is_kept_in_rais_home_and_named(
+    ran, rai, home, tmp_path
+):
+    before = sorted(tmp_path.iterdir())
     status, out, _ = rai("report", ran)
 
-    (file,) = tmp_path.iterdir()
+    (file,) = (home / "rai" / "pages").iterdir()
     assert status == 0
-    assert file.name == f"report-{ran}.html"
-    assert file.name in out
+    assert sorted(tmp_path.iterdir()) == before
+    assert str(file) in out
     page = file.read_text()
     assert "m3: Milestone 3" in page
     assert page.count("<svg") >= 1
@@ -86,8 +89,10 @@ def test_absurd_figures_are_numbers_that_json_has(home, rai):
 
 
 def test_the_name_of_the_file_says_the_form(ran, rai, tmp_path):
-    assert rai("report", ran, "-o", "a.md")[0] == 0
-    assert rai("report", ran, "-o", "b.json")[0] == 0
+    for name in ("a.md", "b.json", "c.xml"):
+        assert rai("report", ran, "-o", name)[0] == 0
+    root = ElementTree.parse(tmp_path / "c.xml").getroot()
+    assert root.tag == "testsuites"
 
     assert (tmp_path / "a.md").read_text().startswith("<!-- rai report -->")
     assert json.loads((tmp_path / "b.json").read_text())["rai_report"] == 1
@@ -125,16 +130,6 @@ def test_devices_and_pipes_are_not_replaced(ran, rai, tmp_path, name):
     assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
 
 
-def test_pictures_are_files_that_the_markdown_leads_to(ran, rai, tmp_path):
-    words = ("report", ran, "-o", "a.md", "--pictures", "drawn")
-
-    assert rai(*words)[0] == 0
-
-    (file,) = (tmp_path / "drawn").iterdir()
-    assert ElementTree.parse(file).getroot().tag.endswith("svg")
-    assert f"](drawn/{file.name})" in (tmp_path / "a.md").read_text()
-
-
 def test_a_milestone_can_be_asked_for(ran, rai):
     _, out, _ = rai("report", ran, "--format", "json", "--milestone", "m1")
 
@@ -157,11 +152,10 @@ def test_two_runs_are_compared(ran, rai, home):
     ("words", "why"),
     [
         (["nothing"], "no run 'nothing'"),
-        (["latest", "--size", "many", "--format", "md"], "--size is 'many'"),
-        (["latest", "--pictures", "x"], "--pictures is the folder"),
+        (["latest", "--visibility", "all"], "there are visible, hidden"),
+        (["latest", "--points", "nan"], "--points is nan"),
         (["latest", "--milestone", "m9"], "no milestone 'm9'"),
         (["latest", "-o", "none/a.md"], "there is no folder"),
-        (["latest", "--pictures", "/proc/no", "-o", "a.md"], "it cannot be made"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(
@@ -172,6 +166,26 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(
     assert status == 2
     assert why in error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ended_runs_are_written_for_an_autograder_and_written_anew(ran, rai, tmp_path):
+    words = ("--format", "gradescope", "--points", "5")
+    _, out, _ = rai("report", ran, *words)
+    (tmp_path / "results.json").write_text("{}")
+
+    assert rai("report", ran, *words, "-o", "results.json")[0] == 0
+    assert (tmp_path / "results.json").read_text() == out
+    assert [test["score"] for test in json.loads(out)["tests"]] == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("form", ["junit", "gradescope"])
+def test_a_run_that_goes_on_is_not_written_for_other_programs(form, home, rai):
+    put(home, run(verdict=None, state=State.RUNNING, ended_at=None))
+
+    status, _, error = rai("report", "latest", "--format", form)
+
+    assert status == 2
+    assert "has not ended" in error
 
 
 FAILED = Verdict(True, False, None, Reason.COMMAND_FAILED, "`./x` exited 3")

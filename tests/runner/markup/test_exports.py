@@ -1,9 +1,7 @@
-"""Runs as CSV, JUnit's XML and Gradescope's results."""
+"""Runs as JUnit's XML and Gradescope's results."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -14,7 +12,7 @@ from msgspec.structs import replace
 
 from runner.comparison import samples
 from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
-from runner.markup import gradescope, junit, rows, spreadsheet, summary
+from runner.markup import gradescope, junit, summary
 from runner.markup.annotations import Annotation
 from runner.markup.reported import ReportedRun, readable
 from tests.runner.markup.records import COMMANDS, FIGURES, HOSTILE, run
@@ -27,52 +25,21 @@ def parsed(runs, failures=()):
     return ElementTree.fromstring(junit.document(runs, failures).encode())
 
 
-def test_csv_is_quoted_and_ends_its_lines_as_rfc_4180_has_it():
-    text = spreadsheet.table(("a", "b"), [('x,"y"', None), ("two\nlines", 0.5)])
-
-    assert text == 'a,b\r\n"x,""y""",\r\n"two\nlines",0.5\r\n'
-
-
-@given(st.sampled_from([*"=+-@\t\r\n＝＋－＠", " =", "\u3000@"]), st.text())
-def test_no_text_of_a_csv_is_a_formula(sign: str, rest: str):
-    text = spreadsheet.table(("a", "b"), [("x", sign + rest)])
-    (_, (_, value)) = csv.reader(io.StringIO(text, newline=""))
-
-    assert value[0] in "'\\"
-
-
-def test_a_number_below_zero_stays_a_number_in_csv():
-    assert spreadsheet.table(("a",), [(-1.5,)]) == "a\r\n-1.5\r\n"
-
-
-def test_csv_has_a_row_for_each_figure_of_each_command():
-    found = list(csv.DictReader(io.StringIO(rows.table([ReportedRun(FAILED)]))))
-
-    named = {row["figure"]: row["value"] for row in found if row["number"] == "2"}
-    assert named == {
-        "command[final].wall": "2.0",
-        "op_time[final]": "0.75",
-        "correctness[final]": "0.85",
-        "kernel[final].conv": "0.5",
-    }
-    (late,) = [row for row in found if row["outcome"] == "skipped"]
-    assert (late["number"], late["figure"], late["value"]) == ("5", "", "")
-    assert {row["run"] for row in found} == {FAILED.id}
+def properties(record):
+    """Return the figures that JUnit's form has of a run."""
+    (suite,) = parsed([ReportedRun(record)])
+    return {p.get("name"): p.get("value") for p in suite.find("properties")}
 
 
 def test_figures_have_the_names_and_the_values_that_a_gate_judges():
     twice = replace(FIGURES, inferences=FIGURES.inferences * 2)
     command = replace(COMMANDS[1], findings=twice)
     record = run(command, replace(command, index=2, name="7"))
-    found = list(csv.DictReader(io.StringIO(rows.table([ReportedRun(record)]))))
 
-    told = {row["figure"]: float(row["value"]) for row in found}
+    told = properties(record)
     judged = {name: value for name, (value,) in samples(record).items()}
-    assert told == judged
+    assert {name: float(told[name]) for name in judged} == judged
     assert judged["op_time[final]"] == 1.5
-    (suite,) = parsed([ReportedRun(record)])
-    values = {p.get("name"): p.get("value") for p in suite.find("properties")}
-    assert values["op_time[3]"] == "1.5"
 
 
 def test_a_figure_that_no_program_measures_is_left_out():
@@ -81,11 +48,9 @@ def test_a_figure_that_no_program_measures_is_left_out():
         time_usage=(TimeUsage(0.0, 0.0, 0.0, max_rss_kb=10**400),),
     )
     command = replace(COMMANDS[1], findings=odd, wall_s=math.inf)
-    record = replace(run(command), peak_memory_bytes=10**400)
-    (row,) = csv.DictReader(io.StringIO(rows.table([ReportedRun(record)])))
+    found = properties(replace(run(command), peak_memory_bytes=10**400))
 
-    assert row["figure"] == ""
-    parsed([ReportedRun(record)])
+    assert not [name for name in found if "[" in name]
 
 
 def test_junit_has_a_case_for_each_command_with_its_end_and_its_output():
@@ -117,12 +82,6 @@ def test_repeats_are_one_case_with_the_medians_of_their_figures():
     assert suite.get("tests") == "2"
     values = {p.get("name"): p.get("value") for p in suite.find("properties")}
     assert values["command[final].wall"] == "2.5"
-    found = csv.DictReader(
-        io.StringIO(rows.table([ReportedRun(run(*COMMANDS[:2], *again))]))
-    )
-    walls = [r for r in found if r["figure"] == "command[final].wall"]
-    assert [r["round"] for r in walls] == ["0", "2", "3", "4"]
-    assert {r["number"] for r in walls} == {"2"}
 
 
 def test_junit_shows_a_run_that_failed_without_a_failed_command():
