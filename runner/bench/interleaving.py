@@ -217,6 +217,8 @@ class _Bench:
             self.why = self.cancel.why
         elif self.pairs >= plan.pairs:
             self.why = "--pairs allows no more"
+        elif self.pairs == 1 and (odd := self._incomparable()):
+            self.why = f"the figures are not comparable, as {odd} differs"
         elif self.pairs in looks(plan.pairs) and self._stands():
             self.why = "the main verdicts stand"
         elif self.pairs and spent_s + self.longest_s >= plan.budget_s:
@@ -227,6 +229,15 @@ class _Bench:
     def _stands(self) -> bool:
         found = diff.compared(*self._records(), self.plan.named)
         return stands(found.metrics, self.pairs, self.plan.pairs)
+
+    def _incomparable(self) -> str:
+        """Return what makes all main figures not comparable, "" if some are."""
+        before, after = self._records()
+        found = diff.compared(before, after, self.plan.named)
+        odd = diff.unlike(before, after)
+        main = [one for one in diff.changes(before, after, found, odd) if one.primary]
+        spoiled = main and all(one.verdict == diff.NOT_COMPARABLE for one in main)
+        return main[0].because if spoiled else ""
 
     def _end(self) -> Iterator[SideEvent]:
         """Carry both to their ends: build folders come back, containers go."""

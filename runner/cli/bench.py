@@ -74,6 +74,7 @@ def bench(
         ),
     ] = None,
     fail_if: gating.FailIf = None,
+    unsure: gating.UnsureOption = gating.Unsure.WARN,
     engine: common.Engine = None,
     profile: common.Profile = None,
     gpus: common.Gpus = None,
@@ -135,7 +136,7 @@ def bench(
             quiet=quiet,
             as_json=as_json,
         )
-        status = _ended(outcome, conditions, console, reported, as_json=as_json)
+        status = _ended(outcome, conditions, unsure, console, reported, as_json=as_json)
     raise typer.Exit(status)
 
 
@@ -227,6 +228,7 @@ def _refuse_impossible(
 def _ended(
     outcome: BenchOutcome,
     conditions: tuple[Condition, ...],
+    unsure: gating.Unsure,
     console: Console,
     reported: ci.CiSession,
     *,
@@ -246,6 +248,7 @@ def _ended(
             found,
             outcome.comparison,
             outcome.after,
+            unsure,
         )
     benching.report_to(reported, outcome, found, gate)
     if as_json:

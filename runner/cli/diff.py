@@ -36,6 +36,7 @@ def diff(
         typer.Option("--all", help="Show what is equal too, and all rows of tables."),
     ] = False,
     fail_if: gating.FailIf = None,
+    unsure: gating.UnsureOption = gating.Unsure.WARN,
     as_json: common.JsonFlag = False,
     in_ci: ci.Ci = None,
 ) -> None:
@@ -62,7 +63,7 @@ def diff(
         judged = None
         if gate:
             _judgeable(new)
-            judged = gating.of_diff(gate, found, compared, new)
+            judged = gating.of_diff(gate, found, compared, new, unsure)
             reported.failed("rai: gate", judged.failed)
         if as_json:
             facts = {"gate": record.plain(judged)} if judged else {}

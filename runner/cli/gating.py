@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,23 @@ Baseline = Annotated[
         metavar="RUN",
         autocompletion=suggestions.runs,
         help="The run that --fail-if compares with.",
+    ),
+]
+
+
+class Unsure(StrEnum):
+    """What a change beyond a limit that may be noise does."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
+UnsureOption = Annotated[
+    Unsure,
+    typer.Option(
+        "--unsure",
+        help="Whether --fail-if warns or fails where a change beyond its limit may be"
+        " noise.",
     ),
 ]
 Line = Callable[[str, str], None]
@@ -81,8 +99,9 @@ def told(outcome: GateOutcome, line: Line | None = None) -> int:
     from runner.core.errors import UsageError
 
     shown = line or _plain
+    undecided = outcome.failed or outcome.unsure or outcome.refused
     for text in outcome.passed:
-        shown(f"Gate passed: {text}", "green")
+        shown(f"{'Within its limit' if undecided else 'Gate passed'}: {text}", "green")
     for text in outcome.unsure:
         shown(f"Warning: beyond the limit, which may be noise: {text}", "yellow")
     for text in outcome.failed:
@@ -143,6 +162,7 @@ def of_diff(
     found: RunDiff,
     comparison: Comparison,
     after: RunRecord,
+    unsure: Unsure = Unsure.WARN,
 ) -> GateOutcome:
     """Return what the conditions come to for two runs, ``after`` being the newer one.
 
@@ -155,6 +175,9 @@ def of_diff(
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
     outcome = judged(rest, comparison, samples(after))
+    if unsure is Unsure.FAIL:
+        failed = (*outcome.failed, *outcome.unsure)
+        outcome = replace(outcome, failed=failed, unsure=())
     return replace(outcome, refused=(*refused.values(), *outcome.refused))
 
 

@@ -38,19 +38,23 @@ _LEAST_VALUE = 1e-300
 
 
 class Change(StrEnum):
-    """The verdict on one metric: times are faster or slower, others higher or lower."""
+    """The verdict on one metric: times are faster or slower, others higher or lower.
+
+    It is inconclusive where the noise leaves the interval too wide.
+    """
 
     FASTER = "faster"
     SLOWER = "slower"
     HIGHER = "higher"
     LOWER = "lower"
     NO_DIFFERENCE = "no difference"
+    INCONCLUSIVE = "inconclusive"
     NOT_ENOUGH = "not enough samples"
 
     @property
     def found(self) -> bool:
         """Whether it says that something changed."""
-        return self not in (Change.NO_DIFFERENCE, Change.NOT_ENOUGH)
+        return self in (Change.FASTER, Change.SLOWER, Change.HIGHER, Change.LOWER)
 
 
 class ComparedMetric(Struct, frozen=True):
@@ -233,7 +237,7 @@ def _change(one: ComparedMetric, changed: bool) -> Change:
         return Change.FASTER if timed else Change.LOWER
     if low >= 1 / (1 + MARGIN) and high <= 1 + MARGIN:
         return Change.NO_DIFFERENCE
-    return Change.NOT_ENOUGH
+    return Change.INCONCLUSIVE
 
 
 def stands(compared: Sequence[ComparedMetric], pairs: int, most: int) -> bool:
@@ -249,7 +253,7 @@ def stands(compared: Sequence[ComparedMetric], pairs: int, most: int) -> bool:
         return False
     main = [one for one in compared if one.primary and one.interval is not None]
     return bool(main) and not any(
-        one.change is Change.NOT_ENOUGH and (one.primary or _stands_out(one))
+        one.change is Change.INCONCLUSIVE and (one.primary or _stands_out(one))
         for one in compared
         if one.interval is not None
     )

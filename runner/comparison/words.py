@@ -46,12 +46,9 @@ def sentence(one: ComparedMetric, *, paired: bool) -> str:
         return (
             f"{one.metric}: no difference over {100 * MARGIN:g} %: {change} ({basis})"
         )
-    if one.change is Change.NOT_ENOUGH:
+    if one.change is Change.INCONCLUSIVE:
         more = f"more {'pairs' if paired else 'rounds'} narrow it"
-        return (
-            f"{one.metric}: not enough samples for their noise: {change}"
-            f" ({basis}; {more})"
-        )
+        return f"{one.metric}: inconclusive: {change} ({basis}; {more})"
     return f"{one.metric} is {one.change}: {change} ({basis}); {values}"
 
 

@@ -31,6 +31,7 @@ _VERDICTS = {
     "faster": Sign.GOOD,
     "slower": Sign.BAD,
     "not comparable": Sign.CARE,
+    "inconclusive": Sign.FAINT,
     "not enough samples": Sign.FAINT,
 }
 _CARE = ("warning", "missing data", "note", "not accepted", "never ranked")

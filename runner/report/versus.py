@@ -13,6 +13,9 @@ from runner.report.words import one_line, outcome, seconds
 NOISE, LEAST_WALL_S = 0.05, 0.25
 """Smaller differences, as a share of the time, and of a command in all, are noise."""
 
+LEAST_FACTOR = 1.5
+"""From here on a change is a factor: percentages of speed and of time are mistaken."""
+
 MOST = 3
 LONGEST = 24
 
@@ -31,10 +34,18 @@ class Timing(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the times, and how they differ."""
-        percent = round(100 * abs(self.after_s / self.before_s - 1))
-        how = "slower" if self.after_s > self.before_s else "faster"
-        was = f"was {seconds(self.before_s)}, {percent} % {how}"
+        was = f"was {seconds(self.before_s)}, {self._difference()}"
         return f"{self.what} {seconds(self.after_s)} ({was})"
+
+    def _difference(self) -> str:
+        """Return a large change as a factor, another as a share of the time before."""
+        ratio = self.after_s / self.before_s
+        if max(ratio, 1 / ratio) < LEAST_FACTOR:
+            how = "more" if ratio > 1 else "less"
+            return f"{100 * abs(ratio - 1):.0f} % {how} time"
+        if ratio > 1:
+            return f"{ratio:.1f} times as long"
+        return f"{1 / ratio:.1f} times as fast"
 
 
 class Series:
@@ -74,7 +85,7 @@ def versus(before: RunRecord, after: RunRecord) -> str:
         told.append(f"and {len(notable) - MOST} other times")
     if not told:
         told = [
-            f"nothing is over {NOISE:.0%} faster or slower"
+            f"no time changed by more than {100 * NOISE:.0f} %"
             if timings
             else "there is nothing to compare"
         ]

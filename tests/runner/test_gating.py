@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from runner.cli import gating
+from runner.comparison import Comparison, compare
+from runner.comparison.gate import GateOutcome
+from runner.core import RunRecord
+from runner.report.diff import DiffSide, between
 from tests.program import rai
 
 pytestmark = pytest.mark.programs
@@ -40,6 +46,52 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "lines", "status"),
+    [
+        (GateOutcome(passed=("a", "b")), ["Gate passed: a", "Gate passed: b"], 0),
+        (
+            GateOutcome(passed=("a",), failed=("b",)),
+            ["Within its limit: a", "Gate failed: b"],
+            7,
+        ),
+        (
+            GateOutcome(passed=("a",), unsure=("b",)),
+            [
+                "Within its limit: a",
+                "Warning: beyond the limit, which may be noise: b",
+            ],
+            0,
+        ),
+    ],
+)
+def test_a_gate_has_one_outcome_however_many_figures_it_judges(outcome, lines, status):
+    said = []
+    assert gating.told(outcome, lambda text, _: said.append(text)) == status
+    assert said == lines
+
+
+@pytest.mark.parametrize(("unsure", "failed"), [("warn", 0), ("fail", 1)])
+def test_an_undecided_gate_fails_only_if_it_is_told_to(unsure, failed):
+    random = Random(3)
+    sides = [
+        {"op_time[1]": [random.lognormvariate(mean, 0.4) for _ in range(12)]}
+        for mean in (0.0, 0.1)
+    ]
+    found = Comparison(compare(*sides, paired=True), True, 12)
+    run = RunRecord("a", "/p", "rai_build.yml", 0.0)
+    diff = between(DiffSide(run), DiffSide(run), found)
+    outcome = gating.of_diff(
+        gating.conditions(["op_time>1%", "op_time<-1%"]),
+        diff,
+        found,
+        run,
+        gating.Unsure(unsure),
+    )
+    assert len(outcome.failed) == failed
+    assert len(outcome.unsure) == 1 - failed
 
 
 def test_a_value_beyond_a_limit_ends_with_7_and_the_sentence_why(project):

@@ -182,14 +182,16 @@ def command(
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
-        (command(2.0), command(1.0), "`bench` 1.0 s (was 2.0 s, 50 % faster)"),
-        (command(1.0), command(2.0), "`bench` 2.0 s (was 1.0 s, 100 % slower)"),
-        (command(1.0), command(1.01), "nothing is over 5% faster or slower"),
-        (command(0.002), command(0.004), "nothing is over 5% faster or slower"),
+        (command(2.0), command(1.0), "`bench` 1.0 s (was 2.0 s, 2.0 times as fast)"),
+        (command(1.0), command(2.0), "`bench` 2.0 s (was 1.0 s, 2.0 times as long)"),
+        (command(1.4), command(1.0), "`bench` 1.0 s (was 1.4 s, 29 % less time)"),
+        (command(1.0), command(1.3), "`bench` 1.3 s (was 1.0 s, 30 % more time)"),
+        (command(1.0), command(1.01), "no time changed by more than 5 %"),
+        (command(0.002), command(0.004), "no time changed by more than 5 %"),
         (
             command(1.0, op_s=0.5),
             command(1.0, op_s=0.25),
-            "op time of `bench` 0.250 s (was 0.500 s, 50 % faster)",
+            "op time of `bench` 0.250 s (was 0.500 s, 2.0 times as fast)",
         ),
         (
             command(1.0, right=0.8898),
@@ -202,7 +204,7 @@ def command(
         (
             command(2.0, n=1),
             command(3.0, n=1),
-            "command 2 3.0 s (was 2.0 s, 50 % slower)",
+            "command 2 3.0 s (was 2.0 s, 1.5 times as long)",
         ),
     ],
 )
@@ -228,7 +230,7 @@ def test_after_a_failure_the_run_before_it_is_what_times_are_compared_with():
     ]
     assert series.add(ended(command(1.0))) == [
         "Since run abc: `bench` works now.",
-        "Since run abc: `bench` 1.0 s (was 2.0 s, 50 % faster).",
+        "Since run abc: `bench` 1.0 s (was 2.0 s, 2.0 times as fast).",
     ]
 
 

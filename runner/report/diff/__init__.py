@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from runner.report.diff.between import between, compared, differences, unlike
 from runner.report.diff.blocks import blocks, measured
+from runner.report.diff.figures import changes
 from runner.report.diff.nouns import (
     NOT_COMPARABLE,
     Affected,
@@ -27,6 +28,7 @@ __all__ = [
     "RunDiff",
     "between",
     "blocks",
+    "changes",
     "compared",
     "differences",
     "measured",

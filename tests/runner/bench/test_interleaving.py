@@ -50,8 +50,9 @@ class Times(dict[str, FakeResult]):
     ``at`` has those of calls that end otherwise.
     """
 
-    def __init__(self, seconds: Callable[[int], float]) -> None:
+    def __init__(self, seconds: Callable[[int], float], closing: str = "") -> None:
         super().__init__()
+        self.closing = closing
         self.calls, self.seconds = itertools.count(), seconds
         self.at: dict[int, FakeResult] = {}
 
@@ -59,7 +60,7 @@ class Times(dict[str, FakeResult]):
         if text != "./final":
             return default
         call = next(self.calls)
-        told = f"New Inference\nOp Time: {self.seconds(call)}\n"
+        told = f"New Inference\nOp Time: {self.seconds(call)}\n{self.closing}"
         return self.at.get(call, FakeResult(told.encode()))
 
 
@@ -109,6 +110,19 @@ def started(told: list[bench.BenchEvent]) -> list[tuple[str, int]]:
         and isinstance(event.event, ev.CommandStarted)
         and event.event.text == "./final"
     ]
+
+
+def test_what_is_not_comparable_ends_both_after_the_first_pair(project):
+    one, other = (
+        Times(lambda _: 1.0, f"Correctness: 0.9 Model: {model}\n")
+        for model in ("low", "high")
+    )
+    outcome, _ = measured(project, one, other)
+
+    assert outcome.pairs == 1
+    assert outcome.why.startswith("the figures are not comparable, as ")
+    assert "model" in outcome.why
+    assert (outcome.failed, outcome.reason) == ("", Reason.DONE)
 
 
 def test_both_run_all_their_commands_and_then_take_turns(project):

@@ -53,7 +53,7 @@ def test_noise_that_hides_a_change_is_not_called_no_difference():
     before = {TIME: noisy(1, 30, seed=1, spread=0.1)}
     after = {TIME: noisy(1, 30, seed=2, spread=0.1)}
     (one,) = compare(before, after, paired=True)
-    assert one.change is Change.NOT_ENOUGH
+    assert one.change is Change.INCONCLUSIVE
 
 
 def test_what_is_no_time_is_higher_or_lower_and_not_slower():
@@ -102,7 +102,7 @@ def test_runs_apart_that_wander_as_far_as_they_differ_have_no_verdict():
     climb = [1 + 0.002 * at for at in range(60)]
     before, after = {TIME: tuple(climb[:30])}, {TIME: tuple(climb[30:])}
     (one,) = compare(before, after, paired=False)
-    assert one.change is Change.NOT_ENOUGH
+    assert one.change is Change.INCONCLUSIVE
 
 
 def test_a_burst_in_some_of_the_pairs_hides_no_change():
