@@ -10,6 +10,7 @@ GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 
 # workers than cores pay.
 TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 6
+ALONE  := tests/exploits tests/nvprof
 USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
 LINTER := tests/workflows/node_modules/.package-lock.json
@@ -65,8 +66,8 @@ kernels: $(VENV)/.ready-dev ## compile every kernel for every target; needs no G
 	@$(BIN)/python project/compile.py $(ARGS)
 
 gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 10000, the benchmark
-	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu tests/exploits # nothing beside the judge
-	@RAI_TEST_REQUIRE=gpu $(TESTS) -n $(WORKERS) -m gpu --ignore tests/exploits $(ARGS)
+	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu $(ALONE) # they measure: nothing else may run
+	@RAI_TEST_REQUIRE=gpu $(TESTS) -n $(WORKERS) -m gpu $(ALONE:%=--ignore %) $(ARGS)
 	@for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do \
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 	@$(BIN)/python project/bench.py

@@ -1,7 +1,7 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [planted] [measure] [exploits] [tests] [server] [slurm]
+#     bash tools/offline/device.sh [setup] [job] [planted] [measure] [alone] [tests] [server] [slurm]
 #                                                                       (default: the first three)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
@@ -149,12 +149,12 @@ measure() {
   return $status
 }
 
-exploits() { # the kernels that cheat, one after the other
-  marked_gpu tests/exploits
+alone() { # tests that measure, one after the other
+  marked_gpu tests/exploits tests/nvprof
 }
 
-tests() { # all others, or those of $TESTS; what they need and the machine lacks is skipped
-  marked_gpu -n 8 --dist worksteal --ignore tests/exploits ${TESTS:-tests}
+tests() { # others; what they need and the machine lacks is skipped
+  marked_gpu -n 8 --dist worksteal ${TESTS:-tests/project tests/runner/engines tests/runner/gpus}
 }
 
 marked_gpu() { # without plugins that the machine may have beside PyTorch
@@ -187,7 +187,7 @@ steps=("$@"); ((${#steps[@]})) || steps=(setup job planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
-    job | planted | measure | exploits | tests | server | slurm) try "$step" ;;
+    job | planted | measure | alone | tests | server | slurm) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done
