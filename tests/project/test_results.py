@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import bench
 import chart
+import code_hash
 import editions
 import goals
 import ledger
@@ -368,6 +369,39 @@ def test_a_block_goes_between_its_marks():
     once = results.replaced(text, "\nnew\n")
     assert once == f"a\n{results.BEGIN}\n\nnew\n{results.END}\nb"
     assert results.replaced(once, "\nnew\n") == once
+
+
+def test_what_is_shown_was_measured_with_the_code_that_is_here():
+    stale = code_hash.stale(ledger.read())
+    again = "\n".join(dict.fromkeys(map(code_hash.again, stale)))
+    assert not stale, f"measure again, or run project/results.py --drop:\n{again}"
+
+
+def test_the_pages_of_people_say_what_was_measured():
+    found = goals.results(ledger.latest(ledger.read(), results.GPU))
+    fp32, tf32 = (
+        goals.fastest(found, next(g for g in goals.GOALS if g.name == name))
+        for name in ("fp32", "tf32")
+    )
+    readme = " ".join((results.ROOT / "README.md").read_text().split())
+    assert (
+        f"take {goals.duration(fp32.ms)} for both layers and 10,000 images in fp32, "
+        f"{fp32.times:.1f} times as fast as cuDNN, and {goals.duration(tf32.ms)} in "
+        "tf32:"
+    ) in readme
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_page_of_a_variant_says_what_was_measured(name):
+    page = results.KERNELS.with_suffix("") / f"{name}.md"
+    (found,) = (
+        r
+        for r in goals.results(ledger.latest(ledger.read(), results.GPU))
+        if (r.variant, r.images) == (name, trials.IMAGES)
+    )
+    both = " + ".join(f"{row['median_ms']:.3f}" for row in found.rows)
+    said = [f": {both} = {found.ms:.3f} ms", f"**Gain.** {found.times:.2f} times cuDNN"]
+    assert name == "per_layer" or any(text in page.read_text() for text in said)
 
 
 def test_what_is_shown_is_what_was_measured():
