@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from runner import trees
+from runner import files, trees
 from runner.archive.tree import HostileNameError, inside
 from runner.core.errors import EngineError
 
@@ -51,6 +51,8 @@ def unpack(
         for member in links:
             _link(folder, member)
     except (tarfile.TarError, OSError, HostileNameError) as error:
+        if fault := files.disk_fault(error, folder):
+            raise EngineError(fault) from error
         what = f"{root} folder" if root else "project"
         raise EngineError(f"the {what} cannot be unpacked: {error}") from error
     if owner is not None:

@@ -149,8 +149,8 @@ class Reason(StrEnum):
     INTERNAL = (
         "internal",
         10,
-        "This is a bug in rai or a fault of this machine: run it again with --debug and"
-        " report it.",
+        "Mend what is named above; if it is no fault of this machine, run it again with"
+        " --debug and report it.",
     )
     RUNNER_LOST = (
         "runner_lost",

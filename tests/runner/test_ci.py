@@ -268,7 +268,7 @@ def test_an_output_file_that_cannot_be_written_is_refused(
 
     assert done.returncode == 2
     assert says in done.stderr
-    assert "bug in rai" not in done.stderr
+    assert "report it" not in done.stderr
 
 
 @pytest.mark.programs

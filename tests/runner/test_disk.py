@@ -136,6 +136,20 @@ def test_a_run_whose_disk_is_full_ends_so_and_says_so(line, disk, project):
     assert whole.startswith(printed.stdout.removesuffix("x\n"))
 
 
+@pytest.mark.programs
+def test_a_full_disk_of_temporary_files_is_named(disk, project, tmp_path, monkeypatch):
+    (project / "large").write_bytes(os.urandom(1 << 20))
+    filling = fill(disk)
+    os.truncate(filling, filling.stat().st_size - (1 << 19))
+    monkeypatch.setenv("TMPDIR", str(disk))
+
+    done = rai("run -p {p} --engine bare", tmp_path, p=project)
+
+    assert done.returncode == 10, done.stderr
+    assert f"No space left on device; free some space on {disk}" in done.stderr
+    assert "a bug" not in done.stderr
+
+
 def test_an_event_is_kept_whole_or_not_at_all_and_the_end_has_room(disk):
     paths = runs.create(Home(disk))
     with runs.Recorder(paths) as recorder:

@@ -89,6 +89,8 @@ def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
     except FAILURES as error:
         if reason is Reason.INTERNAL and isinstance(error, _WENT_AWAY):
             raise EngineError(_lost(doing, error), reason=Reason.RUNNER_LOST) from error
+        if problem := full(error):
+            raise EngineError(problem) from error
         text = f"the Docker Engine failed to {doing}: {explained(error)}"
         hint = SSH_HINT if "paramiko" in text else ""
         raise EngineError(Problem(text, hint=hint), reason=reason) from error
@@ -142,6 +144,17 @@ def explained(error: Exception) -> str:
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     return str(text).strip() or type(error).__name__
+
+
+def full(error: Exception | str) -> Problem | None:
+    """Return the problem if an engine's words say that its disk is full."""
+    text = explained(error) if isinstance(error, Exception) else error
+    if "no space left on device" not in text:
+        return None
+    hint = "`docker info` names its folder (Docker Root Dir), `docker system df` what"
+    return Problem(
+        f"the disk of the Docker Engine is full: {text}", hint=f"{hint} takes the space"
+    )
 
 
 def image(client: Client, name: str) -> dict[str, Any]:

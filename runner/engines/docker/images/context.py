@@ -54,7 +54,7 @@ def archive(project: Path, names: list[str], dockerfile: str, text: str) -> IO[b
         ImageError: a file cannot be read, or the Dockerfile is not ``text`` any more,
             which was checked.
     """
-    with ExitStack() as stack:
+    with files.naming(Path(tempfile.gettempdir())), ExitStack() as stack:
         packed = stack.enter_context(tempfile.TemporaryFile())
         contents: dict[str, tuple[int, int]] = {}
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
@@ -62,6 +62,8 @@ def archive(project: Path, names: list[str], dockerfile: str, text: str) -> IO[b
                 try:
                     _add(tar, project, name, contents)
                 except OSError as error:
+                    if error.errno in files.FULL:
+                        raise
                     raise _changed(name, error) from error
             links = {m.name: m.linkname for m in tar.getmembers() if m.issym()}
         start, size = contents.get(_followed(dockerfile, links), (0, 0))

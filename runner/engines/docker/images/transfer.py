@@ -7,9 +7,16 @@ from collections.abc import Iterator
 
 from runner.core import ImagePlan, Problem, Reason, quantities
 from runner.core.cancel import Cancel
-from runner.core.errors import ImageError
+from runner.core.errors import EngineError, ImageError, RaiError
 from runner.core.events import BuildOutput, Event, Progress, PullStarted
-from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
+from runner.engines.docker.client import (
+    FAILURES,
+    Client,
+    connect,
+    explained,
+    failing,
+    full,
+)
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images.messages import (
     Message,
@@ -107,7 +114,9 @@ def _out_of_time(what: str, time_s: float) -> ImageError:
     return ImageError(Problem(text, hint=hint), reason=Reason.TIME_LIMIT)
 
 
-def _not_found(plan: ImagePlan, why: str) -> ImageError:
+def _not_found(plan: ImagePlan, why: str) -> RaiError:
+    if problem := full(why):
+        return EngineError(problem)
     problem = Problem(
         f"the image {plan.reference} cannot be pulled: {why}",
         plan.place,
