@@ -46,12 +46,30 @@ def rm(
         if not paths.record.exists():
             places.forget(paths)
     sizes = {paths.id: removal.size_bytes(paths.root) for paths in found}
+    left = {paths.id: _left(paths) for paths in found}
     prune.remove(home, list(sizes))
+    for name, what in left.items():
+        if what:
+            say(f"Run {name}: {what}", to_stderr=True)
     if as_json:
         common.print_json({"runs": list(sizes), "freed_bytes": sum(sizes.values())})
         return
     for name, taken in sizes.items():
         say(f"Removed run {name} ({size(taken)}).")
+
+
+def _left(paths: RunPaths) -> str:
+    """Remove what a lost run of this machine left with its engine; say what stays."""
+    from runner import engines, places
+    from runner.core import State
+    from runner.store import runs
+
+    record = runs.read(paths)
+    if record is None or record.engine is None or record.state is not State.LOST:
+        return ""
+    if places.elsewhere(paths):
+        return ""
+    return engines.remove_left(record.engine.name, paths.id)
 
 
 def _refusal(paths: RunPaths, force: bool) -> Problem | None:

@@ -29,6 +29,23 @@ def make(name: str) -> Engine:
     return engine
 
 
+def remove_left(engine: str, run_id: str) -> str:
+    """Remove what a run that was killed left with its engine; return what stays, or "".
+
+    The engines without images remove it when they are next used.
+    """
+    if engine != "docker":
+        return ""
+    from runner.engines.docker.container.reap import remove_run  # loads the SDK
+
+    try:
+        remove_run(run_id)
+    except EngineError as error:
+        why = "; ".join(problem.message for problem in error.problems)
+        return f"its container and volumes stay until another run there: {why}"
+    return ""
+
+
 class Choice(Struct, frozen=True):
     """The engines to use, in order, and why those before them cannot be used."""
 

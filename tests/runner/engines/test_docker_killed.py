@@ -15,6 +15,7 @@ import docker
 import pytest
 from docker.errors import APIError
 
+from runner import engines
 from runner.core import Profile
 from runner.engines.docker import owner
 from runner.engines.docker.attach import hold_stdin
@@ -89,6 +90,24 @@ def test_a_container_ends_with_the_killed_process_that_holds_it(
     process.send_signal(signal.SIGKILL)
     process.wait()
     until(lambda: running(client, run_id) == [])
+
+
+def test_what_a_killed_run_left_is_removed_with_it(
+    client: docker.APIClient, run_id: str, monkeypatch: pytest.MonkeyPatch
+):
+    process = subprocess.Popen([*ONE_RUN, "strict", run_id, "sleep 600"], cwd=ROOT)
+    until(lambda: running(client, run_id) != [])
+    process.kill()
+    process.wait()
+
+    with monkeypatch.context() as away:
+        away.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+        assert "no Docker Engine listens at" in engines.remove_left("docker", run_id)
+    assert engines.remove_left("docker", run_id) == ""
+
+    ours = {"label": f"{owner.RUN}={run_id}"}
+    assert client.containers(all=True, filters=ours) == []
+    assert not client.volumes(filters=ours)["Volumes"]
 
 
 @pytest.fixture
