@@ -59,10 +59,9 @@ def doctor(
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
     from runner.cli import fixing
-    from runner.doctor.needs import needs
-    from runner.doctor.remedies import remedies
+    from runner.doctor.remedies import look, remedies
 
     plan = fixing.image(settings)
-    facts = needs(found, settings.home, Path(), plan, os.environ)
+    facts = look(found, settings.home, Path(), plan, os.environ)
     say()
     return fixing.carry_out(remedies(facts), yes=yes)

@@ -36,7 +36,7 @@ def remove_left(engine: str, run_id: str) -> str:
     """
     if engine != "docker":
         return ""
-    from runner.engines.docker.container.reap import remove_run  # loads the SDK
+    from runner.engines.docker.owner import remove_run  # loads the SDK
 
     try:
         remove_run(run_id)

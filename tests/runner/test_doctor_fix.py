@@ -14,8 +14,14 @@ from runner import doctor
 from runner.cli import fixing
 from runner.core import ImageAction, ImagePlan
 from runner.doctor import Finding, Health
-from runner.doctor.needs import needs
-from runner.doctor.remedies import FORBIDDING, INSTALLERS, Needs, Remedy, remedies
+from runner.doctor.remedies import (
+    FORBIDDING,
+    INSTALLERS,
+    Needs,
+    Remedy,
+    look,
+    remedies,
+)
 
 FINE = Needs("/home/me/my runs", "/bin/rai", "/venv/python", user="me")
 
@@ -77,14 +83,14 @@ def test_the_facts_are_those_of_the_folder_the_findings_and_the_shell(tmp_path):
     plan = ImagePlan(ImageAction.PULL, "gcc:12", "a test")
     environ = {"SHELL": "/usr/bin/fish", "HOME": str(tmp_path)}
 
-    found = needs([denied, local], tmp_path / "absent", tmp_path, plan, environ)
+    found = look([denied, local], tmp_path / "absent", tmp_path, plan, environ)
 
     assert (found.home_exists, found.docker_denied, found.sandbox) == (0, 1, 0)
     assert (found.image, found.image_name) == (ImageAction.PULL, "gcc:12")
     assert found.completion == f"{tmp_path}/.config/fish/completions/rai.fish"
     Path(found.completion).parent.mkdir(parents=True)
     Path(found.completion).touch()
-    assert not needs([], tmp_path, tmp_path, None, environ).completion
+    assert not look([], tmp_path, tmp_path, None, environ).completion
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runner.core import Gpu, GpuState, HostGpus
 from runner.gpu import absence
-from runner.gpu.nvidia import cdi, libraries, mig, nodes, nvml, programs, smi
+from runner.gpu.nvidia import cdi, libraries, nodes, nvml, programs, smi
 
 ROOT = Path("/")
 NVML = "libnvidia-ml.so.1"
@@ -115,7 +115,7 @@ def _with_nodes(root: Path, seen: nvml.ListedGpu) -> Gpu:
         return seen.gpu
     files = [f"/dev/nvidia{seen.minor}"]
     if seen.gpu_instance is not None and seen.compute_instance is not None:
-        files += mig.device_files(
+        files += nodes.of_slice(
             root, seen.minor, seen.gpu_instance, seen.compute_instance
         )
     return replace(seen.gpu, nodes=nodes.present(root, files))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,6 +74,34 @@ def minors(root: Path) -> dict[str, int]:
         if minor:
             found[path.parent.name.lower()] = int(minor[1])
     return found
+
+
+def of_slice(
+    root: Path, minor: int, gpu_instance: int, compute_instance: int
+) -> Iterator[str]:
+    """Yield the device files of a MIG slice, without its GPU's own.
+
+    Written from the MIG User Guide ("Device Nodes and Capabilities"), and not tried on
+    a GPU in MIG mode.
+    """
+    instance = f"gi{gpu_instance}"
+    minors = _slice_minors(root)
+    for name in (f"{instance}/access", f"{instance}/ci{compute_instance}/access"):
+        number = minors.get(f"gpu{minor}/{name}", _capability(root, minor, name))
+        if number is not None:
+            yield f"/dev/nvidia-caps/nvidia-cap{number}"
+
+
+def _slice_minors(root: Path) -> dict[str, int]:
+    lines = read(root / "proc/driver/nvidia-caps/mig-minors").splitlines()
+    pairs = (line.rsplit(maxsplit=1) for line in lines)
+    return {p[0]: int(p[1]) for p in pairs if len(p) == 2 and p[1].isdigit()}
+
+
+def _capability(root: Path, minor: int, name: str) -> int | None:
+    path = root / f"proc/driver/nvidia/capabilities/gpu{minor}/mig/{name}"
+    found = re.search(r"^DeviceFileMinor:\s*(\d+)", read(path), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _system(root: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from runner.core import Gpu, GpuState
-from runner.gpu.nvidia import mig, state
+from runner.gpu.nvidia import state
 
 Nvml = Any
 """The module pynvml, which has no types."""
@@ -178,11 +178,22 @@ def _card(nv: Nvml, index: int) -> GpuList:
         compute=".".join(map(str, compute or ())),
     )
     number = state.query(nv, nv.nvmlDeviceGetMinorNumber, device)
-    parts = mig.handles(nv, device)
+    parts = _slices(nv, device)
     if parts is None:
         return GpuList("", (ListedGpu(whole, number),))
     slices = tuple(_slice(nv, whole, number, part) for part in parts)
     return GpuList("", slices, sliced=(whole.shown,))
+
+
+def _slices(nv: Nvml, device: Device) -> list[Device] | None:
+    """Return NVML's handles of a GPU's slices; None if it is not in MIG mode."""
+    mode = state.query(nv, nv.nvmlDeviceGetMigMode, device)
+    if mode is None or mode[0] != nv.NVML_DEVICE_MIG_ENABLE:
+        return None
+    get = nv.nvmlDeviceGetMigDeviceHandleByIndex
+    most = nv.nvmlDeviceGetMaxMigDeviceCount(device)
+    found = (state.query(nv, get, device, number) for number in range(most))
+    return [handle for handle in found if handle is not None]
 
 
 def _memory(nv: Nvml, device: Device) -> int:

@@ -26,8 +26,8 @@ from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement
-from runner.engines.docker.container.reap import reap
 from runner.engines.docker.endpoint import find
+from runner.engines.docker.owner import reap
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
 

@@ -22,10 +22,10 @@ from runner.core.events import (
 from runner.core.terminal import Terminal
 from runner.engines import leftovers
 from runner.engines.docker.client import Client, went_away
-from runner.engines.docker.container.reap import reap
 from runner.engines.docker.container.stage import RunContainers
 from runner.engines.docker.exec.steps import Steps
 from runner.engines.docker.gpu.options import GpuSupport
+from runner.engines.docker.owner import reap
 from runner.engines.sequence import in_order
 from runner.engines.slurmjob import NO_JOB, JobShare
 from runner.gpu.watch import Watch
