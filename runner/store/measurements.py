@@ -36,6 +36,12 @@ def every(home: Home) -> Iterator[tuple[RunPaths, Measurement]]:
             yield paths, found
 
 
+def counts(paths: RunPaths) -> bool:
+    """Whether a run measured a submission that counts, as `rai ranking` lists it."""
+    found = of(paths)
+    return found is not None and found.counts
+
+
 def keep(paths: RunPaths, measurement: Measurement) -> None:
     """Write a measurement into a run's folder, so that no reader sees half of it."""
     files.write(paths.measurement, to_json(measurement))

@@ -17,7 +17,7 @@ from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.core.units import DAY_S
-from runner.store import claim, keptdata, removal, retention, runs, tags
+from runner.store import claim, keptdata, measurements, removal, retention, runs, tags
 from runner.store.claim import Standing
 from runner.store.entries import Entry
 from runner.store.home import make, measured, open_index, warnings_of
@@ -31,6 +31,9 @@ LOW_BYTES = 5 * GIB
 FLOOR_BYTES = 200 * MIB
 """Under this much free space no run starts."""
 
+COUNTED = "in rai ranking"
+"""What stands for a tag at a submission that counts; no tag has a space."""
+
 MOST_TALLY_BYTES = 4096
 
 
@@ -38,7 +41,7 @@ class Removal(Struct, frozen=True):
     """What to remove: runs, and folders of data files.
 
     ``freed_bytes`` is what they take on disk. ``tagged`` are runs that only their tags
-    keep.
+    keep, or that they are submissions that count.
     """
 
     runs: tuple[Entry, ...] = ()
@@ -63,12 +66,23 @@ def plan(
         ended = listed.list_runs(RunQuery(active=False))
         if not math.isinf(keep.size_bytes):
             ended = measured(home, listed, ended)
+        ended = _kept(home, ended)
         found = retention.expired(ended, keep, now, spare_latest=spare_latest)
         found = measured(home, listed, found)
     tagged = retention.kept_by_tag(ended, keep, now)
     before = now - max(keep.age_s, DAY_S)
     data = keptdata.unneeded(home.data, keep.data_bytes, before)
     return replace(_removal(home, found, data), tagged=tuple(tagged))
+
+
+def _kept(home: Home, ended: Iterable[Entry]) -> list[Entry]:
+    """Return the runs, with a tag for those of submissions that count."""
+    return [
+        replace(run, tag=COUNTED)
+        if not run.tag and measurements.counts(home.run(run.id))
+        else run
+        for run in ended
+    ]
 
 
 def projects(home: Home) -> set[str]:
@@ -84,6 +98,7 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     """
     folders = {run.id: home.run(run.id) for run in what.runs}
     stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
+    stays |= {name for name, p in folders.items() if measurements.counts(p)}
     stays.add(spare)
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
@@ -191,6 +206,7 @@ def _space(
         return []
     with open_index(home) as listed:
         ended = measured(home, listed, listed.list_runs(RunQuery(active=False)))
+        ended = _kept(home, ended)
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
