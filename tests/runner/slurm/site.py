@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,39 @@ from tests.runner.slurm.cluster import Cluster
 from tests.waiting import until
 
 SMALL = {"limits": {"memory": "512MiB", "time": "5m"}}
+IMAGE = MappingProxyType({"image": "debian:bookworm-slim"})
 PATIENCE_S = 60.0
+
+
+def project(
+    folder: Path,
+    *commands: object,
+    head: Mapping[str, object] = IMAGE,
+    **resources: object,
+) -> str:
+    """Make a project in a folder, of which several jobs fit on a node."""
+    made = folder / "project"
+    made.mkdir(exist_ok=True)
+    spec = {
+        "rai": dict(head),
+        "resources": {**SMALL, **resources},
+        "commands": {"build": list(commands)},
+    }
+    (made / "rai_build.yml").write_text(json.dumps(spec))
+    return str(made)
+
+
+def left(*words: str) -> str:
+    """Hand a run over, leave it, and return its id."""
+    done = rai("run", "--on", "slurm", "--detach", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def ended(paths: RunPaths) -> RunRecord:
+    """Return a run's record once somebody has written it."""
+    until(paths.record.exists)
+    return record.from_json(paths.record.read_bytes())
 
 
 @dataclass
@@ -98,27 +131,19 @@ class Site:
     def project(self, commands: Sequence[str], **resources: Any) -> Path:
         """Make a project; several of its jobs fit on a node."""
         folder = Path(tempfile.mkdtemp(prefix="project", dir=self.folder))
-        spec = {
-            "rai": {"image": "debian:bookworm-slim"},
-            "resources": {**SMALL, **resources},
-            "commands": {"build": list(commands)},
-        }
-        (folder / "rai_build.yml").write_text(json.dumps(spec))
-        return folder
+        return Path(project(folder, *commands, **resources))
 
     def traced(self, script: str) -> tuple[Path, Path]:
         """Make a project of one command; return it, and the file that tells of it."""
         trace = self.folder / f"trace{uuid4().hex}"
-        project = self.project([f"echo ran >> {trace}; {script}"])
-        self.traces[str(project)] = trace
-        return project, trace
+        folder = self.project([f"echo ran >> {trace}; {script}"])
+        self.traces[str(folder)] = trace
+        return folder, trace
 
     def hand_over(self, script: str, *words: str) -> HandedOver:
         """Hand a run of one command over, and leave it."""
-        project, trace = self.traced(script)
-        done = rai("run", "--on", "slurm", "--detach", "-p", project, *words)
-        assert done.returncode == 0, done.stderr
-        return HandedOver(self, self.home.run(done.stdout.strip()), trace)
+        folder, trace = self.traced(script)
+        return HandedOver(self, self.home.run(left("-p", str(folder), *words)), trace)
 
     def settled(self) -> Counter[str]:
         """Wait for the end of all runs; return how many ended how.

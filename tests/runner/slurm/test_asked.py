@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,30 +9,9 @@ import pytest
 from runner.store.paths import Home
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster, cluster
+from tests.runner.slurm.site import left, project
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster) -> Home:
-    """A home of its own, for a client that finds the cluster, by the engine bare."""
-    monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAI_ENGINE", "bare")
-    monkeypatch.delenv("CI", raising=False)
-    return Home(tmp_path / "home")
-
-
-def project(folder: Path, command: str, **resources: object) -> str:
-    made = folder / "project"
-    made.mkdir()
-    limits = {"memory": "512MiB", "time": "5m"}
-    spec = {
-        "rai": {"image": "debian:bookworm-slim"},
-        "resources": {"limits": limits, **resources},
-        "commands": {"build": [command]},
-    }
-    (made / "rai_build.yml").write_text(json.dumps(spec))
-    return str(made)
 
 
 def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
@@ -42,10 +20,9 @@ def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
     """
     for node in slurm.nodes:
         slurm.drain(node, "a test")
-    run = rai("run", "-p", folder, "--on", "slurm", "--detach", *words)
-    assert run.returncode == 0, run.stderr
+    run = left("-p", folder, *words)
     said = slurm.ask("squeue", "-h", "-o", "%b %m %l %C %h").split()
-    assert rai("cancel", run.stdout.strip()).returncode == 0
+    assert rai("cancel", run).returncode == 0
     return said
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import RunRecord, record
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
-from tests.runner.slurm import gpunode
+from tests.runner.slurm import gpunode, site
 from tests.runner.slurm.cluster import Cluster
+from tests.runner.slurm.site import ended, left
 from tests.waiting import until
 
 pytestmark = [
@@ -54,28 +54,8 @@ def home(
 
 
 def project(folder: Path, *commands: object, **resources: object) -> str:
-    made = folder / "project"
-    made.mkdir(exist_ok=True)
-    limits = {"memory": "512MiB", "time": "5m"}
-    spec = {
-        "rai": {"version": 0.2},
-        "resources": {"limits": limits, **resources},
-        "commands": {"build": list(commands)},
-    }
-    (made / "rai_build.yml").write_text(json.dumps(spec))
-    return str(made)
-
-
-def left(*words: str) -> str:
-    """Hand a run over, leave it, and return its id."""
-    done = rai("run", "--detach", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def kept(paths: RunPaths) -> RunRecord:
-    until(paths.record.exists)
-    return record.from_json(paths.record.read_bytes())
+    """Make a project without an image, which runs in the strict profile."""
+    return site.project(folder, *commands, head={"version": 0.2}, **resources)
 
 
 def node_of(paths: RunPaths) -> str:
@@ -93,11 +73,11 @@ def in_job(nodes: Cluster, folder: Path, script: str, *words: str) -> str:
 
 def test_a_run_gets_the_gpus_of_its_job_and_no_other(home: Home, tmp_path: Path):
     folder = project(tmp_path, LIST, gpu=ONE)
-    run = left("--on", "slurm", "-p", folder)
+    run = left("-p", folder)
     assert rai("wait", run).returncode == 0
     shown = rai("logs", run).stdout
     print(rai("show", run).stdout, shown)
-    found, paths = kept(home.run(run)), home.run(run)
+    found, paths = ended(home.run(run)), home.run(run)
     assert node_of(paths) == "n1"
     assert found.gpu is not None
     (gpu,) = found.gpu.gpus
@@ -160,9 +140,9 @@ def test_a_run_waits_in_slurm_for_the_gpu_of_another_and_then_gets_it(
 ):
     gpus = {"count": len(gpunode.uuids())}
     held = project(tmp_path, "echo on; sleep 300", gpu=gpus)
-    first = left("--on", "slurm", "-p", held)
+    first = left("-p", held)
     until(home.run(first).stdout.exists)
-    second = left("--on", "slurm", "-p", project(tmp_path, LIST, gpu=gpus))
+    second = left("-p", project(tmp_path, LIST, gpu=gpus))
     until(home.run(second).handed.exists)
     time.sleep(2)  # in which Slurm considers it
     shown = rai("show", second).stdout
@@ -181,7 +161,7 @@ def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(
 ):
     gpus = {"count": len(gpunode.uuids())}
     folder = project(tmp_path, "echo on; sleep 300", gpu=gpus)
-    run = left("--on", "slurm", "-p", folder)
+    run = left("-p", folder)
     until(home.run(run).stdout.exists)
     holder = json.loads(home.run(run).holder.read_bytes())
     os.kill(holder["process"]["pid"], signal.SIGKILL)
@@ -190,7 +170,7 @@ def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(
     lost_s = time.monotonic() - began
     print(f"lost after {lost_s:.2f} s", done.stderr, rai("show", run).stdout)
     assert done.returncode == 10
-    assert kept(home.run(run)).state == "lost"
+    assert ended(home.run(run)).state == "lost"
     began = time.monotonic()
     done = rai("run", "--on", "slurm", "-p", project(tmp_path, LIST, gpu=gpus))
     print(f"the next took {time.monotonic() - began:.2f} s", done.stderr)
@@ -226,7 +206,7 @@ def test_a_run_that_takes_more_memory_than_its_job_has_ends_for_that(
     done = rai("wait", run)
     print(done.returncode, done.stderr, rai("show", run).stdout)
     assert done.returncode == 6
-    assert kept(home.run(run)).state == "done"
+    assert ended(home.run(run)).state == "done"
 
 
 def test_the_driver_lists_the_jobs_gpus_alone_where_devices_are_constrained(

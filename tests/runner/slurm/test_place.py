@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import sys
 from pathlib import Path
@@ -14,51 +13,15 @@ import pytest
 from msgspec.structs import replace
 
 from runner import places
-from runner.core import RunRecord, record
 from runner.places.slurm import SlurmPlace
 from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster
+from tests.runner.slurm.site import ended, left, project
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
-
-SMALL = {"limits": {"memory": "512MiB", "time": "5m"}}
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster) -> Home:
-    """A home of its own, for a client that finds the cluster, by the engine bare."""
-    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-    monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAI_ENGINE", "bare")
-    monkeypatch.delenv("CI", raising=False)
-    return Home(tmp_path / "home")
-
-
-def project(folder: Path, *commands: str, **resources: object) -> str:
-    made = folder / "project"
-    made.mkdir(exist_ok=True)
-    spec = {
-        "rai": {"image": "debian:bookworm-slim"},
-        "resources": {**SMALL, **resources},
-        "commands": {"build": list(commands)},
-    }
-    (made / "rai_build.yml").write_text(json.dumps(spec))
-    return str(made)
-
-
-def left(*words: str) -> str:
-    """Hand a run over, leave it, and return its id."""
-    done = rai("run", "--on", "slurm", "--detach", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def ended(paths: RunPaths) -> RunRecord:
-    until(paths.record.exists)
-    return record.from_json(paths.record.read_bytes())
 
 
 def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
@@ -177,16 +140,6 @@ def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
     assert found.state == "cancelled"
     assert home.run(run).build.exists()
     assert rai("logs", run).stdout == "begun\n"
-
-
-def test_a_worker_that_is_killed_leaves_a_lost_run(home: Home, tmp_path: Path):
-    run = left("-p", project(tmp_path, "echo begun; sleep 300"))
-    until(home.run(run).stdout.exists)
-    holder = json.loads(home.run(run).holder.read_bytes())
-    os.kill(holder["process"]["pid"], signal.SIGKILL)
-    done = rai("wait", run)
-    assert done.returncode == 10
-    assert ended(home.run(run)).state == "lost"
 
 
 def test_no_secret_stays_in_the_folder(home: Home, tmp_path: Path):
