@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, TextIO
 
 RAI = str(Path(sys.executable).with_name("rai"))
+ROOT = Path(__file__).parent.parent
 MOST_S = 600.0
 Streams = Mapping[int, str | None]
 PIPES: Streams = {}
@@ -60,7 +61,10 @@ def rai_bytes(
     """
     argv = [RAI, *map(str, words)]
     environment = dict(os.environ if env is None else env)
-    order = (argv, str(cwd or Path.cwd()), environment, dict(streams))
+    here = Path.cwd()
+    # This project is not what `latest` is of.
+    order = (argv, str(cwd or (gettempdir() if here == ROOT else here)))
+    order = (*order, environment, dict(streams))
     with ExitStack() as opened:
         ours, theirs = socket.socketpair()
         opened.enter_context(ours)
@@ -114,7 +118,7 @@ def _server() -> socket.socket:
         code = f"from tests.program import serve; serve({theirs.fileno()})"
         server = subprocess.Popen(
             [sys.executable, "-c", code],
-            cwd=Path(__file__).parent.parent,
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
         )

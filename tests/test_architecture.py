@@ -24,7 +24,6 @@ PURE = [name for name, pure in ROWS if pure]
 
 HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
-    "plotille": ("runner/terminal/plot.py",),
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/gpu/nvidia/nvml.py",),
     "jinja2": ("runner/pages/",),
@@ -43,7 +42,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "re2": ("runner/patterns.py",),
     "yaml": ("runner/yamlfile/",),
     "sqlite3": (
-        "runner/store/index.py",
         "runner/traces/database.py",
         "image/nvprof/nvprof/store.py",
     ),

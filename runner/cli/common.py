@@ -148,7 +148,7 @@ def server(on: str | None) -> ProfileEntry:
 
     found = settings()
     if target.parse(on or found.server or ""):
-        hint = "`rai ps` lists your runs there, `squeue` all jobs"
+        hint = "`rai runs` lists your runs there, `squeue` all jobs"
         raise UsageError(Problem("runs go to Slurm, not to a server", hint=hint))
     entry = profile.chosen(on, found)
     if entry is None:
@@ -218,17 +218,16 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
 def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
     """Return the home, the runs that were named, each once, and every problem."""
     from runner.core.errors import UsageError
-    from runner.store.home import find_in, open_index
+    from runner.store.home import find
 
     opened = home()
     found: list[RunPaths] = []
     problems: list[Problem] = []
-    with open_index(opened) as listed:
-        for name in given:
-            try:
-                found.append(find_in(listed, opened, name))
-            except UsageError as error:
-                problems += error.problems
+    for name in given:
+        try:
+            found.append(find(opened, name))
+        except UsageError as error:
+            problems += error.problems
     return opened, list(dict.fromkeys(found)), problems
 
 

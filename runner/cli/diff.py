@@ -97,7 +97,7 @@ def _named(
     """
     from runner import places
     from runner.core.errors import UsageError
-    from runner.store.home import before, find_in, latest_ended, open_index
+    from runner.store.home import before, find, latest
 
     if baseline is not None and other is not None:
         text = "three runs are given: --baseline names the earlier one, so leave out A"
@@ -105,19 +105,14 @@ def _named(
     if other is not None:
         run, baseline = other, run
     home = common.home()
-    with open_index(home) as listed:
-        later = (
-            find_in(listed, home, run)
-            if run is not None
-            else latest_ended(listed, home)
-        )
-        if baseline is not None:
-            earlier = find_in(listed, home, baseline)
-        else:
-            new = places.record_of(later)
-            earlier = before(listed, home, new)
-            if places.record_of(earlier).created_at > new.created_at:
-                earlier, later = later, earlier  # of a bench, the first side was named
+    later = find(home, run) if run is not None else latest(home, ended=True)
+    if baseline is not None:
+        earlier = find(home, baseline)
+    else:
+        new = places.record_of(later)
+        earlier = before(home, new)
+        if places.record_of(earlier).created_at > new.created_at:
+            earlier, later = later, earlier  # of a bench, the first side was named
     if earlier == later:
         raise UsageError(f"both are run {later.id}; name two runs")
     return earlier, later

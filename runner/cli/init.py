@@ -43,15 +43,15 @@ def init(
 ) -> None:
     """Create a small rai_build.yml to start from."""
     from runner.core.errors import UsageError
-    from runner.session.project import NAMES
+    from runner.store.paths import BUILD_FILES
 
     folder = common.project(directory, path)
-    for name in NAMES:
+    for name in BUILD_FILES:
         if (folder / name).exists():
             raise UsageError(f"{folder / name} exists already")
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
-    file = folder / NAMES[0]
+    file = folder / BUILD_FILES[0]
     try:
         with file.open("x") as new:  # never through a link
             new.write(starter(built=(folder / "Dockerfile").is_file()))

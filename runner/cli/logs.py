@@ -48,15 +48,6 @@ def logs(
             " word of it. Repeatable.",
         ),
     ] = None,
-    round_number: Annotated[
-        int | None,
-        typer.Option(
-            "--round",
-            metavar="N",
-            min=1,
-            help="The output of one round of a run with --repeat; 1 is the first.",
-        ),
-    ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", help="The time before each line.")
     ] = False,
@@ -72,13 +63,10 @@ def logs(
     from runner.store.excerpt import Excerpt, Part
 
     paths = common.find_run(run, fresh=not follow)
-    if round_number is not None:
-        _check_round(paths, round_number)
     part = Part(
         lines,
         _since(since) if since else 0.0,
         _commands(paths, command) if command else None,
-        None if round_number is None else round_number - 1,
     )
     excerpt = Excerpt(paths, part)
     shown = _Events(excerpt) if as_json else _Text(excerpt, timestamps=timestamps)
@@ -96,22 +84,6 @@ def _since(text: str) -> float:
     if found is None:
         raise UsageError(f"--since {text!r} is not a time: {moments.EXAMPLES}")
     return found
-
-
-def _check_round(paths: RunPaths, number: int) -> None:
-    """Refuse a round that a run which has ended does not have."""
-    from runner import places
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
-    record = places.known(paths)
-    if record is None or not record.state.final:
-        return
-    rounds = 1 + max((one.round for one in record.commands), default=0)
-    if number > rounds:
-        has = "1 round" if rounds == 1 else f"{rounds} rounds"
-        text = f"--round {number}: run {record.id} has {has}"
-        raise UsageError(Problem(text, hint="`rai show` sums them up"))
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:

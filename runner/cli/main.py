@@ -42,8 +42,7 @@ GROUPS = {
         "cancel": "Stop runs.",
     },
     "Look": {
-        "ps": "List running runs.",
-        "history": "List finished runs, newest first, or draw their Op Times.",
+        "runs": "List runs, newest first.",
         "show": "Show a run's settings, commands, results and figures.",
         "logs": "Print the output of a run's commands.",
         "diff": "Show what differs between two runs.",
@@ -51,19 +50,16 @@ GROUPS = {
         "timeline": "Show in a browser what a profiler recorded over time.",
         "pull": "Unpack a run's build folder into a new folder.",
         "tag": "Name a run, and keep it from being removed.",
-        "note": "Set a run's note.",
         "rm": "Remove runs that have ended, with all that is kept of them.",
         "prune": "Remove old runs, and what else rai keeps and nobody uses.",
         "parse": "Print the figures in a program's output.",
     },
     "Submit": {
         "submit": "Judge a project as a milestone asks.",
-        "ranking": "List your accepted submissions on this machine, best first.",
     },
     "Server": {
         "login": "Log in to a server with an invitation code.",
         "logout": "Log out at a server: revoke the token, and forget it.",
-        "queue": "List what runs and what waits on the server.",
         "server": "Serve a machine's GPUs to several people.",
     },
     "Machine": {
@@ -78,8 +74,8 @@ Each is a module with a function, or a group of commands, of the same name.
 """
 
 COMMANDS = tuple(name for group in GROUPS.values() for name in group)
-ALIASES: dict[str, str] = {}
-"""Other names of commands, which the help does not list."""
+ALIASES = {"ps": "runs", "history": "runs", "queue": "runs"}
+"""Commands that the help does not list: functions of another one's module."""
 
 _WARNED: set[str] = set()
 
@@ -93,8 +89,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
         """Return a command, or None if there is none of this name."""
-        name = ALIASES.get(cmd_name, cmd_name)
-        return command(name) if name in COMMANDS else None
+        return command(cmd_name) if cmd_name in (*COMMANDS, *ALIASES) else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
         """Write the list of the help, each command on one line."""
@@ -121,7 +116,8 @@ class Commands(TyperGroup):
 @cache
 def command(name: str) -> Any:  # noqa: ANN401 - typer hides the type
     """Return a command, or a group of commands, as typer makes it."""
-    found = getattr(import_module(f"runner.cli.{name}"), name)
+    module = import_module(f"runner.cli.{ALIASES.get(name, name)}")
+    found = getattr(module, name)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name)(found)
@@ -270,7 +266,7 @@ def _run(given: list[str]) -> int:
     gc.set_threshold(50_000)
     known = (*COMMANDS, *ALIASES)
     if given[:1] and given[0][:1] != "-" and given[0] not in known:
-        raise UsageError(corrections.unknown_command(given[0], COMMANDS))
+        raise UsageError(corrections.unknown_command(given[0], known))
     _refuse_contradictions(given)
     status: object = 0
     try:
@@ -294,8 +290,7 @@ def _explained(error: OSError) -> Problem:
 
 def _refuse_contradictions(given: list[str]) -> None:
     name, *given = given or [""]
-    name = ALIASES.get(name, name)
-    found: Any = command(name) if name in COMMANDS else None
+    found: Any = command(name) if name in (*COMMANDS, *ALIASES) else None
     while (commands := getattr(found, "commands", None)) is not None:
         name, *given = given or [""]
         found = commands.get(name)

@@ -34,7 +34,7 @@ FLAGS = {"-d": "--debug", "-v": "--verbose", "-c": "--color"}
 """The original's options without a value, by their short spelling."""
 
 IGNORED = {
-    "--queue": "a server has one queue, which `rai queue` shows",
+    "--queue": "a server has one queue, which `rai runs --on URL` shows",
     "--verbose": "every line is shown anyway",
     "--ratelimit": "there is no rate limit",
     "--arch": "a run uses the architecture of its engine",
@@ -56,10 +56,14 @@ ANSWERS = {
     "encrypt": ("rai keeps no credentials to encrypt", ""),
     "env": ("`env` is a program of its own", "type it without `rai`"),
     "license": ("rai is under the MIT licence", ""),
+    "ranking": (
+        "there is no ranking yet",
+        "`rai runs` lists your runs, `rai show RUN` the Op Times of one",
+    ),
     "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
     "submitted": (
         "nothing is submitted to a server yet",
-        "`rai ranking` lists what was judged on this machine",
+        "`rai runs` lists your runs",
     ),
 }
 """The original's commands that do not exist here: why, and what to do instead."""

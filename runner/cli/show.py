@@ -19,12 +19,12 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     from runner import places, report
     from runner.core import record
     from runner.remote import words
-    from runner.store import measurements, notes, seen, tags
+    from runner.store import measurements, seen, tags
     from runner.terminal.tables import blocks
 
     paths = common.find_run(run)
     found, tag = places.record_of(paths), tags.read(paths)
-    note = notes.read(paths)
+    note = tags.note(paths)
     away = places.elsewhere(paths)
     at_server = seen.read(paths) if away and not places.unseen(paths) else None
     measured = measurements.of(paths)

@@ -75,12 +75,16 @@ def _beginning(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _runs(prefix: str, *, active: bool) -> list[str]:
-    from runner.store import settings
-    from runner.store.index import suggested
+    from runner.store import runs, settings, tags
+    from runner.store.home import tagged, unfinished
     from runner.store.paths import Home
 
     found, _ = settings.load(os.environ, settings.settings_files(), {})
-    return suggested(Home(found.home).index, prefix, MOST, active=active)
+    home = Home(found.home)
+    if active:
+        return _beginning(prefix, [paths.id for paths in unfinished(home)])
+    named = [tags.read(home.run(name)) for name in tagged(home, f"{prefix}*")]
+    return _beginning(prefix, [*named, *sorted(runs.names(home))])
 
 
 def _servers() -> Iterable[str]:

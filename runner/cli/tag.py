@@ -1,4 +1,4 @@
-"""`rai tag RUN NAME`."""
+"""`rai tag RUN NAME`, `rai tag RUN --note TEXT`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ def tag(
         str | None,
         typer.Argument(metavar="[NAME]", help="The run's new tag.", show_default=False),
     ] = None,
+    note: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Set the run's note; an empty one goes."),
+    ] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the run's tag.")
     ] = False,
@@ -24,30 +28,42 @@ def tag(
     """Name a run, and keep it from being removed.
 
     A run has at most one tag. If another run has the tag, it is moved. A tagged run is
-    never removed to free space, only by `rai rm`.
+    never removed to free space. A note is a line of at most 500 characters, which `rai
+    show` and `rai runs` print; it does not keep the run.
     """
     from runner.core.errors import UsageError
     from runner.store import tags
     from runner.store.home import find, set_tag
 
-    if (name is None) != remove:
+    if name is not None and remove:
         raise UsageError("give either the NAME of the tag or --remove")
-    new = name or ""
-    if name is not None and (problem := tags.problem(name)):
-        raise UsageError(problem)
+    if name is None and note is None and not remove:
+        raise UsageError("give the NAME of the tag, --note or --remove")
+    note = None if note is None else note.strip()
+    wrong = [None if name is None else tags.problem(name)]
+    wrong.append(tags.note_problem(note) if note else None)
+    if found := [problem for problem in wrong if problem is not None]:
+        raise UsageError(*found)
     home = common.home()
     paths = find(home, run)
-    before = tags.read(paths)
-    losers = set_tag(home, paths, new)
+    before, losers = tags.read(paths), list[str]()
+    if name is not None or remove:
+        losers = set_tag(home, paths, name or "")
+    if note is not None:
+        tags.write_note(paths, note)
+    now, noted = tags.read(paths), tags.note(paths)
     if as_json:
-        facts = {"run": paths.id, "tag": name, "before": before or None}
-        common.print_json({**facts, "moved_from": losers})
+        facts = {"run": paths.id, "tag": now or None, "before": before or None}
+        common.print_json({**facts, "moved_from": losers, "note": noted or None})
         return
     for loser in losers:
-        say(f"Run {loser} no longer has the tag {new}.")
-    if before and before != new:
+        say(f"Run {loser} no longer has the tag {now}.")
+    if before and before != now:
         say(f"Run {paths.id} no longer has the tag {before}.")
-    if new:
-        say(f"Run {paths.id} has the tag {new}.")
-    elif not before:
+    if name is not None:
+        say(f"Run {paths.id} has the tag {now}.")
+    elif remove and not before:
         say(f"Run {paths.id} has no tag.")
+    if note is not None:
+        has = f"the note: {noted}" if noted else "no note."
+        say(f"Run {paths.id} has {has}")

@@ -13,7 +13,7 @@ from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import FILE
 from runner.core.trace import Timeline
 from runner.evidence import build, outputs, profiles, shapes
-from runner.store import measurements, notes, tags
+from runner.store import measurements, tags
 from runner.store.paths import RunPaths
 
 
@@ -46,7 +46,7 @@ def read(
     run = RunEvidence(
         record,
         tags.read(paths),
-        notes.read(paths),
+        tags.note(paths),
         away,
         printed,
         found,

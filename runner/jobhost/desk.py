@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from runner import archive, files
-from runner.core import Reason
+from runner.core import Reason, RunRecord
 from runner.core.errors import UsageError
 from runner.jobhost.carrier import Carrier, ThisMachine
 from runner.jobhost.facts import Look, surveyed
 from runner.jobhost.looking import RunLooks
 from runner.jobhost.starting import RunStarts
 from runner.store import removal, runs, settings
-from runner.store.home import open_index
+from runner.store.home import newest
 from runner.store.paths import Home, RunPaths
-from runner.store.query import RunQuery
 from runner.wire.host import (
     READABLE,
     AskFacts,
@@ -49,9 +48,11 @@ class Reply(Struct, frozen=True):
 
 def _with_broken_gpus(home: Home) -> list[str]:
     """Return the last runs with a GPU's error; one may have ended without a host."""
-    wanted = RunQuery(active=False, reasons=frozenset({Reason.GPU_ERROR}))
-    with open_index(home) as listed:
-        return [entry.id for entry in listed.list_runs(wanted, limit=MOST_BROKEN)]
+
+    def wants(run: RunRecord) -> bool:
+        return run.verdict is not None and run.verdict.reason is Reason.GPU_ERROR
+
+    return [run.id for run in newest(home, wants, MOST_BROKEN)]
 
 
 class JobDesk:

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.pictures.colours import STYLE
-from runner.report.charts import BarChart, Chart, Roofline
-
-if TYPE_CHECKING:
-    from runner.report.op_times import OpTimePlot
+from runner.report.charts import BarChart, Chart
 
 __all__ = ["STYLE", "PicturesMissingError", "svg"]
 
@@ -29,8 +25,8 @@ class PicturesMissingError(UsageError):
     """Matplotlib, which draws, is not installed or does not load."""
 
 
-def svg(chart: Chart | OpTimePlot) -> str:
-    """Return the picture of a chart or plot as the text of an `<svg>` element.
+def svg(chart: Chart) -> str:
+    """Return the picture of a chart as the text of an `<svg>` element.
 
     The same chart gives the same bytes. Its `<style>` is ``STYLE``.
 
@@ -42,13 +38,9 @@ def svg(chart: Chart | OpTimePlot) -> str:
         from runner.pictures import bars
 
         return bars.svg(chart)
-    if isinstance(chart, Roofline):
-        from runner.pictures import roofline
+    from runner.pictures import roofline
 
-        return roofline.svg(chart)
-    from runner.pictures import op_times
-
-    return op_times.svg(chart)
+    return roofline.svg(chart)
 
 
 def check() -> None:

@@ -246,18 +246,14 @@ def open_home(root: Path) -> Home:
     opened = home.make(root)
     removal.empty(opened.runs)
     removal.empty(opened.data)
-    if lost := sweep(opened):
-        with home.open_index(opened) as listed:
-            listed.put(*lost)
+    sweep(opened)
     return opened
 
 
 def sweep(opened: Home) -> list[RunRecord]:
-    """Record each run that ended without a record as lost.
+    """Record each run that ended without a record as lost; return these records.
 
-    Returns these records, and those of runs that the index does not know to have ended:
-    a run's record is there a moment before its holder tells the index. A folder that
-    cannot be read or written is left to a later sweep.
+    A folder that cannot be read or written is left to a later sweep.
     """
     found = []
     for paths in home.unfinished(opened):
@@ -271,8 +267,7 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
         return []
     # The record is looked for again: its holder may just have written it.
     if paths.record.exists():
-        found = runs.read(paths)
-        return [found] if found is not None and found.state.final else []
+        return []
     if not paths.holder.exists() and not _claimed_for_good(paths):
         return []
     if (ended := _ended(paths)) is None:

@@ -12,7 +12,7 @@ from runner import files
 from runner.core import Reason, RunRecord, State, Verdict, record
 from runner.core.errors import RaiError
 from runner.remote.problems import shown
-from runner.store import home, latest, runs, sealed
+from runner.store import latest, runs, sealed
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import RemoteRun
 
@@ -43,7 +43,7 @@ def word_of(run: RemoteRun) -> ServersWord:
 def record_end(
     paths: RunPaths, word: ServersWord, notes: Sequence[str] = ()
 ) -> RunRecord:
-    """Write the record of a run that has ended, last of all, and tell the index.
+    """Write the record of a run that has ended, last of all.
 
     Its events tell how it ended, if they tell of an end, else the ``word`` does.
     ``notes`` are added to the warnings.
@@ -61,8 +61,6 @@ def record_end(
     latest.remove(paths)
     with files.naming(paths.record):
         files.write(paths.record, record.to_json(ended))
-    with home.open_index(paths.home) as listed:
-        listed.put(ended)
     return ended
 
 

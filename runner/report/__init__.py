@@ -3,9 +3,6 @@
 run.py (a whole record, a list of records) -> figures.py (findings)
 measurement.py (a measured submission), diff/ (two runs; imported where it is used)
        -> words.py (figures as text), blocks.py (the parts of a report)
-
-Imported by those who need it alone, as it takes time to load: op_times.py (records as
-a plot).
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from runner.report.measurement import measured
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import Listed, history, of, op_time_s, result, table
+from runner.report.run import Listed, of, op_time_s, result, table
 from runner.report.samples import sampled
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
@@ -58,7 +55,6 @@ __all__ = [
     "figures",
     "figures_in_words",
     "fitted",
-    "history",
     "in_round",
     "incomplete",
     "listed",

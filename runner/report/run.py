@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import PurePath
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -22,7 +21,6 @@ from runner.report.profiles import files, profile
 from runner.report.samples import sampled
 from runner.report.summary import listed
 from runner.report.words import (
-    ago,
     commit,
     condition,
     date,
@@ -45,8 +43,10 @@ SHORT = 8
 """How many digits of a commit tell it from others in a table."""
 
 _ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
-NOT_AWAY: Mapping[str, str] = MappingProxyType({})
-HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
+HEADS = (
+    *("run", "tag", "date", "branch", "commit", "engine", "took", "op time", "size"),
+    *("result", "project", "note"),
+)
 
 
 def of(
@@ -95,30 +95,23 @@ def expected(commands: Sequence[CommandRecord]) -> list[Block]:
     return [Table("Expected output", heads, rows, frozenset({0}))] if rows else []
 
 
-def table(
-    records: list[RunRecord], now: float, away: Mapping[str, str] = NOT_AWAY
-) -> Table:
-    """Return a table with a row for each run.
-
-    ``away`` names, by the run's id, a machine that cannot be seen from this one.
-    """
-    rows = tuple(_line(r, now, away.get(r.id, "")) for r in records)
-    return Table("", HEADS, rows, frozenset({4, 5}))
-
-
 class Listed(Struct, frozen=True):
-    """A run, with its tag, the space that it takes on disk once it ended, its note."""
+    """A run, with its tag, the space that it takes on disk once it ended, its note.
+
+    ``away`` is a machine that carries it out and cannot be seen from this one.
+    """
 
     record: RunRecord
     tag: str
     size_bytes: int | None
     note: str = ""
+    away: str = ""
 
 
-def history(
+def table(
     found: Sequence[Listed], now: float, here: str = "", *, commits: bool = False
 ) -> Table:
-    """Return a table with a row for each ended run, with its date and its size.
+    """Return a table with a row for each run.
 
     It has the projects' names unless all are ``here``, the folder of one project, and
     none is of a submission; the engines unless all are the same; and the notes if there
@@ -134,26 +127,30 @@ def history(
     branches = {_branch(one.record) for one in found}
     left_out |= {"branch"} if len(branches) == 1 or not commits else set()
     left_out |= set() if commits else {"commit"}
-    shown = [head for head in _PAST if head not in left_out]
+    shown = [head for head in HEADS if head not in left_out]
     rows = []
     for one in found:
-        made_at = one.record.created_at
-        row = dict(zip(HEADS, _line(one.record, made_at), strict=True))
-        row |= {"tag": one.tag, "date": day(made_at, now), "size": size(one.size_bytes)}
-        row |= {"branch": _branch(one.record), "commit": _commit(one.record)}
-        row |= {"note": one.note}
-        project = _project(one.record.project, projects)
-        row["project"] = named(project, one.record.title)
+        row = dict(zip(HEADS, _row(one, now, projects), strict=True))
         rows.append(tuple(row[head] for head in shown))
     whole = frozenset(n for n, head in enumerate(shown) if head in _WHOLE)
     asides = frozenset(n for n, head in enumerate(shown) if head == "note")
     return Table("", tuple(shown), tuple(rows), whole, asides=asides)
 
 
-_PAST = (
-    *("run", "tag", "date", "branch", "commit", "engine", "took", "op time", "size"),
-    *("result", "project", "note"),
-)
+def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
+    run, op_time = one.record, op_time_s(one.record)
+    return (
+        *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
+        run.engine.name if run.engine else "",
+        seconds(max(0.0, (run.ended_at or now) - run.created_at)),
+        "" if op_time is None else f"{op_time:.6f} s",
+        size(one.size_bytes),
+        result(run) or _state(run, one.away),
+        named(_project(run.project, projects), run.title),
+        one.note,
+    )
+
+
 _WHOLE = frozenset({"date", "took", "op time", "size"})
 """What is aligned to the right, and so never wrapped."""
 
@@ -193,28 +190,9 @@ def result(record: RunRecord) -> str:
 
 
 def op_time_s(record: RunRecord) -> float | None:
-    """Return the sum of op times of a run's last inference, as a list shows it.
-
-    One that ran under a profiler counts only if all did.
-    """
-    timed = [one for one in record.findings.inferences if one.op_times_s]
-    plain = [one for one in timed if not one.source.under] or timed
-    return sum(plain[-1].op_times_s) if plain else None
-
-
-def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
-    op_time = op_time_s(record)
-    took = max(0.0, (record.ended_at or now) - record.created_at)
-    return (
-        record.id,
-        ago(now - record.created_at),
-        _state(record, away),
-        record.engine.name if record.engine else "",
-        seconds(took),
-        "" if op_time is None else f"{op_time:.6f} s",
-        result(record),
-        named(record.project, record.title),
-    )
+    """Return the sum of op times of a run's last inference, as a list shows it."""
+    times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
+    return sum(times) if times else None
 
 
 def named(project: str, title: str) -> str:
@@ -242,7 +220,7 @@ def _head(
         rows.append(("advice", "" if done else verdict.advice))
         rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
-    rows.append(("part of", record.title))
+    rows.append(("submission", record.title))
     rows.append(("date", date(record.created_at)))
     rows.append(("rounds", _rounds(record)))
     rows.append(("measured beside", record.beside))

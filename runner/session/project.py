@@ -9,9 +9,9 @@ from runner.archive import FolderProject, PackCache
 from runner.core import BuildSpec, GitState, Problem, Severity
 from runner.core.errors import UsageError
 from runner.store import outputs
+from runner.store.paths import BUILD_FILES
 from runner.store.settings import Settings
 
-NAMES = ("rai_build.yml", "rai-build.yml")
 MISNAMED = ("rai_build.yaml", "rai-build.yaml")
 MOST_BYTES = 1 << 20
 
@@ -27,19 +27,19 @@ def build_file(path: Path) -> Path:
     if not path.is_dir():
         hint = "name the project's folder, or its build file"
         raise UsageError(Problem(f"{path} does not exist", hint=hint))
-    for name in NAMES:
+    for name in BUILD_FILES:
         if (path / name).is_file():
             return path / name
     full = path.resolve()
     for name in MISNAMED:
         if (path / name).is_file():
-            text = f"{full} has no {NAMES[0]}, but a {name}"
-            raise UsageError(Problem(text, hint=f"rename it to {NAMES[0]}"))
+            text = f"{full} has no {BUILD_FILES[0]}, but a {name}"
+            raise UsageError(Problem(text, hint=f"rename it to {BUILD_FILES[0]}"))
     for folder in full.parents:
-        if any((folder / name).is_file() for name in NAMES):
+        if any((folder / name).is_file() for name in BUILD_FILES):
             hint = f"{folder} has one: use -p {folder}"
-            raise UsageError(f"{full} has no {NAMES[0]}; {hint}")
-    raise UsageError(f"{full} has no {NAMES[0]}; `rai init` creates one")
+            raise UsageError(f"{full} has no {BUILD_FILES[0]}; {hint}")
+    raise UsageError(f"{full} has no {BUILD_FILES[0]}; `rai init` creates one")
 
 
 def folder_project(
@@ -79,8 +79,8 @@ def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
 
 def _ignored(file: Path) -> list[Problem]:
     """Warn of a second build file, which is not read."""
-    others = [file.with_name(name) for name in NAMES if name != file.name]
-    if file.name not in NAMES or not any(other.is_file() for other in others):
+    others = [file.with_name(name) for name in BUILD_FILES if name != file.name]
+    if file.name not in BUILD_FILES or not any(other.is_file() for other in others):
         return []
     text = f"ignoring {others[0]}: {file.name} takes precedence"
     return [Problem(text, severity=Severity.WARNING)]

@@ -22,10 +22,8 @@ from runner.session.detached import discard, sealed
 from runner.session.prepare import Prepared
 from runner.session.run import StartedRun
 from runner.store import claim, runs, seen
-from runner.store import home as homes
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
-from runner.store.sealed import waiting
 from runner.wire.remote_runs import RunRequest
 
 LOOK_S = 0.05
@@ -157,9 +155,6 @@ class _Queue:
             discard(self._home, paths)
             raise
         seen.write(paths, queued)
-        if (record := waiting(paths)) is not None:
-            with homes.open_index(self._home) as listed:
-                listed.put(record)
         if cancel.requested or paths.cancel.exists():
             with suppress(UnreachableError):  # it is passed on later
                 places.cancel(paths)

@@ -1,10 +1,10 @@
-"""Carry out a run: its folder, its events, its entry in the index."""
+"""Carry out a run: its folder, its events."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from runner.session.project import folder_project
 from runner.store import handed, prune, runs
 from runner.store import home as homes
 from runner.store.claim import Claim
-from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import Retention
 from runner.store.settings import Settings
@@ -201,28 +200,10 @@ class Run(StartedRun):
         self._request = replace(self._request, beside=beside)
         with (
             self._claim,
-            self._index() as index,
             _cancelled_by(self.paths, cancel),
+            closing(self._job(cancel)) as events,
         ):
-            try:
-                with closing(self._job(cancel)) as events:
-                    for event in events:
-                        if index and isinstance(event, ev.Created):
-                            index.put(self.record)
-                        yield event
-            finally:
-                if index:
-                    self._update(index)
-
-    def _index(self) -> AbstractContextManager[Index | None]:
-        """Return the index; None on a node of a cluster.
-
-        SQLite is not for many machines at once; whoever shows runs brings it up to
-        date by the runs' folders.
-        """
-        if handed.read(self.paths):
-            return nullcontext()
-        return homes.open_index(self.home)
+            yield from events
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
         settings = self._prepared.settings
@@ -238,10 +219,6 @@ class Run(StartedRun):
             data_size=settings.keep_size,
             go_on=self._go_on,
         )
-
-    def _update(self, index: Index) -> None:
-        if (record := runs.read(self.paths)) is not None:
-            index.put(record)
 
 
 @contextmanager

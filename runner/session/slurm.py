@@ -20,11 +20,9 @@ from runner.slurm.jobs import NAME
 from runner.slurm.submission import JobNeeds
 from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
-from runner.store import home as homes
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
 from runner.store.paths import RunPaths
-from runner.store.sealed import waiting
 
 CI = "CI"
 WORKER_BYTES = 512 * MIB
@@ -70,9 +68,6 @@ def submit(
     if answer.reason is not None:
         discard(home, paths)
         raise RaiError(*answer.problems, reason=answer.reason, advice="")
-    if listed := waiting(paths):
-        with homes.open_index(home) as index:
-            index.put(listed)
     if cancel.requested or paths.cancel.exists():
         with suppress(RaiError):  # its worker looks for the request
             places.cancel(paths)

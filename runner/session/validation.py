@@ -64,16 +64,13 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         found, _ = settings(options)
         spec = in_image(spec, found, options)
         problems += _of_another_architecture(spec, found.engine)
-        instead, warned = _without_dockerfile(spec, found.engine)
-        if instead == KEEPING:
-            raise ImageError(*problems, *warned, reason=Reason.IMAGE_NOT_FOUND)
-        problems += [replace(one, severity=Severity.WARNING) for one in warned]
+        problems += _without_dockerfile(spec, problems, options)
         rules = policies.read()
         profile = found.profile or spec.profile
         spec = replace(spec, limits=policy.fit(spec.limits, rules))
         if refused := refusals(spec, profile, rules, found.engine):
             raise NotAllowedError(*problems, *refused)
-        imageless = found.engine if found.engine in WITHOUT_IMAGES else instead
+        imageless = found.engine if found.engine in WITHOUT_IMAGES else ""
         if imageless:
             _check_by(imageless, spec, problems)
         plan = None if imageless else images.plan(spec, None)
@@ -114,17 +111,23 @@ def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:
 
 
 def _without_dockerfile(
-    spec: BuildSpec, wanted: str
-) -> tuple[str, tuple[Problem, ...]]:
-    """Return the engine that a run would take, and why there is no image for it.
-
-    Both are empty if the build file names an image, or its Dockerfile is there.
-    """
+    spec: BuildSpec, found: list[Problem], options: Options
+) -> list[Problem]:
+    """Warn of a missing Dockerfile; raise ImageError if a run would."""
     dockerfile = (spec.build_image or BuildImage()).dockerfile
     if spec.names_image or (Path(spec.file).parent / dockerfile).is_file():
-        return "", ()
-    missing = images.without_dockerfile(spec).problems
+        return []
+    error = images.without_dockerfile(spec)
+    if _takes_images(spec, options):
+        raise ImageError(*found, *error.problems, reason=error.reason)
+    return [replace(p, severity=Severity.WARNING) for p in error.problems]
+
+
+def _takes_images(spec: BuildSpec, options: Options) -> bool:
+    """Return whether a run would need an image on this machine, with these settings."""
+    wanted = settings(options)[0].engine
     try:
-        return engines.choose(wanted, spec, ci=in_ci()).engines[0].name, missing
+        choice = engines.choose(wanted, spec, ci=in_ci())
     except EngineError:
-        return KEEPING if wanted in ("auto", KEEPING) else wanted, missing
+        return wanted in ("auto", KEEPING)
+    return choice.engines[0].name == KEEPING

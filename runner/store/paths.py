@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from runner.core import Stream
 
+BUILD_FILES = ("rai_build.yml", "rai-build.yml")
+"""The names of a project's build file."""
+
 
 class RunPaths(Struct, frozen=True):
     """The folder of one run."""
@@ -135,7 +138,7 @@ class RunPaths(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """The folder in which rai keeps runs, their index and data files."""
+    """The folder in which rai keeps runs and data files."""
 
     root: Path
 
@@ -143,11 +146,6 @@ class Home(Struct, frozen=True):
     def runs(self) -> Path:
         """The folders of the runs."""
         return self.root / "runs"
-
-    @property
-    def index(self) -> Path:
-        """The SQLite index of the runs; can be rebuilt from their folders."""
-        return self.root / "index.sqlite"
 
     @property
     def slurm(self) -> Path:

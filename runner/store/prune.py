@@ -17,22 +17,17 @@ from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.core.units import DAY_S
-from runner.store import claim, keptdata, measurements, removal, retention, runs, tags
+from runner.store import claim, keptdata, removal, retention, runs, tags
 from runner.store.claim import Standing
-from runner.store.entries import Entry
-from runner.store.home import make, measured, open_index, warnings_of
+from runner.store.home import make, newest, warnings_of
 from runner.store.paths import Home, RunPaths
-from runner.store.query import RunQuery
-from runner.store.retention import Retention
+from runner.store.retention import KeptRun, Retention
 
 LOW_BYTES = 5 * GIB
 """Under this much free space old runs are removed before a run starts."""
 
 FLOOR_BYTES = 200 * MIB
 """Under this much free space no run starts."""
-
-COUNTED = "in rai ranking"
-"""What stands for a tag at a submission that counts; no tag has a space."""
 
 MOST_TALLY_BYTES = 4096
 
@@ -41,13 +36,13 @@ class Removal(Struct, frozen=True):
     """What to remove: runs, and folders of data files.
 
     ``freed_bytes`` is what they take on disk. ``tagged`` are runs that only their tags
-    keep, or that they are submissions that count.
+    keep.
     """
 
-    runs: tuple[Entry, ...] = ()
+    runs: tuple[KeptRun, ...] = ()
     data: tuple[str, ...] = ()
     freed_bytes: int = 0
-    tagged: tuple[Entry, ...] = ()
+    tagged: tuple[KeptRun, ...] = ()
 
 
 class Tally(Struct, frozen=True):
@@ -62,33 +57,40 @@ def plan(
     home: Home, keep: Retention, now: float, *, spare_latest: bool = False
 ) -> Removal:
     """Return what is to be removed so that only what is to be kept is left."""
-    with open_index(home) as listed:
-        ended = listed.list_runs(RunQuery(active=False))
-        if not math.isinf(keep.size_bytes):
-            ended = measured(home, listed, ended)
-        ended = _kept(home, ended)
-        found = retention.expired(ended, keep, now, spare_latest=spare_latest)
-        found = measured(home, listed, found)
+    ended = _ended(home)
+    if not math.isinf(keep.size_bytes):
+        ended = _measured(home, ended)
+    found = retention.expired(ended, keep, now, spare_latest=spare_latest)
+    found = _measured(home, found)
     tagged = retention.kept_by_tag(ended, keep, now)
     before = now - max(keep.age_s, DAY_S)
     data = keptdata.unneeded(home.data, keep.data_bytes, before)
     return replace(_removal(home, found, data), tagged=tuple(tagged))
 
 
-def _kept(home: Home, ended: Iterable[Entry]) -> list[Entry]:
-    """Return the runs, with a tag for those of submissions that count."""
+def projects(home: Home) -> set[str]:
+    """Return the folders of the projects that have runs here."""
+    return {run.project for run in newest(home, lambda _: True)}
+
+
+def _ended(home: Home) -> list[KeptRun]:
     return [
-        replace(run, tag=COUNTED)
-        if not run.tag and measurements.counts(home.run(run.id))
-        else run
-        for run in ended
+        KeptRun(
+            run.id,
+            run.project,
+            run.created_at,
+            run.created_at if run.ended_at is None else run.ended_at,
+            tags.read(home.run(run.id)),
+        )
+        for run in newest(home, lambda run: run.state.final)
     ]
 
 
-def projects(home: Home) -> set[str]:
-    """Return the folders of the projects that have runs here."""
-    with open_index(home) as listed:
-        return listed.projects()
+def _measured(home: Home, found: Iterable[KeptRun]) -> list[KeptRun]:
+    return [
+        replace(run, size_bytes=removal.size_bytes(home.run(run.id).root))
+        for run in found
+    ]
 
 
 def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
@@ -98,7 +100,6 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     """
     folders = {run.id: home.run(run.id) for run in what.runs}
     stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
-    stays |= {name for name, p in folders.items() if measurements.counts(p)}
     stays.add(spare)
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
@@ -116,10 +117,8 @@ def over(paths: RunPaths) -> bool:
 
 
 def remove(home: Home, names: Sequence[str]) -> None:
-    """Remove the folders of runs, and then their rows of the index."""
+    """Remove the folders of runs."""
     removal.discard(home.runs, *names)
-    with open_index(home) as listed:
-        listed.remove(*names)
     removal.empty(home.runs, wait=True)
 
 
@@ -204,9 +203,7 @@ def _space(
     left = free(home.root)
     if left >= LOW_BYTES:
         return []
-    with open_index(home) as listed:
-        ended = measured(home, listed, listed.list_runs(RunQuery(active=False)))
-        ended = _kept(home, ended)
+    ended = _measured(home, _ended(home))
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
@@ -223,7 +220,7 @@ def _count(what: Removal) -> str:
     return f"{number} old run{'' if number == 1 else 's'} ({freed})"
 
 
-def _removal(home: Home, found: Iterable[Entry], data: Sequence[str]) -> Removal:
+def _removal(home: Home, found: Iterable[KeptRun], data: Sequence[str]) -> Removal:
     ended = tuple(found)
     freed = sum(entry.size_bytes or 0 for entry in ended)
     freed += sum(removal.size_bytes(home.data / name) for name in data)

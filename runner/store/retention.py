@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core.units import DAY_S
 
-if TYPE_CHECKING:
-    from runner.store.entries import Entry
+
+class KeptRun(Struct, frozen=True):
+    """A run that has ended, and the space that it takes, once that is measured."""
+
+    id: str
+    project: str
+    created_at: float
+    ended_at: float
+    tag: str = ""
+    size_bytes: int | None = None
 
 
 class Retention(Struct, frozen=True):
@@ -32,8 +39,8 @@ class Retention(Struct, frozen=True):
 
 
 def expired(
-    runs: Sequence[Entry], keep: Retention, now: float, *, spare_latest: bool = False
-) -> list[Entry]:
+    runs: Sequence[KeptRun], keep: Retention, now: float, *, spare_latest: bool = False
+) -> list[KeptRun]:
     """Return the ended runs to remove: those too old, then the oldest until all fit.
 
     A tagged run is never among them. ``spare_latest`` keeps the latest run of each
@@ -77,14 +84,16 @@ def unneeded(files: Sequence[KeptFile], most_bytes: float, before: float) -> lis
     return found
 
 
-def kept_by_tag(runs: Sequence[Entry], keep: Retention, now: float) -> list[Entry]:
+def kept_by_tag(runs: Sequence[KeptRun], keep: Retention, now: float) -> list[KeptRun]:
     """Return the tagged runs that ``expired`` would return if they had no tags."""
     untagged = expired([replace(run, tag="") for run in runs], keep, now)
     gone = {run.id for run in untagged}
     return [run for run in runs if run.tag and run.id in gone]
 
 
-def for_space(runs: Sequence[Entry], wanted_bytes: float, now: float) -> list[Entry]:
+def for_space(
+    runs: Sequence[KeptRun], wanted_bytes: float, now: float
+) -> list[KeptRun]:
     """Return the oldest runs that together take ``wanted_bytes``, or all that may go.
 
     Those that ended within the last day, the latest of each project, and tagged ones
@@ -92,7 +101,7 @@ def for_space(runs: Sequence[Entry], wanted_bytes: float, now: float) -> list[En
     """
     oldest = sorted(runs, key=_ended)
     latest = _latest(oldest)
-    removed: list[Entry] = []
+    removed: list[KeptRun] = []
     for run in oldest:
         if wanted_bytes <= 0:
             break
@@ -102,13 +111,13 @@ def for_space(runs: Sequence[Entry], wanted_bytes: float, now: float) -> list[En
     return removed
 
 
-def _latest(oldest: Sequence[Entry]) -> set[str]:
+def _latest(oldest: Sequence[KeptRun]) -> set[str]:
     return set({run.project: run.id for run in oldest}.values())
 
 
-def _ended(run: Entry) -> tuple[float, str]:
-    return (run.created_at if run.ended_at is None else run.ended_at, run.id)
+def _ended(run: KeptRun) -> tuple[float, str]:
+    return (run.ended_at, run.id)
 
 
-def _size(run: Entry) -> int:
+def _size(run: KeptRun) -> int:
     return run.size_bytes or 0

@@ -18,13 +18,6 @@ from runner.core.errors import ConfigError
 from runner.store import latest, sealed
 from runner.store.paths import Home, RunPaths
 
-COARSE_NS, SETTLED_NS = 3 * 10**9, 5 * 10**7
-"""How far apart two changes are that surely get different times.
-
-That is seconds on file systems that keep no fractions of a second.
-"""
-
-
 REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 """How a folder refuses a new file, of a user or of all."""
 
@@ -233,16 +226,3 @@ def names(home: Home) -> set[str]:
     if files.is_text("/".join(found)):
         return found
     return {name for name in found if files.is_text(name)}  # rai makes no others
-
-
-def changed_ns(home: Home) -> int:
-    """Return when the names of the runs' folders last changed; 0 if not known.
-
-    A change that follows another at once may get the same time.
-    """
-    try:
-        found = home.runs.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-    least = SETTLED_NS if found % 10**6 else COARSE_NS
-    return found if time.time_ns() - found > least else 0

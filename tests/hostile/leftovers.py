@@ -111,7 +111,7 @@ def _left(site: Site, ids: list[str]) -> list[str]:
 
 def _in_rai_home(site: Site) -> Iterator[str]:
     for path in site.rai_home.iterdir():
-        if path.name not in AT_HOME and not path.name.startswith("index.sqlite"):
+        if path.name not in AT_HOME:
             yield str(path)
     for run in (site.rai_home / "runs").glob("*"):
         yield from (str(p) for p in run.iterdir() if p.name not in KEPT)

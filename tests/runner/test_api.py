@@ -172,7 +172,6 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_
     paths.record.unlink()
     paths.unpacked.mkdir()
 
-    (home / "index.sqlite").unlink()  # which knows of its end
     sweep(Home(home))
 
     assert not paths.unpacked.exists()
@@ -184,7 +183,6 @@ def test_what_a_run_had_half_unpacked_when_it_was_killed_is_removed(project, tmp
     list(runner.run(project, engine="bare", home=home))
     paths = sealed(home)
     paths.record.unlink()
-    Home(home).index.unlink()
     half = paths.root / f".{paths.unpacked.name}.abcd"
     half.mkdir()
 

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from runner import files, places
 from runner.archive import datafiles
@@ -24,13 +23,11 @@ from runner.core.policy import NO_POLICY
 from runner.core.units import DAY_S
 from runner.machine import describe
 from runner.store import home as homes
-from runner.store import keptdata, measurements, prune, removal, runs, tags
+from runner.store import keptdata, prune, removal, runs, tags
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
-from runner.store.query import RunQuery
 from runner.store.retention import Retention
 from tests import program
-from tests.runner.submission.test_standings import measured
 
 MONTH = Retention(30 * DAY_S, 20 * GIB)
 PLENTY = 100 * GIB
@@ -77,15 +74,14 @@ def ended(
 
 
 def listed(home: Home) -> set[str]:
-    with homes.open_index(home) as found:
-        return set(found.find(""))
+    return {run.id for run in homes.list_runs(home)}
 
 
 def policy(home: Home, now: float, free: float = PLENTY) -> list[str]:
     return prune.by_policy(home.root, MONTH, now, lambda _: free)
 
 
-def test_a_run_that_is_removed_is_gone_with_its_folder_and_its_row(home):
+def test_a_run_that_is_removed_is_gone_with_its_folder(home):
     one, two = ended(home), ended(home)
 
     prune.remove(home, [one.id])
@@ -161,9 +157,9 @@ def test_a_second_process_leaves_the_trash_to_the_first(home):
 
 
 def list_until_none_is_left(home: Home) -> None:
-    from runner.cli.listing import read
+    from runner.cli.runs import read
 
-    while read(home, RunQuery(active=False), 50):
+    while read(home, homes.RunQuery(active=False), 50)[0]:
         pass
 
 
@@ -248,7 +244,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         planned = rai(home, "prune", "--dry-run")
         assert old.id in planned.stdout
         assert "1 run to remove" in planned.stdout
-        assert planned.stdout.endswith(f"Kept: {kept.id} (kept)\n")
+        assert planned.stdout.endswith(f"Kept by a tag: {kept.id} (kept)\n")
         assert listed(home) == {old.id, big.id, new.id} | always
 
         facts = json.loads(rai(home, "prune", "--json").stdout)
@@ -415,20 +411,6 @@ def test_a_folder_of_data_that_another_process_removes_is_made_again(home):
             assert folder.is_dir() and not again
 
 
-def test_a_submission_that_counts_stays_as_a_tagged_run_does(home):
-    counted, rehearsed = (ended(home, days=40) for _ in range(2))
-    found = measured(0.7)
-    measurements.keep(counted, found)
-    assert found.host
-    why = replace(found.host, why_not_ranked=("a rehearsal",))
-    measurements.keep(rehearsed, replace(found, host=why))
-
-    planned = rai(home, "prune", "--dry-run").stdout
-    assert planned.endswith(f"Kept: {counted.id} (in rai ranking)\n")
-    rai(home, "prune", "--older", "1d")
-    assert listed(home) == {counted.id}
-
-
 def test_a_tag_names_one_run_wherever_a_run_is_named(home):
     one, two = ended(home), ended(home)
 
@@ -440,13 +422,6 @@ def test_a_tag_names_one_run_wherever_a_run_is_named(home):
     assert homes.set_tag(home, two, "") == []
     with pytest.raises(UsageError, match="no run 'best'"):
         homes.find(home, "best")
-
-
-def test_tags_are_found_again_without_the_index(home):
-    run = ended(home)
-    homes.set_tag(home, run, "best")
-    home.index.unlink()
-    assert homes.find(home, "best") == run
 
 
 @pytest.mark.parametrize(
@@ -505,7 +480,6 @@ def test_only_runs_that_have_not_ended_are_looked_at(home):
         assert homes.unfinished(home) == [held.paths]
         assert done.id in listed(home)
         held.keep(OVER)
-    assert homes.unfinished(home) == [held.paths]
     assert len(json.loads(rai(home, "history", "--json").stdout)) == 2
     assert homes.unfinished(home) == []
 
@@ -519,17 +493,6 @@ def test_a_run_whose_process_died_between_its_last_event_and_its_record_is_looke
     assert homes.unfinished(home) == [run]
     assert [one.id for one in places.sweep(home)] == [run.id]
     assert homes.unfinished(home) == []
-
-
-def test_a_new_run_is_seen_though_the_folder_has_long_not_changed(home):
-    one = ended(home)
-    long_ago = time.time() - 60
-    os.utime(home.runs, (long_ago, long_ago))
-    assert listed(home) == {one.id}
-
-    two = ended(home)
-
-    assert listed(home) == {one.id, two.id}
 
 
 def test_the_policy_spares_a_run_that_is_just_replayed(home):

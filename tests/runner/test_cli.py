@@ -134,7 +134,7 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
 
     (active,) = json.loads(rai("ps", "--json").stdout)
     follower = subprocess.Popen(
-        [RAI, "logs", "-f", "latest"], stdout=subprocess.PIPE, text=True
+        [RAI, "logs", "-f", "latest"], stdout=subprocess.PIPE, text=True, cwd=project
     )
     assert follower.stdout is not None
     first = follower.stdout.readline()
@@ -145,27 +145,6 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
     assert (first, rest) == ("one\n", "two\n")
     child.communicate()
     assert json.loads(rai("ps", "--json").stdout) == []
-
-
-def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
-    from runner.cli import common
-    from runner.core import Reason, State, Verdict
-    from runner.store import runs
-    from runner.store.home import open_index
-    from tests.runner.test_record import CREATED
-
-    place = common.home()
-    paths = place.run(CREATED.run_id)
-    paths.root.mkdir(parents=True)
-    with runs.Recorder(paths) as recorder:
-        recorder.keep(CREATED)
-        with open_index(place) as known:
-            known.put(recorder.record)
-        recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
-
-    assert json.loads(rai("ps", "--json").stdout) == []
-    (listed,) = json.loads(rai("history", "--json").stdout)
-    assert listed["state"] == State.DONE
 
 
 @pytest.fixture
@@ -253,7 +232,7 @@ def test_a_run_that_was_killed_is_listed_as_lost(project):
         (["frobnicate"], 2, "frobnicate"),
         (["ps", "--wrong"], 2, "--wrong"),
         (["parse", "/nowhere/log"], 2, "/nowhere/log"),
-        (["pull", "latest"], 2, "latest"),
+        (["pull", "latest"], 2, "no run yet"),
     ],
 )
 def test_a_wrong_command_line_is_told_and_ends_with_two(words, status, said, tmp_path):
@@ -415,7 +394,7 @@ def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["histroy"], "did you mean `rai history`?"),
+        (["serevr"], "did you mean `rai server`?"),
         (["sh"], "did you mean `rai shell` or `rai show`?"),
         (["run", "--engin", "x"], "no option --engin; did you mean `--engine`?\n"),
         (["run", "nowhere"], "nowhere does not exist; name the project's folder"),

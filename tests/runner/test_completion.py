@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli import suggestions
-from runner.core import RunRecord, State
-from runner.store import index
+from runner.core import RunRecord, State, record
 from runner.store.paths import Home
 from tests.program import rai
 
@@ -35,10 +34,17 @@ def home(tmp_path, monkeypatch) -> Path:
         RunRecord("aaa2", "/p", "rai_build.yml", 2.0, State.RUNNING),
         RunRecord("bbb3", "/p", "rai_build.yml", 3.0, State.DONE),
     ]
-    with index.open_index(Home(tmp_path).index) as listed:
-        listed.put(*records)
-        listed.tag({"aaa1": "fast"})
+    for one in records:
+        kept(tmp_path, one)
+    Home(tmp_path).run("aaa1").tag.write_text("fast\n")
     return tmp_path
+
+
+def kept(home: Path, run: RunRecord) -> None:
+    paths = Home(home).run(run.id)
+    paths.root.mkdir(parents=True)
+    if run.state.final:
+        paths.record.write_bytes(record.to_json(run))
 
 
 def offered(line: str) -> list[str]:
@@ -80,19 +86,19 @@ def test_commands_of_the_project_are_offered_unless_a_shell_would_run_them(tmp_p
 
 
 def test_no_more_than_fifty_are_offered(home):
-    with index.open_index(Home(home).index) as listed:
-        many = (RunRecord(f"c{n:03}", "/p", "f", float(n)) for n in range(200))
-        listed.put(*many)
+    for n in range(200):
+        kept(home, RunRecord(f"c{n:03}", "/p", "f", float(n)))
 
     assert len(suggestions.runs("c")) == 50
-    assert suggestions.runs("")[:3] == ["latest", "fast", "c199"]
+    assert suggestions.runs("")[:3] == ["latest", "fast", "aaa1"]
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize("line", ["rai show ", "rai run --only x"])
 def test_an_error_says_nothing(line, home, monkeypatch):
     monkeypatch.chdir(home)
-    Home(home).index.write_bytes(b"no database")
+    (home / "runs").rename(home / "gone")
+    (home / "runs").touch()
 
     assert offered(line) == []
 

@@ -74,24 +74,11 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.programs
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
-@pytest.mark.parametrize(
-    "index",
-    [
-        "known",
-        pytest.param("removed", marks=pytest.mark.slow),
-        pytest.param("outdated", marks=pytest.mark.slow),
-    ],
-)
 def test_what_only_reads_goes_on_where_nothing_can_be_written(
-    index, trouble, disk, project, tmp_path
+    trouble, disk, project, tmp_path
 ):
     assert rai("run -p {p} --engine bare", disk, p=project).returncode == 0
     run = json.loads(rai("history --json", disk).stdout)[0]["id"]
-    if index == "removed":
-        (disk / "rai" / "index.sqlite").unlink()
-    if index == "outdated":
-        (disk / "rai" / "runs" / run).rename(disk / "rai" / "runs" / "aa")
-        run = "aa"
     if trouble == "full":
         fill(disk)
     else:
@@ -104,8 +91,7 @@ def test_what_only_reads_goes_on_where_nothing_can_be_written(
         done = rai(line, disk, out=tmp_path / "out", log=log)
 
         assert done.returncode == 0, (line, done.stderr)
-        assert done.stderr.count("\n") <= 1, (line, done.stderr)
-        assert "listing runs from their folders" in done.stderr or not done.stderr
+        assert not done.stderr, (line, done.stderr)
 
     assert (tmp_path / "out" / "kept").read_text() == "kept\n"
     assert rai("logs latest", disk).stdout == "hello\n"

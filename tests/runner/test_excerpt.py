@@ -170,25 +170,11 @@ def test_events_are_counted_and_chosen_alike(story):
     assert lines(Part(since=2.5)) == ["3 CommandStarted", "4 Output"]
 
 
-@pytest.mark.parametrize("longest", [10, 200_000])
-def test_a_time_is_found_by_bisection_among_lines_of_any_length(story, longest):
-    for number in range(60):
-        story.tell(events.Warned("x" * (longest if number % 7 == 0 else number)))
-    whole = story.paths.events.read_bytes().splitlines(keepends=True)
-
-    for at in (0.0, 1.0, 1.5, 30.0, 59.5, 60.0, 61.0):
-        place = excerpt.since(story.paths, at)
-        before = sum(1 for n in range(1, 61) if n < at)
-        assert place == sum(map(len, whole[:before])), at
-
-
 def test_half_a_line_of_a_running_run_waits(story):
     story.write(0, OUT, b"one\n")
-    size = story.paths.events.stat().st_size
     with story.paths.events.open("ab") as file:
         file.write(b'{"at":2.0,"ev')
 
-    assert excerpt.whole_end(story.paths.events) == size
     assert story.read(Part(lines=3)) == [(OUT, b"one\n")]
 
 

@@ -24,10 +24,8 @@ def mode(path: Path) -> int:
 
 def test_what_rai_keeps_is_for_its_user_alone(tmp_path):
     made = home.make(tmp_path / "rai")
-    home.open_index(made).close()
 
     assert mode(made.root) == 0o700
-    assert mode(made.index) == 0o600
     assert mode(runs.create(made).root) == 0o700
 
 
@@ -44,7 +42,7 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
     name = os.fsdecode(b"\xff\x1b")
     made.run(name).root.mkdir(parents=True)
 
-    home.open_index(made).close()
+    assert home.list_runs(made) == []
     with pytest.raises(UsageError, match="no run"):
         home.find(made, name)
 

@@ -23,10 +23,8 @@ from runner.core import (
     record,
 )
 from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
 from runner.core.parcel import Parcel
 from runner.engines.fake import FakeEngine, FakeResult
-from runner.store import home as homes
 from runner.store import latest, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home
@@ -378,20 +376,6 @@ def test_nothing_of_a_runs_folder_goes_after_its_record_is_there(project, monkey
 
     paths = home.run(found.id)
     assert left == {paths.record: sorted(file.name for file in paths.root.iterdir())}
-
-
-def test_a_run_whose_end_the_index_was_not_told_is_listed_as_ended(project):
-    found, told, home = carry_out(project, FakeEngine())
-    begun = record.begin(0.0, told[0])
-    with homes.open_index(home) as listed:
-        listed.put(begun)
-        with pytest.raises(UsageError):
-            homes.latest_ended(listed, home)
-
-    places.open_home(home.root)
-
-    with homes.open_index(home) as listed:
-        assert homes.latest_ended(listed, home).id == found.id
 
 
 def test_a_run_that_is_held_is_not_lost(project):

@@ -28,6 +28,7 @@ STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d "
 def run(tmp_path, monkeypatch):
     """A run of two commands that ended."""
     monkeypatch.setenv("RAI_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     paths = runs.create(Home(tmp_path))
     paths.spec.write_text(SPEC)
     with runs.Recorder(paths) as recorder:
@@ -143,22 +144,10 @@ def repeated(tmp_path):
         ({"command": ["tiled"]}, b"0 in 0\n2 in 1\n"),
         ({"command": ["tiled"], "lines": 1}, b"2 in 1\n"),
         ({"command": ["2"]}, b"1 in 0\n"),
-        ({"round_number": 1}, b"0 in 0\n1 in 0\n"),
-        ({"round_number": 2}, b"2 in 1\n"),
-        ({"round_number": 2, "command": ["2"]}, b""),
-        ({"round_number": 1, "lines": 1}, b"1 in 0\n"),
     ],
 )
-def test_a_repeat_belongs_to_its_command_and_its_round(
-    repeated, capfdbinary, options, out
-):
+def test_a_repeat_belongs_to_its_command(repeated, capfdbinary, options, out):
     assert printed(capfdbinary, **options) == (out, b"")
-
-
-def test_the_events_of_a_round_are_those_of_its_commands(repeated, capfdbinary):
-    out, _ = printed(capfdbinary, round_number=2, as_json=True)
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [event["event"] for event in found] == ["CommandStarted", "Output"]
 
 
 def test_a_repeat_that_begins_while_one_reads_is_followed_too(repeated):

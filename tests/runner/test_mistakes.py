@@ -128,7 +128,7 @@ def test_what_the_bare_engine_refuses_is_wrong_in_the_build_file(project):
     ("typed", "hint"),
     [
         ("sh", "did you mean `rai shell` or `rai show`?"),
-        ("histroy", "did you mean `rai history`?"),
+        ("submti", "did you mean `rai submit`?"),
         ("own", "`rai run own` runs the project in the folder own"),
         ("frobnicate", "`rai --help` lists the commands"),
     ],
@@ -155,7 +155,7 @@ def test_only_an_option_much_like_the_one_typed_is_offered(typed, offered):
         (["help"], ["--help"]),
         (["help", "run"], ["run", "--help"]),
         (["--engine", "local", "run"], ["run", "--engine", "local"]),
-        (["--engine", "local", "history"], ["history", "--engine", "local"]),
+        (["--engine", "local", "runs"], ["runs", "--engine", "local"]),
         (["../lab", ""], ["run", "../lab", ""]),
     ],
 )

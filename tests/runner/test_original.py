@@ -18,7 +18,7 @@ def read(text: str) -> original.CommandLine:
     [
         ("-p .", "run -p ."),
         ("-p . -o out --force", "run -p . -o out --force"),
-        ("-p . history", "history"),
+        ("-p . show", "show"),
         ("-p . --queue=rai_amd64_ece408 queued", "ps"),
         ("-p . version", "--version"),
         ("-p x validate --json", "validate -p x --json"),
@@ -98,7 +98,9 @@ def test_d_is_debug_without_the_word_run(typed):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("submitted", "`rai ranking` lists what was judged on this machine"),
+        ("ranking", "`rai runs` lists your runs"),
+        ("-p . ranking -n 5", "`rai show RUN` the Op Times of one"),
+        ("submitted", "`rai runs` lists your runs"),
         ("-p . --build other.yml", "`-p other.yml` names a build file"),
         ("selfupdate", "pip does"),
     ],

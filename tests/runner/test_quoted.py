@@ -32,7 +32,7 @@ COMMANDS = [
     "history --plot",
     "history --branch {}",
     "history --since {} --reason {}",
-    "note latest {}",
+    "tag latest --note {}",
     "show latest",
     "show latest --json",
     "attach latest",

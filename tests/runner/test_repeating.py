@@ -140,10 +140,6 @@ def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Op Time: 0.0123\n"
     assert "Command 1 (final), median of 4 rounds: op time 0.012300 s" in done.stderr
-    assert rai("logs", "latest", "--round", "4", cwd=project).stdout == done.stdout
-    beyond = rai("logs", "latest", "--round", "5", cwd=project)
-    assert beyond.returncode == 2
-    assert "has 4 rounds" in beyond.stderr
     assert (
         rai("logs", "latest", "--command", "1", cwd=project).stdout == 4 * done.stdout
     )

@@ -15,13 +15,11 @@ from runner.core import (
     EngineFacts,
     Findings,
     GitState,
-    Inference,
     Outcome,
     ProfileFile,
     ProfileRow,
     ProfileTable,
     RunRecord,
-    Source,
 )
 from runner.job import preparation
 
@@ -213,7 +211,8 @@ def test_no_run_took_less_than_no_time():
     jumped = RunRecord("1", "/p", "f", 86_400.0, ended_at=4.0)
     begun = RunRecord("2", "/p", "f", 86_400.0)
 
-    shown = report.table([jumped, begun], now=10.0)
+    both = [report.Listed(jumped, "", None), report.Listed(begun, "", None)]
+    shown = report.table(both, now=10.0)
 
     took = shown.heads.index("took")
     assert [row[took] for row in shown.rows] == ["0.000 s", "0.000 s"]
@@ -222,30 +221,15 @@ def test_no_run_took_less_than_no_time():
     assert ("took", "0.000 s") in head.rows
 
 
-def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
-    plain = Inference((0.25, 0.5))
-    profiled = Inference((2.0, 3.0), source=Source(under=("nvprof",)))
-
-    def of(*found: Inference) -> float | None:
-        command = CommandRecord(
-            0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
-        )
-        return report.op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
-
-    assert of(plain, profiled) == of(profiled, plain) == 0.75
-    assert of(profiled) == 5.0
-    assert of(Inference()) is None
-
-
 def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():
     runs = [
         report.Listed(RunRecord(f"{n}", at, "f", 60.0), "", 0)
         for n, at in enumerate(("/a/p", "/b/p", "/b/q"))
     ]
 
-    assert "project" not in report.history(runs[:1], 0.0, "/a/p").heads
-    assert report.history(runs[:1], 0.0, "/b").rows[0][-1] == "p"
-    shown = report.history(runs, 0.0, "/a/p")
+    assert "project" not in report.table(runs[:1], 0.0, "/a/p").heads
+    assert report.table(runs[:1], 0.0, "/b").rows[0][-1] == "p"
+    shown = report.table(runs, 0.0, "/a/p")
     assert [row[-1] for row in shown.rows] == ["/a/p", "/b/p", "q"]
 
 

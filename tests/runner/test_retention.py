@@ -5,10 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core import State
 from runner.core.units import DAY_S
-from runner.store.entries import Entry
-from runner.store.retention import Retention, expired, for_space
+from runner.store.retention import KeptRun, Retention, expired, for_space
 
 NOW = 100 * DAY_S
 
@@ -19,10 +17,9 @@ def entry(
     size: int = 1,
     project: str = "/p",
     tag: str = "",
-) -> Entry:
+) -> KeptRun:
     at = NOW - age_s
-    facts = (at, at, project, State.DONE, None, "local", 0, None, None, False)
-    return Entry(name, *facts, tag=tag, size_bytes=size)
+    return KeptRun(name, project, at, at, tag, size)
 
 
 RUNS = st.lists(
@@ -41,15 +38,15 @@ KEEP = st.builds(
 )
 
 
-def total(runs: list[Entry]) -> int:
+def total(runs: list[KeptRun]) -> int:
     return sum(run.size_bytes or 0 for run in runs)
 
 
-def age(run: Entry) -> float:
-    return NOW - (run.ended_at or 0)
+def age(run: KeptRun) -> float:
+    return NOW - (run.ended_at)
 
 
-def latest(runs: list[Entry]) -> set[str]:
+def latest(runs: list[KeptRun]) -> set[str]:
     by_age = sorted(runs, key=lambda run: (run.ended_at, run.id))
     return set({run.project: run.id for run in by_age}.values())
 

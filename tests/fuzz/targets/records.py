@@ -12,11 +12,8 @@ from pathlib import Path
 
 from runner import report
 from runner.core import record
-from runner.markup import listed_rows
-from runner.report.op_times import op_time_plot
 from runner.store import runs
 from runner.store.paths import RunPaths
-from runner.terminal import plot as terminal_plot
 from runner.terminal.layout import lines, written
 from tests.fuzz.parts import Parts
 
@@ -64,11 +61,8 @@ def one(data: bytes) -> None:
         for block in report.of(found, "tag", ""):
             for line in lines(block, width):
                 assert not _STEERING.search(written(line, colour=False))
-    rows = listed_rows.table([report.Listed(found, "", 0)])
-    assert not _STEERING.search(rows.replace("\r\n", ""))
-    if plot := op_time_plot([found], 0.0):
-        for text in terminal_plot.lines(plot, 80):
-            assert not _STEERING.search(text)
+        for line in lines(report.table([report.Listed(found, "", 0)], 0.0), width):
+            assert not _STEERING.search(written(line, colour=False))
 
 
 def _lines(parts: Parts) -> bytes:

@@ -1,0 +1,259 @@
+"""`rai runs [--project DIR|WORD] [--branch NAME] ... [--on URL]`.
+
+`rai ps`, `rai history` and `rai queue` are other names for parts of it.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import common, copies
+from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from runner.core import RunRecord
+    from runner.report import Listed, Table
+    from runner.store.home import RunQuery
+    from runner.store.paths import Home, RunPaths
+    from runner.wire.remote_runs import QueueView, RemoteRun
+
+MOST_LISTED = 10
+NO_RUNS = "No runs yet: rai run -p DIR"
+NO_SUCH = "No run is like that; `rai runs` lists them all."
+
+
+def runs(
+    number: Annotated[
+        int, typer.Option("--number", "-n", min=1, help="How many runs to list.")
+    ] = MOST_LISTED,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|WORD",
+            help="Runs of the project in this folder (`.`, or with a slash), or of"
+            " those whose folder's name has this word.",
+        ),
+    ] = None,
+    branch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Runs on this branch; `*` and `?` match."),
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Runs with this tag; `*` and `?` match."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Runs that began then or later: `7d` (ago), `14:05`, a date with or"
+            " without a time of day.",
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD",
+            help="Runs of which a command's name or line has this word.",
+        ),
+    ] = None,
+    on: common.On = None,
+    as_json: common.JsonFlag = False,
+) -> None:
+    """List runs, newest first.
+
+    The options choose runs for which all of them hold. With --on it is what runs and
+    waits on a server, in the order of the starts.
+    """
+    from runner.core.errors import UsageError
+
+    given = {"--project": project, "--branch": branch, "--tag": tag}
+    given |= {"--since": since, "--command": command}
+    if on is not None and on != "here":
+        if named := [name for name, value in given.items() if value is not None]:
+            raise UsageError(f"--on lists a server's queue: leave out {named[0]}")
+        _queue(on, as_json=as_json)
+    else:
+        _show(_query(given), number, as_json=as_json)
+
+
+history = runs
+
+
+def ps(as_json: common.JsonFlag = False) -> None:
+    """List running runs."""
+    from runner.store.home import RunQuery
+
+    _show(RunQuery(active=True), as_json=as_json)
+
+
+def queue(on: common.On = None, as_json: common.JsonFlag = False) -> None:
+    """List what runs and what waits on the server, in the order of the starts."""
+    _queue(on, as_json=as_json)
+
+
+def _query(given: dict[str, str | None]) -> RunQuery:
+    """Return what the options ask for.
+
+    Raises:
+        UsageError: some are wrong; carries all of these problems.
+    """
+    from datetime import datetime
+
+    from runner.core import Problem, moments
+    from runner.core.errors import UsageError
+    from runner.store.home import RunQuery
+
+    problems = [Problem(f"{name} is empty") for name, one in given.items() if one == ""]
+    since, project = given["--since"], given["--project"] or ""
+    began = moments.moment(since, datetime.now().astimezone()) if since else None
+    if since and began is None:
+        problems.append(Problem(f"--since {since!r} is not a time: {moments.EXAMPLES}"))
+    if problems:
+        raise UsageError(*problems)
+    is_folder = project in (".", "..") or "/" in project
+    return RunQuery(
+        project=str(Path(project).resolve()) if is_folder else None,
+        project_word=None if is_folder else project or None,
+        branch=given["--branch"],
+        tag=given["--tag"],
+        since=began,
+        command=given["--command"],
+    )
+
+
+def _show(query: RunQuery, limit: int | None = None, *, as_json: bool) -> None:
+    """Show the runs that are asked for, and name those that cannot be read."""
+    from runner import report
+    from runner.terminal.tables import blocks
+
+    found, unreadable = read(common.home(), query, limit)
+    if as_json:
+        common.print_json([_plain(one) for one in found])
+        return
+    here = ""
+    with suppress(OSError):  # it may have been removed
+        here = str(Path.cwd())
+    if found:
+        commits = query.branch is not None
+        blocks([report.table(found, time.time(), here, commits=commits)])
+    elif query.active:
+        say("Nothing is running.")
+    else:
+        say(NO_SUCH if query.narrowed else NO_RUNS)
+    for name in unreadable:
+        say(f"Run {name} cannot be read: `rai rm {name}` removes it.", to_stderr=True)
+
+
+def read(
+    home: Home, query: RunQuery, limit: int | None = None
+) -> tuple[list[Listed], list[str]]:
+    """Return the runs that a query asks for, and the ids of unreadable ones."""
+    from runner import places
+    from runner.report import Listed
+    from runner.store import removal, tags
+    from runner.store.home import list_runs, unfinished
+
+    copies.refresh(unfinished(home))
+    unreadable: list[str] = []
+
+    def known(paths: RunPaths) -> RunRecord | None:
+        run = places.known(paths)
+        if run is None and paths.root.is_dir() and not places.active(paths):
+            unreadable.append(paths.id)
+        return run
+
+    found = []
+    for run in list_runs(home, query, limit, known):
+        paths = home.run(run.id)
+        taken = removal.size_bytes(paths.root) if run.state.final else None
+        away = "" if run.state.final else places.elsewhere(paths)
+        found.append(Listed(run, tags.read(paths), taken, tags.note(paths), away))
+    return found, unreadable
+
+
+def _plain(one: Listed) -> dict[str, object]:
+    from runner.core import record
+
+    facts: dict[str, object] = {"tag": one.tag or None, "note": one.note or None}
+    facts |= {"size_bytes": one.size_bytes, "on": one.away or None}
+    return {**record.plain(one.record), **facts}
+
+
+def _queue(on: str | None, *, as_json: bool) -> None:
+    """Show what runs and what waits on a server; of other teams' runs only the team."""
+    from runner.core import Problem, Severity, record
+    from runner.remote.api import ServerClient
+    from runner.terminal.tables import blocks
+
+    entry = common.server(on)
+    with ServerClient(entry) as client:
+        view = client.queue()
+    if as_json:
+        common.print_json({"server": entry.url, **record.plain(view)})
+        return
+    if view.note:
+        common.warn([Problem(view.note, severity=Severity.WARNING)])
+    if view.running or view.waiting:
+        blocks([_table(view)])
+        say()
+    say(_free(view))
+
+
+def _table(view: QueueView) -> Table:
+    """Return the runs; a column that is empty for all is left out."""
+    import time
+
+    from runner.report import Table
+
+    now = time.time()
+    heads = ("place", "run", "state", "team", "person", "project", "gpus", "start", "")
+    rows = [_row(run, now) for run in (*view.running, *view.waiting)]
+    kept = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    right = frozenset(kept.index(at) for at in (0, 6) if at in kept)
+    asides = frozenset(kept.index(at) for at in (8,) if at in kept)
+    return Table(
+        "",
+        tuple(heads[at] for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+        right,
+        asides=asides,
+    )
+
+
+def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
+    from runner.remote import words
+    from runner.wire.remote_runs import QueueState
+
+    waits = run.state is QueueState.WAITING
+    place = str(run.ahead + 1) if waits and run.ahead is not None else ""
+    start = words.estimate(run.estimate_s) if waits else ""
+    if run.started_at is not None:
+        start = words.clock(run.started_at, now)
+    return (
+        *(place, run.id, str(run.state)),
+        f"{run.team} (yours)" if run.mine else run.team,
+        *(run.person, run.project, str(run.gpus or ""), start, run.why),
+    )
+
+
+def _free(view: QueueView) -> str:
+    """Return what is free: ``0 of 1 GPU and 2 of 4 slots without a GPU are free.``."""
+    kinds = (
+        (view.gpus, view.gpus_free, "GPU"),
+        (view.slots, view.slots_free, "slot"),
+    )
+    parts = [
+        f"{free} of {count} {name}{'' if count == 1 else 's'}"
+        for count, free, name in kinds
+        if count
+    ]
+    if not parts:
+        return "Nothing can run there now."
+    start = "" if view.running or view.waiting else "Nothing runs or waits. "
+    return f"{start}Free: {', '.join(parts)}."
