@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,26 +20,28 @@ def people(
     team: Annotated[
         str, typer.Option(metavar="NAME", help="Only the people of this team.")
     ] = "",
-    tokens: Annotated[
-        bool, typer.Option("--tokens", help="List tokens, which `revoke` takes.")
-    ] = False,
     state: opening.State = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List who may use the server."""
-    from runner.core import record
+    """List who may use the server, and their tokens, which `revoke` takes."""
     from runner.terminal.tables import blocks
 
     with opening.opened(state) as (_, store):
         known = [one for one in store.people() if team in ("", one.team)]
-        listed = store.tokens(team) if tokens else []
+        tokens = store.tokens(team)
     if as_json:
-        common.print_json(record.plain(listed if tokens else known))
-    elif not (listed if tokens else known):
-        what = "tokens: nobody has logged in" if tokens else "people: rai server invite"
-        say(f"No {what}")
+        common.print_json([_plain(one, tokens) for one in known])
+    elif not known:
+        say("No people: rai server invite")
     else:
-        blocks([_tokens(listed) if tokens else _people(known)])
+        blocks([_people(known), *([_tokens(tokens)] if tokens else [])])
+
+
+def _plain(one: PersonRow, tokens: list[TokenRow]) -> dict[str, Any]:
+    from runner.core import record
+
+    own = [row for row in tokens if (row.team, row.person) == (one.team, one.person)]
+    return {**record.plain(one), "token_list": record.plain(own)}
 
 
 def _people(known: list[PersonRow]) -> Table:
@@ -65,7 +67,7 @@ def _tokens(listed: list[TokenRow]) -> Table:
         )
         for one in listed
     )
-    return Table("", heads, rows)
+    return Table("Tokens", heads, rows)
 
 
 def _state(token: TokenRow, now: float) -> str:

@@ -86,7 +86,7 @@ def _found(
     return people, found
 
 
-_LIST = "`rai server people` lists all, with --tokens their tokens"
+_LIST = "`rai server people` lists all, and their tokens"
 
 
 def _token_id(name: str) -> str:

@@ -34,24 +34,19 @@ def units(
         str | None, typer.Option(metavar="self|CERT,KEY", help="As for `serve`.")
     ] = None,
     url: Annotated[str | None, typer.Option(help="As for `serve`.")] = None,
-    docker: Annotated[
-        bool | None,
-        typer.Option(
-            "--docker/--no-docker",
-            help="Whether runs may use the Docker Engine.  [default: if it is here]",
-        ),
-    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that differ.")
     ] = False,
 ) -> None:
-    """Print systemd units: the server and its job host, each as a user of its own."""
+    """Print systemd units: the server and its job host, each as a user of its own.
+
+    Runs may use the Docker Engine if it is here.
+    """
     from runner.server import systemd
 
     given = {"--listen": listen, "--tls": tls, "--url": url}
     options = [word for name, value in given.items() if value for word in (name, value)]
-    if docker is None:
-        docker = shutil.which("dockerd") is not None
+    docker = shutil.which("dockerd") is not None
     program = _program()
     if program.startswith(HOMES):
         text = f"the units' users cannot reach {program}"

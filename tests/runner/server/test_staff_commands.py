@@ -102,7 +102,7 @@ def test_a_person_who_is_revoked_has_no_code_any_more_either(state, store):
 def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
     codes = invited("-", input="red,ada\nred,bo\nblue,bo\ngreen,cy\n")
     ada, red_bo, blue_bo, cy = log_in(store, *codes)
-    listed = rai("server", "people", "--tokens").stdout
+    listed = rai("server", "people").stdout
     assert all(one.split("_")[1] in listed for one in (ada, red_bo, blue_bo, cy))
     assert not any(one in listed for one in (ada, red_bo, blue_bo, cy))
     now = time.time()
@@ -120,7 +120,7 @@ def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
     assert "Nothing to revoke" in rai("server", "revoke", "--team", "red").stdout
     for words in (("dee",), ("--team", "black"), ()):
         assert rai("server", "revoke", *words).returncode == 2
-    states = rai("server", "people", "--tokens").stdout
+    states = rai("server", "people").stdout
     assert states.count("revoked") == 4
 
 
