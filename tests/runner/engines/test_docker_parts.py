@@ -28,7 +28,16 @@ from runner.background import (
     MOST_LAST_BYTES,
     BackgroundReader,
 )
-from runner.core import BuildSpec, DataFile, Profile, Reason, Stream, Workspace
+from runner.core import (
+    BuildSpec,
+    DataFile,
+    ImageAction,
+    ImagePlan,
+    Profile,
+    Reason,
+    Stream,
+    Workspace,
+)
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
@@ -137,7 +146,8 @@ def test_an_engine_that_says_nothing_any_more_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("runner.engines.docker.client.SILENT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "tcp://{}:{}".format(*silent.getsockname())
-        pulled = pull(EngineProbe(Endpoint(url, "test"), "1.41"), "a:1", Cancel(), 60.0)
+        plan = ImagePlan(ImageAction.PULL, "a:1", "a test")
+        pulled = pull(EngineProbe(Endpoint(url, "test"), "1.41"), plan, Cancel())
 
         with pytest.raises(EngineError, match="no longer answers") as caught:
             list(pulled)
