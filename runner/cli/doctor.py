@@ -1,8 +1,11 @@
-"""`rai doctor`."""
+"""`rai doctor`, and what its --fix offers, each after a question."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +13,91 @@ import typer
 
 from runner.cli import common
 from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from runner.core import ImagePlan
+    from runner.doctor.remedies import Remedy
+    from runner.store.settings import Settings
+
+MOST_S = 3600.0
+LAST_LINES = 12
+MOST_SHOWN_BYTES = 1 << 14
+
+
+def image(settings: Settings) -> ImagePlan | None:
+    """Return how a run of the project here gets its image, None if it needs none."""
+    from runner import images, session
+    from runner.core.errors import RaiError
+    from runner.engines import imagestore
+    from runner.session.project import folder_project
+
+    try:
+        request = session.prepare(Path()).request
+        store = imagestore.store(settings.engine, request.spec)
+        spec = request.spec.built_for(gpu=False)
+        project = folder_project(request.project, settings)
+        return images.plan(spec, store.image_facts(project, spec))
+    except RaiError:
+        return None
+
+
+def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
+    """Ask for each remedy, and run it; return whether all that were run succeeded.
+
+    Without a terminal and without ``yes`` they are only listed. What needs root is run
+    only by root, and never without having asked.
+    """
+    if not remedies:
+        say("Nothing to fix.")
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    is_root = os.geteuid() == 0
+    went = True
+    for remedy in remedies:
+        allowed = is_root and asks and not yes if remedy.root else yes or asks
+        sudo = "sudo " if remedy.root and not is_root else ""
+        say(f"To {remedy.what}:\n    {sudo}{remedy.line}", now=True)
+        if allowed and (yes or typer.confirm("Do it?", err=True)):
+            went = _run(remedy) and went
+    return went
+
+
+def _run(remedy: Remedy) -> bool:
+    exit_code, stdout, stderr = _carried_out(remedy.line)
+    if exit_code == 0:
+        say("Done.")
+        return True
+    said = (stderr or stdout).decode(errors="replace").splitlines()
+    for line in said[-LAST_LINES:]:  # of an image's build, which may be anybody's
+        say(f"    {line}", to_stderr=True)
+    say(f"It failed, with exit status {exit_code}.", to_stderr=True)
+    return False
+
+
+def _carried_out(line: str) -> tuple[int, bytes, bytes]:
+    """Run a line; return its exit status and the ends of what it printed."""
+    from runner import process
+    from runner.core import Stream
+    from runner.core.cancel import Cancel
+    from runner.core.events import Output
+
+    ends = dict.fromkeys(Stream, b"")
+    events = process.stream(
+        ["/bin/sh", "-c", line],
+        timeout_s=MOST_S,
+        cancel=Cancel(),
+        room=process.room(sys.maxsize),
+    )
+    with closing(events):
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                ended: process.Ended = end.value
+                return ended.exit_code, ends[Stream.STDOUT], ends[Stream.STDERR]
+            if isinstance(event, Output):
+                end_of = ends[event.stream] + event.data
+                ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]
+
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,10 +146,10 @@ def doctor(
 
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-    from runner.cli import fixing
+
     from runner.doctor.remedies import look, remedies
 
-    plan = fixing.image(settings)
+    plan = image(settings)
     facts = look(found, settings.home, Path(), plan, os.environ)
     say()
-    return fixing.carry_out(remedies(facts), yes=yes)
+    return carry_out(remedies(facts), yes=yes)

@@ -7,18 +7,179 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from runner import report
 from runner.core import RunRecord, Stream, record
 from runner.core import events as ev
 from runner.core.screen import MARK, printable, uncoloured
+from runner.report import size
 from runner.terminal import layout, look, messages
-from runner.terminal.live import LiveLine, bar
-from runner.terminal.marked import marked, own
-from runner.terminal.rounds import RoundsShown
+from runner.terminal.look import Look
 from runner.terminal.sinks import Cursor, Sink, is_file, same_place
+from runner.terminal.text import RESET, Tone, cut, painted, wrapped
+
+COLOURS = {"red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "1;36"}
+"""The mark's colours. The text keeps the terminal's own, which can be read on any
+background; only a failure is all in red."""
+
+WARNING = "Warning:"
+
+
+def own(text: str, colour: str, look: Look) -> str:
+    """Return a line with its mark; its other lines are indented.
+
+    Nothing in the text, which may be a program's or a project's, can look like the
+    beginning of such a line.
+    """
+    text = printable(text)
+    if look.width is None:
+        found = text.split("\n")
+    else:
+        indent = text[: len(text) - len(text.lstrip(" "))]
+        room = look.width - len(MARK) - 1 - len(indent)
+        found = [indent + line for line in wrapped(text.lstrip(" "), room, fold=False)]
+    first, *rest = found
+    if not look.colour:
+        return "\n  ".join((f"{MARK} {first}", *rest)) + "\n"
+    mark = RESET + painted(MARK, COLOURS.get(colour, ""))
+    if colour == "red":
+        first, *rest = (painted(line, Tone.BAD) for line in found)
+    elif first.startswith(WARNING):
+        first = painted(WARNING, Tone.HEAD) + first.removeprefix(WARNING)
+    return "\n  ".join((f"{mark} {first}", *rest)) + "\n"
+
+
+def marked(line: str, look: Look) -> str:
+    """Return a line that is laid out already, with its mark."""
+    mark = RESET + painted(MARK, COLOURS["cyan"]) if look.colour else MARK
+    return f"{mark} {line}\n"
+
+
+HELD_BYTES = 16 << 10
+"""How much of a repeat's output is shown if it fails: the end of it."""
+
+
+class RoundsShown:
+    """The round that goes on, if it is not the first, and the output of its command."""
+
+    def __init__(self) -> None:
+        self._started: ev.CommandStarted | None = None
+        self._total = 1
+        self._held: deque[ev.Output] = deque()
+        self._size = 0
+        self._told = False
+
+    def follow(self, event: ev.Event) -> None:
+        """Keep which round it is."""
+        if isinstance(event, ev.Created):
+            self._total = event.repeat
+        elif isinstance(event, ev.CommandStarted):
+            self._started = event if event.repeats is not None else None
+            self._held.clear()
+            self._size, self._told = 0, False
+
+    def of(self, event: ev.Event) -> bool:
+        """Whether an event is of a repeat that goes on or has just ended."""
+        started = self._started
+        return started is not None and getattr(event, "index", None) == started.index
+
+    @property
+    def name(self) -> str:
+        """Which round it is, and of how many if that is known."""
+        number = self._started.round + 1 if self._started else 1
+        return f"Round {number}" + (f" of {self._total}" if self._total > 1 else "")
+
+    def announced(self, *run_ids: str) -> str:
+        """Return the line before the first repeat, which names where its output is."""
+        rounds = f", {self._total} rounds in all" if self._total > 1 else ""
+        logs = ", ".join(f"rai logs {run_id}" for run_id in run_ids)
+        again = f"What repeats print is kept and not shown: {logs}"
+        return f"Repeating what is measured{rounds}. {again}"
+
+    @property
+    def held(self) -> Iterator[ev.Output]:
+        """The end of what the repeat printed."""
+        return iter(self._held)
+
+    def hold(self, event: ev.Output) -> None:
+        """Keep the end of a repeat's output."""
+        self._held.append(event)
+        self._size += len(event.data)
+        while (excess := self._size - HELD_BYTES) > 0:
+            first = self._held.popleft()
+            self._size -= len(first.data)
+            if rest := first.data[excess:]:
+                self._held.appendleft(replace(first, data=rest))
+                self._size += len(rest)
+
+    def failed(self, event: ev.Event) -> bool:
+        """Whether an event is the first that says that a repeat went wrong."""
+        match event:
+            case ev.CommandFinished():
+                wrong = event.exit_code != 0 or event.reason is not None
+            case ev.Checked(_, checks):
+                wrong = not all(check.holds for check in checks)
+            case _:
+                wrong = False
+        first, self._told = wrong and not self._told, wrong or self._told
+        return first
+
+
+if TYPE_CHECKING:
+    from runner.terminal.sinks import Sink
+
+EVERY_S = 0.25
+"""Drawn again at most this often."""
+
+BAR = 24
+ERASE = "\r\x1b[2K"
+
+
+class LiveLine:
+    """A line that goes away before anything else is shown."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._shown = ""
+        self._drawn_s = 0.0
+
+    def show(self, text: str) -> None:
+        """Show a text in place of the last, as far as it fits; not too often."""
+        now = time.monotonic()
+        if self._shown and now - self._drawn_s < EVERY_S:
+            return
+        able = look.of(self._sink.stream)
+        line = cut(text, (able.width or look.USUAL_WIDTH) - 1)
+        if line != self._shown:
+            shown = painted(line, Tone.FAINT) if able.colour else line
+            self._sink.own(f"{ERASE}{shown}")
+        self._shown, self._drawn_s = line, now
+
+    def close(self) -> bool:
+        """Remove the line; return whether there was one."""
+        there, self._shown = bool(self._shown), ""
+        if there:
+            self._sink.own(ERASE)
+        return there
+
+
+def bar(event: ev.Progress) -> str:
+    """Return the progress of a step as a bar."""
+    done, task = size(event.done), printable(event.task)
+    if not event.total:
+        return f"{task} · {done}"
+    share = min(event.done / event.total, 1.0)
+    full = round(share * BAR)
+    drawn = "━" * full + "─" * (BAR - full)
+    return f"{task} {drawn} {share:.0%} · {done} of {size(event.total)}"
+
 
 SILENCE_S = 60
 """In plain mode a silent command is reported this often."""

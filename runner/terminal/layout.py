@@ -9,8 +9,22 @@ from msgspec import Struct
 
 from runner import report
 from runner.core.screen import printable
+from runner.report.signs import Sign, sign
 from runner.terminal.text import Tone, cells, painted, wrapped
-from runner.terminal.tones import tone
+
+_TONES = {
+    Sign.NONE: Tone.PLAIN,
+    Sign.GOOD: Tone.GOOD,
+    Sign.BAD: Tone.BAD,
+    Sign.CARE: Tone.CARE,
+    Sign.FAINT: Tone.FAINT,
+}
+
+
+def tone(head: str, value: str) -> Tone:
+    """Return how a value below a head is painted."""
+    return _TONES[sign(head, value)]
+
 
 GAP = 2
 LEAST_VALUE = 24

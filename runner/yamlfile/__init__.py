@@ -8,11 +8,9 @@ if fields and (limits := fields.child("limits")):
 if problems.fatal: ...                               # problems.in_file_order()
 """
 
-from runner.yamlfile.composer import compose
-from runner.yamlfile.encoding import decode
+from runner.yamlfile.composer import compose, decode
 from runner.yamlfile.fields import Fields, Grammar, resembling
-from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
-from runner.yamlfile.problems import Problems
+from runner.yamlfile.nodes import Mapping, Node, Problems, Scalar, Sequence, kind
 from runner.yamlfile.writer import dump
 
 __all__ = [

@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from runner.core import Limit, Place
 from runner.core.quantities import COUNT, SWITCH, TEXT, TIME, Kind
-from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
-from runner.yamlfile.problems import Problems
+from runner.yamlfile.nodes import Mapping, Node, Problems, Scalar, Sequence, kind
 
 ARMING = frozenset({"expect", "needs", "timeout", "limits", "env"})
 """Keys without which a file would check, hold or give less than it seems to say."""

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from runner.report import Pairs, Table
-from runner.terminal.layout import lines, rows, written
+from runner.terminal.console import own
+from runner.terminal.layout import lines, rows, tone, written
 from runner.terminal.look import Look, look
-from runner.terminal.marked import own
 from runner.terminal.text import Tone, cells, cut, wrapped
-from runner.terminal.tones import tone
 
 COMMAND = "/usr/bin/time python $RAI_SOURCE_DIR/project/m1.1.py"
 WHY = "skipped: needs a GPU, and this run has none"

@@ -12,7 +12,7 @@ from runner.core import events as ev
 from runner.core.expectations import Check
 from runner.store import latest, runs
 from runner.store.paths import Home
-from runner.terminal import live
+from runner.terminal import console as live
 from runner.terminal.console import Console, Mode
 
 HERE = Machine("host", "Linux", "cpu", 2, 1 << 30, "3.12", "1")
