@@ -40,28 +40,9 @@ _CPUS = re.compile(r"(\d{1,9})/(\d{1,9})/(\d{1,9})/(\d{1,9})", re.ASCII)
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 _WELL = ("idle", "mixed", "allocated", "completing", "planned")
-_TOLD = {
-    "down": "is down",
-    "drained": "is drained",
-    "draining": "is drained",
-    "fail": "has failed",
-    "failing": "is failing",
-    "maint": "is kept for maintenance",
-    "reserved": "is reserved",
-    "unknown": "has a state that is not known yet",
-    "inval": "has other resources than slurm.conf says",
-    "reboot": "waits for a reboot",
-    "blocked": "is kept by another job for itself",
-    "future": "does not exist yet",
-}
-_FLAGGED = {
-    "*": "does not respond",
-    "$": "is kept for maintenance",
-    "@": "waits for a reboot",
-    "^": "is being rebooted",
-}
-"""What the sign after a state says; others, as of a node that is powered down, do not
-keep a job from starting there."""
+_SIGNS = frozenset("*$@^")
+"""Signs after a state of nodes that start no job: they do not respond, are reserved for
+maintenance, or reboot. Others, as of a node that is powered down, do not matter."""
 
 
 class ClusterNode(Struct, frozen=True):
@@ -123,19 +104,12 @@ def gpus(text: str) -> dict[str, int]:
 def why_not(state: str, reason: str = "") -> str:
     """Return why no job may start soon on a node in this state; "" if one may."""
     word = state.lower().rstrip("*~#!%$@^-+")
-    sign = state[len(word) :]
-    told = "" if word in _WELL else _TOLD.get(word, _unknown(word))
-    told = told or next((_FLAGGED[one] for one in sign if one in _FLAGGED), "")
-    words = _reason(reason)
-    return f"{told}: {words}" if told and words else told
-
-
-def _unknown(word: str) -> str:
-    if word.startswith("power"):  # Slurm powers it up for a job
+    # Slurm powers a node up for a job.
+    well = word in _WELL or word.startswith("power")
+    if well and not _SIGNS & set(state[len(word) :]):
         return ""
-    if word.startswith("reboot"):
-        return _TOLD["reboot"]
-    return f"is {printable(word[:40])}, as Slurm says"
+    told, words = f"is {printable((state if well else word)[:40])}", _reason(reason)
+    return f"{told}: {words}" if words else told
 
 
 def _reason(text: str) -> str:

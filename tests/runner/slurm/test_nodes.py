@@ -81,16 +81,16 @@ def test_a_job_may_start_soon_on_a_node_that_works_or_that_slurm_powers_up(state
     [
         ("drained", "is drained: a fan is broken"),
         ("drained*", "is drained: a fan is broken"),
-        ("draining", "is drained: a fan is broken"),
+        ("draining", "is draining: a fan is broken"),
         ("down*", "is down: a fan is broken"),
-        ("mixed*", "does not respond: a fan is broken"),
-        ("idle$", "is kept for maintenance: a fan is broken"),
+        ("mixed*", "is mixed*: a fan is broken"),
+        ("idle$", "is idle$: a fan is broken"),
         ("reserved", "is reserved: a fan is broken"),
-        ("idle@", "waits for a reboot: a fan is broken"),
-        ("sleepy", "is sleepy, as Slurm says: a fan is broken"),
+        ("idle@", "is idle@: a fan is broken"),
+        ("sleepy", "is sleepy: a fan is broken"),
     ],
 )
-def test_a_node_that_takes_no_job_says_why_in_words(state, words):
+def test_a_node_that_takes_no_job_says_slurms_state_and_reason(state, words):
     assert why_not(state, "a  fan is\nbroken") == words
 
 
