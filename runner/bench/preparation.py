@@ -55,7 +55,7 @@ def prepared(
     first = _prepared(both[0], project, options, area / "A", cancel, "A")
     second = _prepared(both[1], project, options, area / "B", cancel, "B")
     waits = (_longest_s(second), _longest_s(first))
-    sides = (_patient(first, waits[0]), _patient(second, waits[1]))
+    sides = (_side(first, "A", waits[0]), _side(second, "B", waits[1]))
     warnings = _told(both, sides)
     return BenchSides(both, sides, _choices(*sides), warnings)
 
@@ -149,8 +149,10 @@ def _longest_s(side: Prepared) -> float:
     return first_s + request.budget_s + limits.time_s
 
 
-def _patient(side: Prepared, idle_s: float) -> Prepared:
-    return replace(side, request=replace(side.request, idle_s=idle_s))
+def _side(side: Prepared, label: str, idle_s: float) -> Prepared:
+    """Return a side that lists show by its label, and that waits for the other."""
+    request = replace(side.request, title=f"bench: {label}", idle_s=idle_s)
+    return replace(side, request=request)
 
 
 def _choices(first: Prepared, second: Prepared) -> tuple[Choice, Choice]:

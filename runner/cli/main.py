@@ -56,6 +56,7 @@ GROUPS = {
     },
     "Submit": {
         "submit": "Judge a project as a milestone asks.",
+        "ranking": "List your accepted submissions on this machine, best first.",
     },
     "Server": {
         "login": "Log in to a server with an invitation code.",

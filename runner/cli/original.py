@@ -56,14 +56,10 @@ ANSWERS = {
     "encrypt": ("rai keeps no credentials to encrypt", ""),
     "env": ("`env` is a program of its own", "type it without `rai`"),
     "license": ("rai is under the MIT licence", ""),
-    "ranking": (
-        "there is no ranking yet",
-        "`rai runs` lists your runs, `rai show RUN` the Op Times of one",
-    ),
     "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
     "submitted": (
         "nothing is submitted to a server yet",
-        "`rai runs` lists your runs",
+        "`rai ranking` lists what was judged on this machine",
     ),
 }
 """The original's commands that do not exist here: why, and what to do instead."""

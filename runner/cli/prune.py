@@ -48,11 +48,11 @@ def prune(
     """Remove old runs, and what else rai keeps and nobody uses.
 
     With --older, runs that ended longer ago are removed; with --size, the oldest until
-    the rest takes no more. Without either the settings decide. Tagged runs stay.
-    By age, and by size, downloaded data files that no run used are
-    removed too, and on the Docker Engine rai's volumes of data files that no run uses;
-    by age its builds of images that later ones replaced, of the projects that have runs
-    here.
+    the rest takes no more. Without either the settings decide. Tagged runs and
+    those that `rai ranking` lists stay.
+    By age, and by size, downloaded data files that no run used are removed too, and on
+    the Docker Engine rai's volumes of data files that no run uses; by age its builds of
+    images that later ones replaced, of the projects that have runs here.
     """
     from runner.store import prune as store
     from runner.store.retention import Retention
@@ -78,7 +78,7 @@ def prune(
     say(_summary(what, unused, dry_run))
     if dry_run and what.tagged:
         names = ", ".join(f"{run.id} ({run.tag})" for run in what.tagged)
-        say(f"Kept by a tag: {names}")
+        say(f"Kept: {names}")
 
 
 def _unused(

@@ -15,10 +15,11 @@ _BETWEEN = frozenset({"\n", ";", "&&", "||"})
 _Warnings = Iterator[tuple[str, str]]
 """Pairs of a message and its hint."""
 
-SHELLS = frozenset(
-    {"ash", "bash", "dash", "eval", "fish", "ksh", "sh", "ssh", "su", "zsh"}
-)
-"""Programs that run a quoted word as a script."""
+SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "su", "zsh"})
+"""Programs that run the word after -c as a script."""
+
+SCRIPTED = frozenset({"eval", "ssh"})
+"""Programs that run all of their words as a script."""
 
 MOST_BYTES = 100_000
 """Linux starts no program with a word of 128 KiB, and a line may grow by quotes."""
@@ -26,6 +27,7 @@ MOST_BYTES = 100_000
 _CURLY = "[“”„‘’]"
 _BLANKS = r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _DASHES = ("–", "—", "−")
+_SCRIPT = re.compile(r"-[a-z]*c|--command")
 _LITERAL = r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)"
 
 
@@ -108,10 +110,12 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Warnings:
 
 
 def _kept_literal(words: list[list[Piece]]) -> _Warnings:
-    """Yield a warning about expansions in quotes, unless the program is a shell."""
+    """Yield a warning about expansions in quotes, unless a shell runs these."""
     found: dict[str, None] = {}
-    for word in words:
-        if shell.text(word).rpartition("/")[2] in SHELLS:
+    for at, word in enumerate(words):
+        name = shell.text(word).rpartition("/")[2]
+        rest = (shell.text(one) for one in words[at + 1 :])
+        if name in SCRIPTED or (name in SHELLS and any(map(_SCRIPT.fullmatch, rest))):
             break
         for piece in word:
             if piece.kind is PieceKind.DOUBLE:

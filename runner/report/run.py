@@ -190,9 +190,13 @@ def result(record: RunRecord) -> str:
 
 
 def op_time_s(record: RunRecord) -> float | None:
-    """Return the sum of op times of a run's last inference, as a list shows it."""
-    times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
-    return sum(times) if times else None
+    """Return the sum of op times of a run's last inference, as a list shows it.
+
+    One that ran under a profiler counts only if all did.
+    """
+    timed = [one for one in record.findings.inferences if one.op_times_s]
+    plain = [one for one in timed if not one.source.under] or timed
+    return sum(plain[-1].op_times_s) if plain else None
 
 
 def named(project: str, title: str) -> str:
@@ -220,7 +224,7 @@ def _head(
         rows.append(("advice", "" if done else verdict.advice))
         rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
-    rows.append(("submission", record.title))
+    rows.append(("part of", record.title))
     rows.append(("date", date(record.created_at)))
     rows.append(("rounds", _rounds(record)))
     rows.append(("measured beside", record.beside))

@@ -64,13 +64,16 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         found, _ = settings(options)
         spec = in_image(spec, found, options)
         problems += _of_another_architecture(spec, found.engine)
-        problems += _without_dockerfile(spec, problems, options)
+        instead, warned = _without_dockerfile(spec, found.engine)
+        if instead == KEEPING:
+            raise ImageError(*problems, *warned, reason=Reason.IMAGE_NOT_FOUND)
+        problems += [replace(one, severity=Severity.WARNING) for one in warned]
         rules = policies.read()
         profile = found.profile or spec.profile
         spec = replace(spec, limits=policy.fit(spec.limits, rules))
         if refused := refusals(spec, profile, rules, found.engine):
             raise NotAllowedError(*problems, *refused)
-        imageless = found.engine if found.engine in WITHOUT_IMAGES else ""
+        imageless = found.engine if found.engine in WITHOUT_IMAGES else instead
         if imageless:
             _check_by(imageless, spec, problems)
         plan = None if imageless else images.plan(spec, None)
@@ -111,23 +114,17 @@ def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:
 
 
 def _without_dockerfile(
-    spec: BuildSpec, found: list[Problem], options: Options
-) -> list[Problem]:
-    """Warn of a missing Dockerfile; raise ImageError if a run would."""
+    spec: BuildSpec, wanted: str
+) -> tuple[str, tuple[Problem, ...]]:
+    """Return the engine that a run would take, and why there is no image for it.
+
+    Both are empty if the build file names an image, or its Dockerfile is there.
+    """
     dockerfile = (spec.build_image or BuildImage()).dockerfile
     if spec.names_image or (Path(spec.file).parent / dockerfile).is_file():
-        return []
-    error = images.without_dockerfile(spec)
-    if _takes_images(spec, options):
-        raise ImageError(*found, *error.problems, reason=error.reason)
-    return [replace(p, severity=Severity.WARNING) for p in error.problems]
-
-
-def _takes_images(spec: BuildSpec, options: Options) -> bool:
-    """Return whether a run would need an image on this machine, with these settings."""
-    wanted = settings(options)[0].engine
+        return "", ()
+    missing = images.without_dockerfile(spec).problems
     try:
-        choice = engines.choose(wanted, spec, ci=in_ci())
+        return engines.choose(wanted, spec, ci=in_ci()).engines[0].name, missing
     except EngineError:
-        return wanted in ("auto", KEEPING)
-    return choice.engines[0].name == KEEPING
+        return KEEPING if wanted in ("auto", KEEPING) else wanted, missing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from runner import files
 from runner.core.measurement import (
     MEASUREMENT_BYTES,
@@ -10,7 +12,8 @@ from runner.core.measurement import (
     from_json,
     to_json,
 )
-from runner.store.paths import RunPaths
+from runner.store import runs
+from runner.store.paths import Home, RunPaths
 
 _MOST_BYTES = 4 * MEASUREMENT_BYTES
 """What is kept is indented, and rai adds to it."""
@@ -23,6 +26,20 @@ def of(paths: RunPaths) -> Measurement | None:
         return from_json(found)
     except (OSError, MeasurementError):
         return None
+
+
+def every(home: Home) -> Iterator[tuple[RunPaths, Measurement]]:
+    """Yield the runs that measured a submission, and what they measured."""
+    for name in sorted(runs.names(home)):
+        paths = home.run(name)
+        if (found := of(paths)) is not None:
+            yield paths, found
+
+
+def counts(paths: RunPaths) -> bool:
+    """Whether a run measured a submission that counts, as `rai ranking` lists it."""
+    found = of(paths)
+    return found is not None and found.counts
 
 
 def keep(paths: RunPaths, measurement: Measurement) -> None:

@@ -17,7 +17,7 @@ from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.core.units import DAY_S
-from runner.store import claim, keptdata, removal, retention, runs, tags
+from runner.store import claim, keptdata, measurements, removal, retention, runs, tags
 from runner.store.claim import Standing
 from runner.store.home import make, newest, warnings_of
 from runner.store.paths import Home, RunPaths
@@ -29,6 +29,9 @@ LOW_BYTES = 5 * GIB
 FLOOR_BYTES = 200 * MIB
 """Under this much free space no run starts."""
 
+COUNTED = "in rai ranking"
+"""What stands for a tag at a submission that counts; no tag has a space."""
+
 MOST_TALLY_BYTES = 4096
 
 
@@ -36,7 +39,7 @@ class Removal(Struct, frozen=True):
     """What to remove: runs, and folders of data files.
 
     ``freed_bytes`` is what they take on disk. ``tagged`` are runs that only their tags
-    keep.
+    keep, or that they are submissions that count.
     """
 
     runs: tuple[KeptRun, ...] = ()
@@ -80,10 +83,15 @@ def _ended(home: Home) -> list[KeptRun]:
             run.project,
             run.created_at,
             run.created_at if run.ended_at is None else run.ended_at,
-            tags.read(home.run(run.id)),
+            tags.read(home.run(run.id)) or _counts(home.run(run.id)),
         )
         for run in newest(home, lambda run: run.state.final)
     ]
+
+
+def _counts(paths: RunPaths) -> str:
+    """Return a tag for a run of a submission that counts, "" for others."""
+    return COUNTED if measurements.counts(paths) else ""
 
 
 def _measured(home: Home, found: Iterable[KeptRun]) -> list[KeptRun]:
@@ -100,6 +108,7 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     """
     folders = {run.id: home.run(run.id) for run in what.runs}
     stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
+    stays |= {name for name, p in folders.items() if measurements.counts(p)}
     stays.add(spare)
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)

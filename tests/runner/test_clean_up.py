@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner import files, places
 from runner.archive import datafiles
@@ -23,11 +24,12 @@ from runner.core.policy import NO_POLICY
 from runner.core.units import DAY_S
 from runner.machine import describe
 from runner.store import home as homes
-from runner.store import keptdata, prune, removal, runs, tags
+from runner.store import keptdata, measurements, prune, removal, runs, tags
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import Retention
 from tests import program
+from tests.runner.submission.test_standings import measured
 
 MONTH = Retention(30 * DAY_S, 20 * GIB)
 PLENTY = 100 * GIB
@@ -244,7 +246,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         planned = rai(home, "prune", "--dry-run")
         assert old.id in planned.stdout
         assert "1 run to remove" in planned.stdout
-        assert planned.stdout.endswith(f"Kept by a tag: {kept.id} (kept)\n")
+        assert planned.stdout.endswith(f"Kept: {kept.id} (kept)\n")
         assert listed(home) == {old.id, big.id, new.id} | always
 
         facts = json.loads(rai(home, "prune", "--json").stdout)
@@ -409,6 +411,20 @@ def test_a_folder_of_data_that_another_process_removes_is_made_again(home):
         removal.discard(home.data, folder.name)
         with kept.using(folder, make=True), kept.removing(folder) as again:
             assert folder.is_dir() and not again
+
+
+def test_a_submission_that_counts_stays_as_a_tagged_run_does(home):
+    counted, rehearsed = (ended(home, days=40) for _ in range(2))
+    found = measured(0.7)
+    measurements.keep(counted, found)
+    assert found.host
+    why = replace(found.host, why_not_ranked=("a rehearsal",))
+    measurements.keep(rehearsed, replace(found, host=why))
+
+    planned = rai(home, "prune", "--dry-run").stdout
+    assert planned.endswith(f"Kept: {counted.id} (in rai ranking)\n")
+    rai(home, "prune", "--older", "1d")
+    assert listed(home) == {counted.id}
 
 
 def test_a_tag_names_one_run_wherever_a_run_is_named(home):

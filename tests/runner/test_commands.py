@@ -171,6 +171,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
         ('echo "$HOME"', "`$HOME` is not expanded"),
         ('cp "$f" x && y', "`$f` is not expanded"),
         ('echo "`id`"', "is not expanded"),
+        ('/bin/bash "$VAR/x"', "`$VAR` is not expanded"),
         ("make # all", "does not begin a comment"),
         ("make \\ -j4", "a `\\` makes the space after it part of a word"),
         ("echo “hello”", "not a quote"),

@@ -98,9 +98,7 @@ def test_d_is_debug_without_the_word_run(typed):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("ranking", "`rai runs` lists your runs"),
-        ("-p . ranking -n 5", "`rai show RUN` the Op Times of one"),
-        ("submitted", "`rai runs` lists your runs"),
+        ("submitted", "`rai ranking` lists what was judged on this machine"),
         ("-p . --build other.yml", "`-p other.yml` names a build file"),
         ("selfupdate", "pip does"),
     ],

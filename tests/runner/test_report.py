@@ -15,11 +15,13 @@ from runner.core import (
     EngineFacts,
     Findings,
     GitState,
+    Inference,
     Outcome,
     ProfileFile,
     ProfileRow,
     ProfileTable,
     RunRecord,
+    Source,
 )
 from runner.job import preparation
 
@@ -219,6 +221,21 @@ def test_no_run_took_less_than_no_time():
     (head,) = report.of(jumped)
     assert isinstance(head, report.Pairs)
     assert ("took", "0.000 s") in head.rows
+
+
+def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
+    plain = Inference((0.25, 0.5))
+    profiled = Inference((2.0, 3.0), source=Source(under=("nvprof",)))
+
+    def of(*found: Inference) -> float | None:
+        command = CommandRecord(
+            0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
+        )
+        return report.op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
+
+    assert of(plain, profiled) == of(profiled, plain) == 0.75
+    assert of(profiled) == 5.0
+    assert of(Inference()) is None
 
 
 def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():

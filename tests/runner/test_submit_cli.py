@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.core.measurement import to_json
 from tests.conftest import ROOT
 from tests.runner.submission import sample
+from tests.runner.submission.test_standings import measured
 from tests.runner.test_cli import rai
 
 pytestmark = pytest.mark.programs
@@ -69,6 +71,37 @@ def test_without_a_gpu_two_lines_say_what_is_missing_and_what_to_do(project, hom
     assert not home.exists()
 
 
+def test_the_ranking_is_made_of_what_the_runs_folders_hold(home):
+    folder = home / "runs/0123456789"
+    folder.mkdir(parents=True)
+    found = measured(0.7128)
+    (folder / "measurement.json").write_bytes(to_json(found))
+    assert found.entries[0].interval
+    low, high = found.entries[0].interval
+
+    table = rai("ranking").stdout.splitlines()
+
+    assert table[0] == "final, fp32, NVIDIA H200, docker"
+    assert f"0.7128  {low:.4f} to {high:.4f}  v0.7128" in table[2]
+    (entry,) = json.loads(rai("ranking", "FINAL", "--json").stdout)
+    assert entry["ratio"] == 0.7128 and entry["run"] == "0123456789"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ((), 0, "No accepted submission on this machine; `rai submit` makes one."),
+        (("m3",), 0, "No accepted submission to m3 on this machine"),
+        (("m1",), 0, "its outcome is what your program printed"),
+        (("m9",), 2, "no milestone 'm9'"),
+    ],
+)
+def test_an_empty_ranking_says_why(words, status, said):
+    done = rai("ranking", *words)
+
+    assert done.returncode == status and said in done.stdout + done.stderr
+
+
 @pytest.mark.local
 @pytest.mark.cpp
 @pytest.mark.slow
@@ -76,13 +109,12 @@ def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
     done = rai("submit", "m2", "-p", project, "--engine", "local")
 
     assert done.returncode == 0, done.stderr
-    assert "Submission to m2: correct: " in done.stderr
     assert re.search(r"convolution +correct", done.stdout)
-    history = rai("history").stdout
-    for name in ("inputs", "compile", "play", "check"):
-        assert f"team (m2: {name})" in history
+    assert done.stderr.splitlines()[-1].startswith("✱ Submission to m2: correct: ")
+    found = rai("ranking", "M2").stdout
+    assert re.search(r"m2, fp32, local\n.*\nconvolution .*[0-9a-f]{10}", found)
     assert "(m2: check)" not in (shown := rai("show", "latest").stdout)
-    assert re.search(r"submission +m2: check", shown)
+    assert re.search(r"part of +m2: check", shown)
     assert re.search(r"check run +[0-9a-f]{10}", shown)
 
 

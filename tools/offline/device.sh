@@ -1,8 +1,8 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [planted] [measure] [alone] [tests] [server] [slurm]
-#                                                                       (default: the first three)
+#     bash tools/offline/device.sh [setup] [job] [submit] [planted] [measure] [alone] [tests] [server] [slurm]
+#                                                  (default: setup, job and planted)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -109,6 +109,15 @@ job() {
   return $status
 }
 
+submit() {
+  # As a student types it, without a flag; twice, so that the ranking has two entries.
+  {
+    "$WORK/venv/bin/rai" submit final && "$WORK/venv/bin/rai" submit final --json >"$OUT/submit.json" &&
+      "$WORK/venv/bin/rai" ranking && "$WORK/venv/bin/rai" history
+  } 2>&1 | tee "$OUT/submit.txt"
+  return "${PIPESTATUS[0]}"
+}
+
 planted() {
   local lines status=0
   lines=$(wc -l <benchmarks/results.jsonl)
@@ -187,7 +196,7 @@ steps=("$@"); ((${#steps[@]})) || steps=(setup job planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
-    job | planted | measure | alone | tests | server | slurm) try "$step" ;;
+    job | submit | planted | measure | alone | tests | server | slurm) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done

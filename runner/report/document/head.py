@@ -42,7 +42,7 @@ def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
     yield "", elsewhere(run.run, run.away) if run.away else ""
     yield "images", "SYNTHETIC; agreement is not an accuracy" if run.synthetic else ""
     yield "project", run.project
-    yield "submission", run.title
+    yield "part of", run.title
     yield "date", date(run.created_at)
     yield "took", seconds(run.took_s)
     yield "rounds", _rounds(run)

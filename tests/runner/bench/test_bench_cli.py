@@ -140,6 +140,7 @@ def test_both_runs_have_a_record_at_their_commits(project):
     assert [run["git"]["dirty"] for run in runs] == [False, False]
     assert {run["project"] for run in runs} == {str(project)}
     assert [run["beside"] for run in runs] == [runs[1]["id"], runs[0]["id"]]
+    assert [run["title"] for run in runs] == ["bench: A", "bench: B"]
     logs = ", ".join(f"rai logs {run['id']}" for run in runs)
     assert f"not shown: {logs}\n" in done.stderr
 
