@@ -16,9 +16,8 @@ from runner.core.expectations import Check, Expectation, Expected
 from runner.core.figures import MOST_BYTES
 
 if TYPE_CHECKING:
-    from runner.findings.scanner import Scanner
-    from runner.findings.searches import TextSearch
-    from runner.findings.shares import Share
+    from runner.findings.inference import Share
+    from runner.findings.scanner import Scanner, TextSearch
 
 FEWEST_DECIMALS = 4
 """Figures are compared with this many decimals, unless more are given."""
@@ -68,7 +67,7 @@ class CommandOutput:
         return tuple(check(one, seen) for one in self._command.expect)
 
     def _start(self) -> None:
-        from runner.findings.scanner import Scanner
+        from runner.findings.scanner import Scanner, TextSearch
 
         texts = [
             o
@@ -77,13 +76,11 @@ class CommandOutput:
             if o.what == "output"
         ]
         if texts:
-            from runner.findings.searches import TextSearch
-
             self._search = TextSearch(texts)
         self._scanners = {stream: Scanner(self._search) for stream in Stream}
 
     def _shares(self) -> dict[str, Share]:
-        from runner.findings.shares import joined
+        from runner.findings.inference import joined
 
         streams = [scanner.shares() for scanner in self._scanners.values()]
         return {

@@ -5,8 +5,7 @@
     found.timelines    # of each profile, by its name in the build folder
 
 outputs.py (the beginning and the end of each command's output), build.py (files of the
-build folder), shapes.py (rai-kernels.json), profiles.py (files of profilers)
-       -> reading.py (all of it)
+build folder) -> reading.py (those of profilers, rai-kernels.json, and all of it)
 """
 
 from runner.evidence.reading import FoundEvidence, read

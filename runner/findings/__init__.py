@@ -2,7 +2,7 @@
 
     bytes -> lines.py (lines without escapes)
           -> sources.py (what the figures are of)
-          -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
+          -> inference.py, timing.py, profiles.py, gpu_faults.py
              (one reader for each kind of figure)
              profiles.py -> tables.py (nvprof.py's and nsys.py's forms),
                             csv_tables.py (nvprof's and ncu's)

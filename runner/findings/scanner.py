@@ -7,23 +7,20 @@ Of these only the lines are read that may hold a figure, and those of an open ta
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from runner.core import Findings
+from runner.core.expectations import Expected
 from runner.findings.gpu_faults import WORDS as FAULT_WORDS
 from runner.findings.gpu_faults import GpuFaultReader
-from runner.findings.inference import InferenceReader
+from runner.findings.inference import InferenceReader, Share
 from runner.findings.lines import LINE_LIMIT, LineReader
-from runner.findings.memory_checks import MemoryCheckReader
 from runner.findings.profiles import ProfileReader
-from runner.findings.shares import Share
 from runner.findings.sources import SourceReader
 from runner.findings.timing import TimingReader
-from runner.patterns import Finder
-
-if TYPE_CHECKING:
-    from runner.findings.searches import TextSearch
+from runner.findings.units import keep
+from runner.patterns import Finder, Pattern
 
 FIRST_BYTES = LAST_BYTES = 4 << 20
 """Of a stream, that are read."""
@@ -230,3 +227,62 @@ def _after(text: bytes, place: int, count: int) -> int:
         if place == 0:
             return len(text)
     return place
+
+
+_SHOWN = 200
+
+
+class TextSearch:
+    """A search of clean lines for texts and regular expressions, piece by piece.
+
+    A text is within one line. The first line that has it is kept.
+    """
+
+    def __init__(self, wanted: Iterable[Expected]) -> None:
+        self.found: dict[Expected, str] = {}
+        self._texts = {one: one.value.encode() for one in wanted if one.how == "text"}
+        self._patterns = {
+            one: Pattern(one.value) for one in wanted if one.how == "regex"
+        }
+
+    def read(self, lines: bytes) -> None:
+        """Search some lines."""
+        text = lines.removesuffix(b"\n")
+        if not text or not (self._texts or self._patterns):
+            return
+        text = text.decode("utf-8", "replace").encode()  # as expressions are of UTF-8
+        for one, value in [*self._texts.items()]:
+            if (place := text.find(value)) >= 0:
+                end = text.find(b"\n", place)
+                line = text[text.rfind(b"\n", 0, place) + 1 : end if end >= 0 else None]
+                self._keep(one, line)
+        for one, pattern in [*self._patterns.items()]:
+            if (matched := pattern.line(text)) is not None:
+                self._keep(one, matched)
+
+    def _keep(self, one: Expected, line: bytes) -> None:
+        self.found[one] = line.decode("utf-8", "replace").strip()[:_SHOWN]
+        self._texts.pop(one, None)
+        self._patterns.pop(one, None)
+
+
+MOST_CHECKS = 1000
+"""The most that are kept; after that the newest replaces the last."""
+
+_SUMMARY = re.compile(
+    r"={2,9}(?:[0-9]{1,9}==)? ERROR SUMMARY: (?P<errors>[0-9]{1,9}) errors?"
+    r"(?: from [0-9]{1,9} contexts? \(suppressed: [0-9]{1,9} from [0-9]{1,9}\))?"
+)
+
+
+class MemoryCheckReader:
+    """A reader that collects the number of errors of each check."""
+
+    def __init__(self) -> None:
+        self.found: list[int] = []
+        self.left_out = 0
+
+    def read(self, line: str) -> None:
+        """Read one line, cleaned and stripped."""
+        if line[:2] == "==" and (match := _SUMMARY.fullmatch(line)) is not None:
+            self.left_out += keep(self.found, int(match["errors"]), MOST_CHECKS)

@@ -8,6 +8,7 @@ requires, and no test case has properties of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,10 +18,10 @@ from msgspec import Struct
 
 from runner import report
 from runner.core import CommandRecord, Outcome, Reason, RunRecord
+from runner.core.screen import printable
 from runner.markup import figures
 from runner.markup.annotations import Annotation, how
 from runner.markup.reported import ReportedRun
-from runner.markup.xmltext import attribute, text
 
 MOST_PROPERTIES = 2000
 """Figures of a run; what a profiler lists may be more."""
@@ -172,3 +173,25 @@ def _written(case: _Case) -> str:
 
 def _attributes(values: dict[str, str]) -> str:
     return "".join(f' {key}="{attribute(value)}"' for key, value in values.items())
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is outside the production Char of XML 1.0, section 2.2."""
+
+
+def text(value: str) -> str:
+    """Escape a text for an element; what XML cannot hold is shown as its number."""
+    shown = _FORBIDDEN.sub(_numbered, printable(value))
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        shown = shown.replace(sign, entity)
+    return shown
+
+
+def attribute(value: str) -> str:
+    """Escape a text for an attribute in double quotes; its lines are kept."""
+    shown = text(value).replace('"', "&quot;")
+    return shown.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
+
+
+def _numbered(found: re.Match[str]) -> str:
+    return ascii(found.group())[1:-1]

@@ -22,7 +22,7 @@ from runner.core import (
 )
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
-from runner.evidence import build, outputs, profiles
+from runner.evidence import build, outputs, reading
 from runner.store.paths import RunPaths
 from runner.traces import totals
 from tests.nvprof import recording
@@ -236,7 +236,7 @@ def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
 
 
 def test_profiles_that_take_too_long_together_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(profiles, "MOST_CPU_S", -1)
+    monkeypatch.setattr(reading, "MOST_CPU_S", -1)
     kept = KeptRun(tmp_path, command(0))
     kept.built({"a.nvprof": profile(tmp_path)})
 

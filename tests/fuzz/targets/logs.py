@@ -12,7 +12,7 @@ import msgspec
 from runner.core import Findings
 from runner.core.expectations import Expected
 from runner.findings import Scanner, find
-from runner.findings.searches import TextSearch
+from runner.findings.scanner import TextSearch
 from tests.fuzz.parts import Parts
 
 SEEDS = (
