@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,21 +89,6 @@ def test_the_linter_finds_a_title_in_a_script_and_a_step_that_is_not_there(tmp_p
 
     assert "potentially untrusted" in title
     assert 'property "none" is not defined' in step
-
-
-@pytest.mark.programs
-@pytest.mark.lengthy
-@pytest.mark.parametrize("schema", ["github-actions", "gitlab-ci"])
-def test_the_action_and_the_job_for_gitlab_follow_their_schemas(schema, tmp_path):
-    files = {"github-actions": [ROOT / "action.yml"]}.get(schema)
-    words = ["check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
-    done = subprocess.run(
-        [sys.executable, "-m", *words, *(files or shown(tmp_path, "  script:"))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
