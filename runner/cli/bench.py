@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, suggestions, variables
+from runner.cli import ci, common, gating, suggestions
 
 if TYPE_CHECKING:
     from runner.bench import BenchOutcome, PairEnded
@@ -117,7 +117,7 @@ def bench(
         profile,
         gpus,
         wait,
-        secrets=Secrets(variables.given(env or ())),
+        secrets=Secrets(common.variables(env or ())),
         only=tuple(only or ()),
         image=image,
         measured=tuple(command or ()),

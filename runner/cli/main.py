@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from runner import files
-from runner.cli import corrections, original, words
+from runner.cli import corrections, original
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -238,7 +238,7 @@ def _completed() -> int:
 
 def _status(arguments: Sequence[str]) -> int:
     """Run the command, report its errors, and return its exit code."""
-    debug = words.without_debug(arguments)[1]
+    debug = original.without_debug(arguments)[1]
     try:
         line = original.read(arguments, (*COMMANDS, *ALIASES))
         debug = line.debug
@@ -298,7 +298,7 @@ def _refuse_contradictions(given: list[str]) -> None:
     if found is None:
         return
     options = [
-        words.Option(
+        original.Option(
             parameter.name or "",
             (*parameter.opts, *parameter.secondary_opts),
             not getattr(parameter, "is_flag", False),
@@ -306,7 +306,7 @@ def _refuse_contradictions(given: list[str]) -> None:
         for parameter in found.params
         if parameter.param_type_name == "option" and not parameter.multiple
     ]
-    if wrong := words.contradictions(given, options):
+    if wrong := original.contradictions(given, options):
         raise UsageError(*wrong)
 
 

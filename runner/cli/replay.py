@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common, running, variables
+from runner.cli import common, running
 
 
 def replay(
@@ -44,7 +44,7 @@ def replay(
     options = session.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
     before = record_of(paths)
-    prepared = session.replay(paths, options, variables.given(values or ()))
+    prepared = session.replay(paths, options, common.variables(values or ()))
     project = prepared.request.project
     running.refuse_output(output, prepared.settings, project, force=force)
     console = Console(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, remotely, running, suggestions, variables
+from runner.cli import ci, common, gating, remotely, running, suggestions
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def run(
         wait,
         keep_going,
         after=tuple(wait_for or ()),
-        secrets=Secrets(variables.given(env or ())),
+        secrets=Secrets(common.variables(env or ())),
         only=tuple(only or ()),
         image=image,
         repeat=repeat,

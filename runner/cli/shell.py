@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, running, variables
+from runner.cli import common, running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def shell(
         gpus,
         wait,
         image=image,
-        secrets=Secrets(variables.given(env or ())),
+        secrets=Secrets(common.variables(env or ())),
     )
     prepared, command = _prepared(words or [], path, options)
     where, settings = prepared.request.project, prepared.settings

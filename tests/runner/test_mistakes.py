@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile, engines, images, session
-from runner.cli import corrections, init, main, original, variables, words
+from runner.cli import common, corrections, init, main, original
 from runner.core import BuildSpec, Command, Place, Problem, Reason
 from runner.core.errors import EngineError, ImageError, UsageError
 from runner.core.variables import Secrets
@@ -49,10 +49,10 @@ def test_a_variable_with_two_values_is_refused_and_no_value_shown(monkeypatch):
     monkeypatch.setenv("TOKEN", "first")
 
     with pytest.raises(UsageError, match="-e TOKEN is given twice") as caught:
-        variables.given(["TOKEN", "TOKEN=zzz"])
+        common.variables(["TOKEN", "TOKEN=zzz"])
 
     assert "zzz" not in str(caught.value)
-    assert variables.given(["TOKEN", "TOKEN=first"]) == {"TOKEN": "first"}
+    assert common.variables(["TOKEN", "TOKEN=first"]) == {"TOKEN": "first"}
 
 
 def test_a_value_too_short_to_be_masked_is_warned_of(project):
@@ -175,5 +175,5 @@ def test_the_options_known_to_take_a_value_are_those_of_run():
 
 
 def test_a_shells_command_is_told_from_its_run():
-    assert words.routed(["shell", "--", "ls"]) == ["shell", "--", "--", "ls"]
-    assert words.routed(["shell", "RUN"]) == ["shell", "RUN"]
+    assert original.routed(["shell", "--", "ls"]) == ["shell", "--", "--", "ls"]
+    assert original.routed(["shell", "RUN"]) == ["shell", "RUN"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cli.words import Option, contradictions, routed, without_debug
+from runner.cli.original import Option, contradictions, routed, without_debug
 
 PATH = Option("path", ("--path", "-p"), takes_value=True)
 KEEP = Option("keep-going", ("--keep-going", "--no-keep-going"), takes_value=False)
