@@ -22,7 +22,7 @@ POLL_S = 0.05
 QUESTION = "[d]etach and let it run, [c]ancel it, or Enter to go on watching? "
 
 
-def attach(run: common.UnendedRun, quiet: common.Quiet = False) -> None:
+def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> None:
     """Show a run from its first line to its end.
 
     The exit status is the run's.

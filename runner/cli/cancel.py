@@ -16,7 +16,7 @@ ENDS_WITHIN_S = 60.0
 
 
 def cancel(
-    runs: common.UnendedRuns,
+    runs: common.UnendedRuns = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the end.")
     ] = False,
@@ -31,7 +31,7 @@ def cancel(
     from runner.core import record
     from runner.places import record_of
 
-    found = common.find_runs(runs)
+    found = common.find_runs(runs or ["latest"])
     going_on = [paths for paths in found if places.active(paths)]
     common.warn_elsewhere(*going_on)
     for paths in going_on:

@@ -119,18 +119,27 @@ OnPlace = Annotated[
         help="Run on a server (its URL), slurm[:PARTITION], or here.",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.runs),
 ]
+RunOrLatest = Annotated[
+    str,
+    typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.runs),
+]
 UnendedRun = Annotated[
     str,
-    typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.unended),
+    typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.unended),
 ]
 UnendedRuns = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=suggestions.unended),
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN...]",
+        help=f"{RUN_HELP}  [default: latest]",
+        autocompletion=suggestions.unended,
+    ),
 ]
 RunArguments = Annotated[
     list[str],
@@ -263,6 +272,26 @@ def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
         except UsageError as error:
             problems += error.problems
     return opened, list(dict.fromkeys(found)), problems
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask at a terminal; return if the answer is yes.
+
+    Raises:
+        UsageError: there is no terminal to ask at.
+    """
+    import sys
+
+    from runner.core.errors import UsageError
+    from runner.terminal.streams import say
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation here: add --yes")
+    if not typer.confirm(question, err=True):
+        say("Nothing was removed.", to_stderr=True)
+        raise typer.Exit
 
 
 def warn_elsewhere(*runs: RunPaths) -> None:

@@ -23,7 +23,7 @@ POLL_S = 0.2
 
 
 def logs(
-    run: common.RunArgument,
+    run: common.RunOrLatest = "latest",
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Follow the output until the run ends."),

@@ -7,34 +7,17 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import Struct
 
 from runner.cli import common
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from runner.core import BuiltImage
-    from runner.engines.imagestore import DataVolume, ImageStore
+    from runner.engines.imagestore import ImageStore
     from runner.report import Block
     from runner.store.prune import Removal
-    from runner.store.retention import Retention
-
-
-class Unused(Struct, frozen=True):
-    """What rai made on the Docker Engine that nothing uses any more."""
-
-    images: tuple[BuiltImage, ...] = ()
-    volumes: tuple[DataVolume, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """What removing them frees at least."""
-        from runner.images import inventory
-
-        volumes = sum(volume.size_bytes for volume in self.volumes)
-        return volumes + inventory.least_freed_bytes(self.images)
 
 
 def prune(
@@ -43,90 +26,88 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
     ] = False,
+    yes: common.Yes = False,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Remove old runs, and what else rai keeps and nobody uses.
 
-    With --older, runs that ended longer ago are removed; with --size, the oldest until
-    the rest takes no more. Without either the settings decide. Tagged runs and
-    those that `rai ranking` lists stay.
-    By age, and by size, downloaded data files that no run used are removed too, and on
-    the Docker Engine rai's volumes of data files that no run uses; by age its builds of
-    images that later ones replaced, of the projects that have runs here.
+    With --older, runs that ended longer ago are removed, with `0s` all that have ended;
+    with --size, the oldest until the rest takes no more. Without either the settings
+    decide. Tagged runs and those that `rai ranking` lists stay. By age, and by size,
+    downloaded data files that no run used are removed too; by age, on the Docker
+    Engine, rai's builds of images that later ones replaced, of the projects that have
+    runs here. Volumes of data files, which everybody on the engine shares, stay.
     """
+    from runner.core.quantities import duration_s
     from runner.store import prune as store
     from runner.store.retention import Retention
 
     settings = common.settings(keep_for=older, keep_size=size)
+    # Of the setting 0 means that there is no bound.
+    age_s = 0.0 if older and duration_s(older) == 0 else settings.keep_for
     both = (older is None) == (size is None)
     keep = Retention(
-        settings.keep_for if older or both else math.inf,
+        age_s if older or both else math.inf,
         settings.keep_size if size or both else math.inf,
         settings.keep_size if both else math.inf,
     )
     now, home = time.time(), common.home()
     what = store.plan(home, keep, now)
-    engine, unused = _unused(settings.engine, store.projects(home), now, keep)
-    if not dry_run:
+    engine, images = _unused(settings.engine, store.projects(home), now - keep.age_s)
+    if not as_json:
+        _show(what, images)
+    if not dry_run and (what.runs or what.data or images):
+        if not as_json:
+            say(_summary(what, images, "to remove", "to free"))
+        common.confirm("Remove all of this?", yes=yes)
         what = store.carry_out(home, what)
-        unused = _removed(engine, unused)
+        images = _removed(engine, images)
     if as_json:
-        common.print_json(_plain(what, unused, dry_run))
+        common.print_json(_plain(what, images, dry_run))
         return
-    if dry_run:
-        _show(what, unused)
-    say(_summary(what, unused, dry_run))
+    words = ("to remove", "to free") if dry_run else ("removed", "freed")
+    say(_summary(what, images, *words))
     if dry_run and what.tagged:
         names = ", ".join(f"{run.id} ({run.tag})" for run in what.tagged)
         say(f"Kept: {names}")
 
 
 def _unused(
-    wanted: str, projects: Iterable[str], now: float, keep: Retention
-) -> tuple[ImageStore | None, Unused]:
-    """Return the engine and what nothing uses on it; nothing if it does not answer.
+    wanted: str, projects: Iterable[str], before: float
+) -> tuple[ImageStore | None, tuple[BuiltImage, ...]]:
+    """Return the engine, if it answers, and the images on it that nothing uses.
 
     Images are those of this home's projects: others may share the engine.
     """
-    before = now - keep.age_s
-    if math.isinf(before) and math.isinf(keep.data_bytes):
-        return None, Unused()
+    if math.isinf(before):
+        return None, ()
     from pathlib import Path
 
     from runner.core import BuildSpec
     from runner.core.errors import EngineError
     from runner.engines import imagestore
     from runner.images import inventory
-    from runner.store import retention
-    from runner.store.retention import KeptFile
 
     try:
         engine = imagestore.store(wanted, BuildSpec(""))
         origins = {engine.origin(Path(project)) for project in projects}
         old = inventory.replaced(engine.built_images(), origins, before)
-        images = inventory.prune(old, everything=False).removals
-        volumes = engine.data_volumes()
     except EngineError:
-        return None, Unused()
-    kept = [KeptFile(v.name, v.created_at, v.size_bytes, v.used) for v in volumes]
-    names = retention.unneeded(kept, keep.data_bytes, before)
-    return engine, Unused(images, tuple(v for v in volumes if v.name in names))
+        return None, ()
+    return engine, inventory.prune(old, everything=False).removals
 
 
-def _removed(engine: ImageStore | None, unused: Unused) -> Unused:
-    """Remove what nothing uses; return it without what came into use meanwhile."""
+def _removed(
+    engine: ImageStore | None, images: tuple[BuiltImage, ...]
+) -> tuple[BuiltImage, ...]:
+    """Remove images; return them without those that came into use meanwhile."""
     if engine is None:
-        return unused
-    kept = {one.image for one in engine.remove_images(unused.images).kept}
-    engine.remove_data_volumes(unused.volumes)
-    left = {volume.name for volume in engine.data_volumes()}
-    return Unused(
-        tuple(image for image in unused.images if image not in kept),
-        tuple(volume for volume in unused.volumes if volume.name not in left),
-    )
+        return ()
+    kept = {one.image for one in engine.remove_images(images).kept}
+    return tuple(image for image in images if image not in kept)
 
 
-def _show(what: Removal, unused: Unused) -> None:
+def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
     from runner.images import inventory
     from runner.report import Table, date, size
     from runner.terminal.tables import blocks
@@ -140,15 +121,16 @@ def _show(what: Removal, unused: Unused) -> None:
         shown = [Table("", ("run", "date", "size", "project"), rows, frozenset({2}))]
     others = (
         *(("data files", name, "") for name in what.data),
-        *(("image", inventory.reference(i), size(i.size_bytes)) for i in unused.images),
-        *(("data volume", v.name, size(v.size_bytes)) for v in unused.volumes),
+        *(("image", inventory.reference(i), size(i.size_bytes)) for i in images),
     )
     if others:
         shown.append(Table("", ("kind", "name", "size"), others, frozenset({2})))
     blocks(shown)
 
 
-def _plain(what: Removal, unused: Unused, dry_run: bool) -> dict[str, object]:
+def _plain(
+    what: Removal, images: Sequence[BuiltImage], dry_run: bool
+) -> dict[str, object]:
     from runner.images import inventory
 
     return {
@@ -158,25 +140,24 @@ def _plain(what: Removal, unused: Unused, dry_run: bool) -> dict[str, object]:
             for run in what.runs
         ],
         "data": list(what.data),
-        "images": [inventory.reference(image) for image in unused.images],
-        "volumes": [volume.name for volume in unused.volumes],
-        "freed_bytes": what.freed_bytes + unused.bytes,
+        "images": [inventory.reference(image) for image in images],
+        "freed_bytes": what.freed_bytes + inventory.least_freed_bytes(images),
     }
 
 
-def _summary(what: Removal, unused: Unused, dry_run: bool) -> str:
+def _summary(
+    what: Removal, images: Sequence[BuiltImage], removed: str, freed: str
+) -> str:
+    from runner.images import inventory
     from runner.report import size
 
     counts = (
         ("run", len(what.runs)),
         ("data file", len(what.data)),
-        ("image", len(unused.images)),
-        ("data volume", len(unused.volumes)),
+        ("image", len(images)),
     )
     words = [f"{n} {name}{'' if n == 1 else 's'}" for name, n in counts if n]
     if not words:
         return "Nothing to remove."
-    freed = size(what.freed_bytes + unused.bytes)
-    if dry_run:
-        return f"{', '.join(words)} to remove; {freed} to free"
-    return f"{', '.join(words)} removed; {freed} freed"
+    space = size(what.freed_bytes + inventory.least_freed_bytes(images))
+    return f"{', '.join(words)} {removed}; {space} {freed}"

@@ -13,7 +13,7 @@ from runner.terminal.streams import say, write_line
 
 
 def pull(
-    run: common.RunArgument,
+    run: common.RunOrLatest = "latest",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The new folder.  [default: build-RUN]"),

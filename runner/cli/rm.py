@@ -24,6 +24,7 @@ def rm(
             " this one.",
         ),
     ] = False,
+    yes: common.Yes = False,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Remove runs that have ended, with all that is kept of them.
@@ -35,17 +36,23 @@ def rm(
     from runner import places
     from runner.core.errors import UsageError
     from runner.report import size
-    from runner.store import prune, removal
+    from runner.store import prune, removal, tags
 
     home, found, problems = common.look_up(runs)
     copies.refresh(found)
     problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
     if problems:
         raise UsageError(*problems)
+    sizes = {paths.id: removal.size_bytes(paths.root) for paths in found}
+    for paths in found:
+        run = places.known(paths)
+        of = f" of {run.project}" if run else ""
+        tag = f" ({tagged})" if (tagged := tags.read(paths)) else ""
+        say(f"Run {paths.id}{tag}{of}: {size(sizes[paths.id])}", to_stderr=True)
+    common.confirm("Remove for good?", yes=yes)
     for paths in found:
         if not paths.record.exists():
             places.forget(paths)
-    sizes = {paths.id: removal.size_bytes(paths.root) for paths in found}
     left = {paths.id: _left(paths) for paths in found}
     prune.remove(home, list(sizes))
     for name, what in left.items():
@@ -78,7 +85,7 @@ def _refusal(paths: RunPaths, force: bool) -> Problem | None:
     from runner.core import Problem
     from runner.store import prune
 
-    if prune.over(paths):
+    if prune.over(paths) or (places.known(paths) is None and not places.active(paths)):
         return None
     away = places.elsewhere(paths)
     if away and force:

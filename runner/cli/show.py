@@ -6,7 +6,7 @@ from runner.cli import common
 from runner.terminal.streams import say
 
 
-def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
+def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -> None:
     """Show a run's settings, commands, results and figures.
 
     Of a profiler's table it shows the rows that together take over 90 % of the time,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def wait(
-    runs: common.UnendedRuns,
+    runs: common.UnendedRuns = None,
     timeout: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Wait at most so long, such as 10m."),
@@ -38,7 +38,7 @@ def wait(
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
-    found = common.find_runs(runs, fresh=False)
+    found = common.find_runs(runs or ["latest"], fresh=False)
     common.warn_elsewhere(*found)
     console = Console()
     ended: dict[RunPaths, RunRecord] = {}

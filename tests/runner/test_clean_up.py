@@ -226,7 +226,7 @@ def test_rm_says_every_problem_at_once_and_then_removes_nothing(home):
     assert refused.returncode == 2
     assert f"run {name} has not ended; `rai cancel {name}` ends it" in refused.stderr
     assert "no run 'nope'" in refused.stderr
-    removed = rai(home, "rm", done.id[:6], done.id, name, "--json")
+    removed = rai(home, "rm", done.id[:6], done.id, name, "--json", "--yes")
     facts = json.loads(removed.stdout)
     assert sorted(facts["runs"]) == sorted([done.id, name])
     assert facts["freed_bytes"] > 0
@@ -249,16 +249,22 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         assert planned.stdout.endswith(f"Kept: {kept.id} (kept)\n")
         assert listed(home) == {old.id, big.id, new.id} | always
 
-        facts = json.loads(rai(home, "prune", "--json").stdout)
+        facts = json.loads(rai(home, "prune", "--json", "--yes").stdout)
         assert [run["id"] for run in facts["runs"]] == [old.id]
         assert listed(home) == {big.id, new.id} | always
 
         # Only --size is given, so the age does not count.
-        done = rai(home, "prune", "--size", "1MB")
-        assert done.stdout == "1 run removed; 3.0 MiB freed\n"
+        refused = rai(home, "prune", "--size", "1MB")
+        assert refused.returncode == 2
+        assert "add --yes" in refused.stderr
+        assert big.id in refused.stdout and big.root.exists()
+        done = rai(home, "prune", "--size", "1MB", "--yes")
+        assert done.stdout.endswith("\n1 run removed; 3.0 MiB freed\n")
         assert listed(home) == {new.id} | always
-        assert "1 run removed" in rai(home, "prune", "--older", "1h").stdout
-        assert rai(home, "prune", "--older", "1h").stdout == "Nothing to remove.\n"
+        assert "1 run removed" in rai(home, "prune", "--older", "1h", "-y").stdout
+        assert rai(home, "prune", "--older", "1h", "--yes").stdout == "Nothing to remove.\n"
+        ended(home)
+        assert "1 run removed" in rai(home, "prune", "--older", "0s", "-y").stdout
         assert listed(home) == always
         held.keep(OVER)
 
@@ -267,7 +273,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
 def test_prune_needs_no_docker_engine(home, monkeypatch):
     old = ended(home, days=40)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{home.root}/none.sock")
-    done = rai(home, "prune", "--older", "1d", engine="docker")
+    done = rai(home, "prune", "--older", "1d", "--yes", engine="docker")
     assert (done.returncode, done.stderr) == (0, "")
     assert not old.root.exists()
 
@@ -423,7 +429,7 @@ def test_a_submission_that_counts_stays_as_a_tagged_run_does(home):
 
     planned = rai(home, "prune", "--dry-run").stdout
     assert planned.endswith(f"Kept: {counted.id} (in rai ranking)\n")
-    rai(home, "prune", "--older", "1d")
+    rai(home, "prune", "--older", "1d", "--yes")
     assert listed(home) == {counted.id}
 
 

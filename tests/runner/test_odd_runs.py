@@ -106,7 +106,7 @@ def test_no_command_waits_for_or_reads_all_of_what_is_no_file_of_a_run(
         assert status in (0, 2, 10), (line, error)
         assert "defect" not in error
     if name not in ("record.json", "events.jsonl"):
-        assert rai("rm", paths.id)[0] == 0
+        assert rai("rm", "--yes", paths.id)[0] == 0
         assert not paths.root.exists()
 
 
@@ -134,12 +134,12 @@ def test_a_run_elsewhere_is_listed_with_its_machine_and_can_be_removed_by_force(
     status, _, error = rai("cancel", "--no-wait", paths.id)
     assert status == 0
     assert f"rai rm --force {paths.id}" in error
-    status, _, error = rai("rm", paths.id)
+    status, _, error = rai("rm", "--yes", paths.id)
     assert status == 2
     assert f"rai rm --force {paths.id}" in error
     assert paths.root.exists()
 
-    assert rai("rm", "--force", paths.id)[0] == 0
+    assert rai("rm", "--yes", "--force", paths.id)[0] == 0
     assert not paths.root.exists()
 
 
@@ -148,7 +148,7 @@ def test_a_run_that_goes_on_here_is_not_removed_even_by_force(where, rai):
     with Claim(paths), runs.Recorder(paths) as recorder:
         recorder.keep(events.Created(paths.id, "/p", "f.yml", None, describe()))
 
-        status, _, error = rai("rm", "--force", paths.id)
+        status, _, error = rai("rm", "--yes", "--force", paths.id)
 
         assert status == 2
         assert f"rai cancel {paths.id}" in error

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from runner.cli import runs, show
+from runner.cli import rm, runs, show
 from runner.cli.tag import tag
 from runner.core import (
     CommandRecord,
@@ -195,6 +195,21 @@ def test_a_filtered_list_is_right_after_folders_were_removed_and_renamed(home):
     assert listed(home, query, 3) == ["abc", "d4", "b2"]
     home.run("d4").record.unlink()  # its folder is still there
     assert listed(home, query, 3) == ["abc", "b2", "a1"]
+
+
+def test_a_run_that_cannot_be_read_is_named_and_can_be_removed(home, capsys):
+    paths = home.run("e5")
+    paths.record.write_bytes(b"\xff")
+    paths.events.write_bytes(b"\xff\n")
+    long_ago = time.time() - 3600
+    for path in (paths.record, paths.events, paths.root):
+        os.utime(path, (long_ago, long_ago))
+    runs.runs()
+    shown = capsys.readouterr()
+    assert "f6" in shown.out and "e5" not in shown.out
+    assert "Run e5 cannot be read: `rai rm e5` removes it." in shown.err
+    rm.rm(["e5"], yes=True)
+    assert not paths.root.exists()
 
 
 def test_a_note_is_one_line_of_text_and_bounded(home):

@@ -328,7 +328,7 @@ def test_a_run_on_a_server_is_removed_only_when_it_has_ended_or_by_force(
     run = detached(site, project, capfd)
     assert _status(["rm", run]) == 2
     assert f"rai cancel {run}" in capfd.readouterr().err
-    assert _status(["rm", "--force", run]) == 0
+    assert _status(["rm", "--yes", "--force", run]) == 0
     assert runs.names(home(tmp_path)) == set()
 
 
