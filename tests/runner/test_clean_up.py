@@ -262,7 +262,10 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         assert done.stdout.endswith("\n1 run removed; 3.0 MiB freed\n")
         assert listed(home) == {new.id} | always
         assert "1 run removed" in rai(home, "prune", "--older", "1h", "-y").stdout
-        assert rai(home, "prune", "--older", "1h", "--yes").stdout == "Nothing to remove.\n"
+        assert (
+            rai(home, "prune", "--older", "1h", "--yes").stdout
+            == "Nothing to remove.\n"
+        )
         ended(home)
         assert "1 run removed" in rai(home, "prune", "--older", "0s", "-y").stdout
         assert listed(home) == always
