@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
 
@@ -20,6 +21,7 @@ from runner.session import Options
 from runner.store import measurements, runs
 from runner.store.paths import Home
 from runner.submission import SubmissionOutcome, host, outcome
+from tests.program import rai
 from tests.runner.judge import made
 from tests.runner.submission import sample
 
@@ -63,9 +65,14 @@ def engine(*entries: dict[str, object], **more: object) -> FakeEngine:
 
 
 def judge(
-    project: Path, home: Home, engine: FakeEngine, *, rehearse: bool = False
+    project: Path,
+    home: Home,
+    engine: FakeEngine,
+    gpus: str | None = None,
+    *,
+    rehearse: bool = False,
 ) -> SubmissionOutcome:
-    options = Options(home=home.root)
+    options = Options(home=home.root, gpus=gpus)
     proposal = submission.propose("final", project, options, engine, rehearse=rehearse)
     *_, last = submission.judge(proposal, Cancel())
     assert isinstance(last, submission.SubmissionEnded)
@@ -98,7 +105,7 @@ def test_a_slice_of_a_gpu_does_not_count(project, home):
     fake = engine(ACCEPTED)
     fake.situation = replace(ONE_GPU, gpus=(replace(GPU, parent="GPU-0"),))
 
-    found = judge(project, home, fake)
+    found = judge(project, home, fake, GPU.uuid)
 
     assert found.measurement and not found.measurement.counts
     assert host.SLICE in outcome.told(found)
@@ -134,6 +141,21 @@ def test_the_runs_are_recorded_as_the_projects_and_nothing_staged_stays(project,
         assert record.git is None and record.limits is not None
         assert record.hidden == (name == "compile")
     assert not list(home.submissions.iterdir())
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("script", "listed"),
+    [({}, "measure"), ({COMPILE: FakeResult(exit_code=1)}, "compile")],
+    ids=["to its end", "as far as it came"],
+)
+def test_a_submission_is_one_line_of_the_history(project, home, script, listed):
+    judge(project, home, engine(ACCEPTED, script=script))
+
+    done = rai("history", env={**os.environ, "RAI_HOME": str(home.root)})
+
+    (line,) = done.stdout.splitlines()[1:]
+    assert f"(final: {listed})" in line
 
 
 def test_only_the_measure_run_gets_a_gpu(project, home):
