@@ -11,10 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import zstandard
-
 from benchmarks import rows
 from benchmarks.startup import RAI
+from runner.archive.compressed import zstd
 from runner.core import (
     CommandRecord,
     Findings,
@@ -89,7 +88,7 @@ def fill(home: Home) -> RunPaths:
     size = profile.stat().st_size
     with (
         paths.build.open("wb") as out,
-        zstandard.ZstdCompressor(level=1).stream_writer(out) as packed,
+        zstd.ZstdFile(out, "wb", level=1) as packed,
         tarfile.open(fileobj=packed, mode="w|") as tar,
     ):
         tar.add(profile, "build/all.nvprof")

@@ -54,7 +54,8 @@ HOMES: dict[str, tuple[str, ...]] = {
         "project/native.py",
         "project/script_time.py",
     ),
-    "zstandard": ("runner/archive",),
+    "backports": ("runner/archive/compressed.py",),
+    "compression": ("runner/archive/compressed.py",),
     "pathspec": ("runner/archive",),
     "platformdirs": (
         "runner/store/settings.py",

@@ -1,13 +1,20 @@
-"""A stream that is hashed and compressed on its way to a file."""
+"""Zstandard: a stream that is hashed and compressed on its way to a file.
+
+Other modules of the archive take ``zstd`` from here.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import os
+import sys
 from typing import TYPE_CHECKING, BinaryIO
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -18,13 +25,13 @@ JOB_BYTES = 8 << 20
 MOST_THREADS = 4
 
 # Searches back over a whole job: level 3's size, within 4 %, for 4/5 of its work.
-_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(
-    2,
-    window_log=JOB_BYTES.bit_length() - 1,
-    hash_log=17,
-    job_size=JOB_BYTES,
-    threads=min(os.cpu_count() or 1, MOST_THREADS),
-)
+_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 2,
+    zstd.CompressionParameter.window_log: JOB_BYTES.bit_length() - 1,
+    zstd.CompressionParameter.hash_log: 17,
+    zstd.CompressionParameter.job_size: JOB_BYTES,
+    zstd.CompressionParameter.nb_workers: min(os.cpu_count() or 1, MOST_THREADS),
+}
 
 
 class Compressed(io.RawIOBase):
@@ -33,8 +40,8 @@ class Compressed(io.RawIOBase):
     def __init__(self, out: BinaryIO) -> None:
         self.raw_bytes = 0
         self._sha256 = hashlib.sha256()
-        compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
-        self._zstd = compressor.stream_writer(out, closefd=False)
+        self._out = out
+        self._zstd = zstd.ZstdCompressor(options=_OPTIONS)
 
     @property
     def sha256(self) -> str:
@@ -49,7 +56,7 @@ class Compressed(io.RawIOBase):
         """Compress the next bytes."""
         view = memoryview(data)
         self._sha256.update(view)
-        self._zstd.write(view)
+        self._out.write(self._zstd.compress(view))
         self.raw_bytes += view.nbytes
         return view.nbytes
 
@@ -58,6 +65,6 @@ class Compressed(io.RawIOBase):
         if self.closed:
             return
         try:
-            self._zstd.close()  # type: ignore[no-untyped-call]
+            self._out.write(self._zstd.flush())
         finally:
             super().close()

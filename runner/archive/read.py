@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-import zstandard
 from msgspec import Struct
 
 from runner import files as disk
 from runner import trees
 from runner.archive import beside
+from runner.archive.compressed import zstd
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
@@ -30,7 +30,7 @@ DEEPEST = 1001
 """The most folders within folders that are unpacked; one of them is the root."""
 
 # What tarfile raises for damaged input; a chain of long names recurses.
-_DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
+_DAMAGED = (tarfile.TarError, zstd.ZstdError, ValueError, EOFError, RecursionError)
 
 
 class Unpacked(Struct, frozen=True):
@@ -43,13 +43,7 @@ class Unpacked(Struct, frozen=True):
 
 def open_tar(archive: Path) -> BinaryIO:
     """Open the uncompressed tar stream of an archive; the caller closes it."""
-    reader = zstandard.ZstdDecompressor().stream_reader(
-        disk.open_regular(archive),
-        read_size=CHUNK,
-        read_across_frames=True,
-        closefd=True,
-    )
-    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
+    return cast(BinaryIO, _Decompressed(disk.open_regular(archive)))
 
 
 def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unpacked:
@@ -137,14 +131,29 @@ def creatable(into: Path) -> None:
         pass
 
 
+class _Decompressed(zstd.ZstdFile):
+    """The content of a compressed file, which is closed with it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._file = file
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._file.close()
+
+
 class _Metered(io.RawIOBase):
     """A stream that a meter reads too."""
 
-    def __init__(self, stream: BinaryIO, meter: ArchiveMeter) -> None:
+    def __init__(self, stream: _Decompressed, meter: ArchiveMeter) -> None:
         self._stream, self._meter = stream, meter
 
     def read(self, size: int = -1) -> bytes:
-        chunk = self._stream.read(size)
+        # What stands before the damage of a file is read.
+        chunk = self._stream.read1(size)
         self._meter.feed(chunk)
         return chunk
 
@@ -158,7 +167,9 @@ def _members(
         with (
             open_tar(archive) as stream,
             tarfile.open(
-                fileobj=cast(IO[bytes], _Metered(stream, meter)),
+                fileobj=cast(
+                    IO[bytes], _Metered(cast(io.BufferedIOBase, stream), meter)
+                ),
                 mode="r|",
                 bufsize=CHUNK,
                 encoding="utf-8",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import zstandard
-
+from runner.archive.compressed import zstd
 from runner.archive.read import open_tar
 
 FREE_BYTES = 256 << 20
@@ -25,7 +24,7 @@ def zstd_lines(path: Path, longest: int) -> Iterator[bytes]:
         while True:
             try:
                 line = file.readline(longest)
-            except zstandard.ZstdError as error:
+            except (zstd.ZstdError, EOFError) as error:
                 raise ValueError("it cannot be decompressed") from error
             if not line:
                 return

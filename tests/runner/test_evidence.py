@@ -8,9 +8,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from runner import evidence
+from runner.archive.compressed import zstd
 from runner.core import (
     CommandRecord,
     Outcome,
@@ -58,7 +58,7 @@ class KeptRun:
                 info = tarfile.TarInfo(f"build/{name}")
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
-        self.paths.build.write_bytes(zstandard.compress(tar.getvalue()))
+        self.paths.build.write_bytes(zstd.compress(tar.getvalue()))
 
     def read(self) -> RunEvidence:
         return evidence.read(self.paths, self.record).run

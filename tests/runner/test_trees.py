@@ -126,13 +126,13 @@ def test_more_names_than_are_removed_at_once_are_removed(
 
 
 def archive_of(path: Path, names: list[str]) -> Path:
-    import zstandard
+    from runner.archive.compressed import zstd
 
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in names:
             tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    path.write_bytes(zstandard.compress(raw.getvalue()))
+    path.write_bytes(zstd.compress(raw.getvalue()))
     return path
 
 

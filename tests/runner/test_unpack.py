@@ -8,11 +8,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import archive, files
+from runner.archive.compressed import zstd
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter
 from runner.archive.tree import HostileNameError, Tree, leaves
@@ -56,7 +56,7 @@ def tar_of(
 
 def compressed(folder: Path, raw: bytes) -> Path:
     path = folder / "in.tar.zst"
-    path.write_bytes(zstandard.compress(raw))
+    path.write_bytes(zstd.compress(raw))
     return path
 
 
@@ -285,7 +285,7 @@ def test_a_file_that_is_not_compressed_is_an_error(tmp_path):
     path.write_bytes(WHOLE)
     with pytest.raises(RaiError, match="cannot be read"):
         archive.unpack(path, tmp_path / "out")
-    path.write_bytes(zstandard.compress(random.Random(1).randbytes(9000))[:5000])
+    path.write_bytes(zstd.compress(random.Random(1).randbytes(9000))[:5000])
     with pytest.raises(RaiError, match="cannot be read"):
         archive.unpack(path, tmp_path / "out")
     with pytest.raises(RaiError, match="cannot be unpacked"):

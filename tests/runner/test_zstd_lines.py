@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from runner.archive import zstd_lines as module
+from runner.archive.compressed import zstd
 from runner.archive.zstd_lines import zstd_lines
 
 
 def packed(folder: Path, data: bytes) -> Path:
     path = folder / "lines.zst"
-    path.write_bytes(zstandard.ZstdCompressor().compress(data))
+    path.write_bytes(zstd.compress(data))
     return path
 
 

@@ -13,9 +13,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-import zstandard
-
 from runner import archive, trees
+from runner.archive.compressed import zstd
 from runner.archive.meter import ArchiveMeter, DamagedError, OverCapsError
 from runner.core.errors import RaiError
 from tests.fuzz.parts import Parts
@@ -36,7 +35,7 @@ SEEDS = (
     b"\0\x04\0\x01\0\0\0\x05\0\0\0\0\x0csome content\x02\0\0",
     b"\0\x06\1\x02\x0d\0\x00\0\0\x06\x02\0\0\2\x08\x05\x01\0\0\x07\x00\x02\x03abc",
     b"\1" + tarfile.TarInfo("build/a").tobuf(tarfile.USTAR_FORMAT),
-    b"\2" + zstandard.compress(bytes(10240)),
+    b"\2" + zstd.compress(bytes(10240)),
     b"\0\x03\x07\x02\0\0\0\0\0\x20" + b"17 path=build/zz\n" + b"\0\x02",
 )
 
@@ -53,7 +52,7 @@ def one(data: bytes) -> None:
             pieces = [parts.rest()] if shape == 1 else _tar(parts)
             raw = b"".join(pieces)
             _kept(there, raw, pieces)
-            packed = zstandard.compress(raw, 1)
+            packed = zstd.compress(raw, 1)
             (there / "in.tar.zst").write_bytes(packed)
         _unpacked(there)
 

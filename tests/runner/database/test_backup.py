@@ -12,8 +12,8 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-import zstandard
 
+from runner.archive.compressed import zstd
 from runner.core.ending import Reason
 from runner.core.errors import RaiError
 from runner.database import schema
@@ -203,7 +203,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     store.close()
     backup(url, folder / "kept")
     data = (folder / "kept").read_bytes()
-    return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return zstd.decompress(data)
 
 
 def packed(lines: Lines) -> bytes:
@@ -213,7 +213,7 @@ def packed(lines: Lines) -> bytes:
         rows[line[0]] = rows.get(line[0], 0) + 1
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines[:-1])
     end = {"rows": rows, "sha256": hashlib.sha256(data).hexdigest()}
-    return zstandard.ZstdCompressor().compress(data + json.dumps(end).encode() + b"\n")
+    return zstd.compress(data + json.dumps(end).encode() + b"\n")
 
 
 def first(lines: Lines, table: str) -> Any:
@@ -292,11 +292,11 @@ def test_what_is_altered_is_whole_where_nothing_is(
 
 
 def damaged(kept: bytes) -> dict[str, bytes]:
-    whole = zstandard.ZstdCompressor().compress(kept)
+    whole = zstd.compress(kept)
     every = kept.splitlines(keepends=True)
 
     def of(*lines: bytes) -> bytes:
-        return zstandard.ZstdCompressor().compress(b"".join(lines))
+        return zstd.compress(b"".join(lines))
 
     return {
         "nothing": b"",
@@ -359,7 +359,7 @@ def test_a_bomb_takes_little_memory(kept: bytes, tmp_path: Path, bomb: str):
     piece, times = repeated[bomb]
     with (
         path.open("wb") as out,
-        zstandard.ZstdCompressor(level=9).stream_writer(out) as file,
+        zstd.ZstdFile(out, "wb", level=9) as file,
     ):
         file.write(every[0])
         for _ in range(times):

@@ -8,10 +8,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from runner import buildfile, milestones
 from runner.archive import survey
+from runner.archive.compressed import zstd
 from runner.core import digests
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.milestone import Held, HeldKind, Milestone
@@ -72,7 +72,7 @@ def archive(path: Path, **contents: bytes | tarfile.TarInfo) -> Path:
             info = tarfile.TarInfo(full)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-    path.write_bytes(zstandard.compress(raw.getvalue()))
+    path.write_bytes(zstd.compress(raw.getvalue()))
     return path
 
 
@@ -207,7 +207,7 @@ def test_two_archived_files_of_one_name_are_refused(tmp_path, project, final, ju
             info.size = len(CUBIN)
             tar.addfile(info, io.BytesIO(CUBIN))
     built = tmp_path / "build.tar.zst"
-    built.write_bytes(zstandard.compress(raw.getvalue()))
+    built.write_bytes(zstd.compress(raw.getvalue()))
     with (
         staging.area(tmp_path / "home") as area,
         pytest.raises(NotAllowedError, match="twice"),
