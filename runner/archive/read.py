@@ -148,7 +148,7 @@ class _Decompressed(zstd.ZstdFile):
 class _Metered(io.RawIOBase):
     """A stream that a meter reads too."""
 
-    def __init__(self, stream: _Decompressed, meter: ArchiveMeter) -> None:
+    def __init__(self, stream: io.BufferedIOBase, meter: ArchiveMeter) -> None:
         self._stream, self._meter = stream, meter
 
     def read(self, size: int = -1) -> bytes:
