@@ -37,6 +37,7 @@ class Window:
         self.before = termios.tcgetattr(self._inner)
         self.child = subprocess.Popen(
             [RAI, *map(str, words)],
+            cwd=tempfile.gettempdir(),  # outside of projects
             stdin=self._inner,
             stdout=self._inner,
             stderr=self._inner,

@@ -20,7 +20,7 @@ from runner.remote import bounds
 from runner.remote.following import Follower
 from runner.remote.mirror import BadStreamError, Mirror, MirroredError
 from runner.store import runs, seen
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from runner.wire.frames import FILES, Done, FilePart, Latest, Status, to_line
 from runner.wire.remote_runs import QueueState
 from tests.runner.remote.recorded import (
@@ -369,4 +369,3 @@ def test_a_client_that_is_killed_at_any_moment_leaves_what_the_next_goes_on_with
     followed(copy, FakeServer(lambda have: frames(served, have)))
     assert same(copy, served)
     assert runs.read(copy) == runs.read(served)
-    assert Home(copy.root.parent.parent).index.exists()

@@ -61,7 +61,7 @@ class Person:
         return subprocess.run(
             [*RAI, *map(str, words)],
             env=self.env,
-            cwd=cwd,
+            cwd=cwd or tempfile.gettempdir(),  # outside of projects
             input=input,
             capture_output=True,
             text=True,
