@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.fuzz import smaller
 from tests.fuzz.hypothesised import inputs
 from tests.fuzz.targets import NAMES, target
 
@@ -36,17 +35,3 @@ def test_the_corpus_is_small():
     sizes = [path.stat().st_size for name in NAMES
              for path in target(name).corpus.glob("*")]  # fmt: skip
     assert sum(sizes) < 300_000
-
-
-def test_a_failing_input_is_shrunk_to_what_makes_it_fail():
-    def one(data: bytes) -> None:
-        assert b"a" not in data or b"z" not in data
-
-    assert smaller.shrunk(one, b"12a34567890zzz") in (b"az", b"za")
-
-
-def test_of_the_inputs_tried_those_that_reach_new_lines_are_kept():
-    fuzzed = target("screens")
-    seeds = list(fuzzed.seeds)
-    assert smaller.chosen(fuzzed.one, seeds, seeds) == []
-    assert smaller.chosen(fuzzed.one, [], seeds)

@@ -12,7 +12,6 @@ import pytest
 
 from runner.remote import profile
 from tests.runner.server.site import Person, Site, serving
-from tests.waiting import until
 
 pytestmark = [pytest.mark.local, pytest.mark.programs]
 
@@ -65,19 +64,6 @@ def test_a_run_there_is_as_a_run_here(ann, tmp_path):
     assert record["project"] == str(made)
 
 
-def test_a_command_that_fails_has_the_same_exit_status(ann, tmp_path):
-    done = ann.rai("run", "-p", project(tmp_path, "sh -c 'exit 3'", "echo not"))
-    assert done.returncode == 1
-    assert "ended with exit status 3" in done.stderr
-    assert "not\n" not in done.stdout
-
-
-def test_a_build_file_that_is_wrong_is_refused_here(ann, tmp_path):
-    made = project(tmp_path)
-    (made / "rai_build.yml").write_text("rai: 3\n")
-    assert ann.rai("run", "-p", made).returncode == 2
-
-
 def test_a_detached_run_is_watched_and_ended_from_here(ann, tmp_path):
     made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
     run = ann.rai("run", "-p", made, "--detach").stdout.strip()
@@ -90,25 +76,6 @@ def test_a_detached_run_is_watched_and_ended_from_here(ann, tmp_path):
         watching.communicate()
     assert facts(ann, run)["state"] == "cancelled"
     assert ann.rai("logs", run).stdout == "begun\n"
-
-
-def test_a_run_that_waits_can_be_cancelled(site, ann, tmp_path):
-    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
-    slots = 0
-    held: list[str] = []
-    while True:
-        run = ann.rai("run", "-p", made, "--detach").stdout.strip()
-        held.append(run)
-        queue = ann.client().queue()
-        slots = queue.slots
-        if queue.waiting or len(held) > slots + 1:
-            break
-    try:
-        assert ann.rai("cancel", held[-1]).returncode == 0
-        assert ann.rai("wait", held[-1]).returncode == 130
-        assert "cancelled" in ann.rai("show", held[-1]).stdout
-    finally:
-        ann.rai("cancel", *held[:-1])
 
 
 def test_sigterm_cancels_what_a_command_runs_there(ann, tmp_path):
@@ -135,22 +102,3 @@ def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
     lines = [f"line {n}" for n in range(1, 201)]
     assert (first + out).decode().splitlines() == lines
     assert b"The connection is lost" in error
-
-
-def test_what_was_copied_is_shown_while_the_server_is_down(site, ann, tmp_path):
-    run = json.loads(
-        ann.rai("run", "-p", project(tmp_path, "echo hello"), "--json").stdout
-    )["id"]
-    detached = ann.rai(
-        "run", "-p", project(tmp_path, "sleep 300"), "--detach"
-    ).stdout.strip()
-    until(lambda: facts(ann, detached)["state"] == "running", "it did not start")
-    site.stop()
-    try:
-        assert ann.rai("logs", run).stdout == "hello\n"
-        told = ann.rai("show", detached)
-        assert told.returncode == 0
-        assert f"run {detached} is shown as of" in told.stderr
-    finally:
-        site.start()
-    assert ann.rai("cancel", detached).returncode == 0

@@ -110,17 +110,6 @@ def test_a_project_that_is_too_large_is_refused_before_it_is_sent(client, tmp_pa
     assert raised.value.reason is Reason.NOT_ALLOWED
 
 
-def test_another_teams_run_is_not_there(web, url, client, file):
-    client.put_run(RUN, request(upload(client, file).id))
-    entry = ProfileEntry(url, web.token("others", "eve", "student"))
-    with ServerClient(entry) as eve:
-        with pytest.raises(RefusedError) as raised:
-            eve.run(RUN)
-        assert raised.value.missing
-        (waiting,) = eve.queue().waiting
-        assert (waiting.mine, waiting.person, waiting.project) == (False, "", "")
-
-
 def test_a_connection_that_was_cut_does_not_stop_the_upload(
     web, client, tmp_path, monkeypatch
 ):

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.server import serving
 from tests.runner.remote import certificates
 
 pytestmark = pytest.mark.programs
@@ -102,16 +101,6 @@ def test_a_request_that_is_answered_is_not_hurried(server):
         with pytest.raises(TimeoutError):
             while b"a" in link.recv(1000):
                 pass
-
-
-def test_headers_without_end_are_refused(server):
-    with connected(server[0]) as link:
-        try:
-            link.sendall(ASK + b"X: " + b"y" * (4 * serving.MOST_HEAD_BYTES))
-            answer = link.recv(100)
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b""
-        assert answer == b"" or b" 400 " in answer
 
 
 def test_sigterm_ends_what_does_not_end_by_itself(server):

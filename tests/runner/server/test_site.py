@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote.problems import LoginNeededError, RefusedError
 from runner.store.paths import RunPaths
 from runner.wire import API_VERSION
 from runner.wire.remote_runs import QueueState
@@ -107,39 +106,6 @@ def test_a_server_on_postgresql_is_killed_and_goes_on(tmp_path, postgresql_url):
         site.close()
 
 
-def test_a_code_is_good_once_and_a_revoked_token_is_good_for_nothing(site):
-    (code,) = site.codes("red", "ada")
-    ada = site.joined("red", "ada", code)
-    with pytest.raises(RefusedError):
-        site.joined("red", "ada", code)
-    with ada.client() as client:
-        assert client.me().person == "ada"
-        assert site.rai("revoke", "ada").stdout == "1 token revoked\n"
-        until(lambda: _refused(client.me), "the token is good still", 5.0)
-    acts = json.loads(site.rai("audit", "--json").stdout)
-    assert {"invite", "revoke"} <= {one["act"] for one in acts}
-    assert all(one["who"].startswith("unix:") for one in acts if one["act"] != "login")
-
-
-def test_two_teams_do_not_see_each_others_runs(site, tmp_path):
-    ada, bo = site.person("red", "ada"), site.person("blue", "bo")
-    with ada.client() as mine, bo.client() as others:
-        run = direct.queue(mine, direct.seal(tmp_path / "p", '["echo secret"]'))
-        direct.ended(mine, run)
-        assert [one.id for one in mine.runs().runs] == [run]
-        assert others.runs().runs == ()
-        asked = (
-            lambda: others.run(run),
-            lambda: others.cancel(run),
-            lambda: others.download(run, "stdout.log", tmp_path / "f", 1000),
-            lambda: others.download(run, "source.tar.zst", tmp_path / "f", 1 << 20),
-        )
-        for ask in asked:
-            with pytest.raises(RefusedError) as refused:
-                ask()
-            assert refused.value.missing
-
-
 def test_a_follower_gets_every_byte_once_while_the_server_is_killed(site, tmp_path):
     ada = site.person("red", "ada")
     with ada.client(60.0) as client:
@@ -185,18 +151,6 @@ def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
         assert not site.socket.exists()
         assert site.host_pid() > 0
         site.start()
-        assert direct.ended(client, run).reason == "done"
-
-
-def test_nothing_starts_while_the_server_is_drained(site, tmp_path):
-    ada = site.person("red", "ada")
-    assert site.rai("drain", "a new driver").returncode == 0
-    with ada.client() as client:
-        run = direct.queue(client, direct.seal(tmp_path / "p", '["true"]'))
-        until(lambda: "a new driver" in client.run(run).why, "it says no reason")
-        assert client.run(run).state is QueueState.WAITING
-        assert "a new driver" in client.queue().note
-        assert "1 waiting" in site.rai("drain", "--off").stdout
         assert direct.ended(client, run).reason == "done"
 
 
@@ -277,14 +231,6 @@ def test_plain_http_beyond_this_machine_is_refused(site):
     done = site.rai("serve", "--listen", "0.0.0.0:0")
     assert done.returncode == 2
     assert "--tls self" in done.stderr
-
-
-def _refused(call) -> bool:
-    try:
-        call()
-    except (RefusedError, LoginNeededError):
-        return True
-    return False
 
 
 def _size(path: Path) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from runner.store.paths import Home
 from tests.program import rai
-from tests.runner.slurm.cluster import Cluster, cluster
+from tests.runner.slurm.cluster import Cluster
 from tests.runner.slurm.site import left, project
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
@@ -31,25 +31,6 @@ def test_a_run_asks_for_its_limits_and_what_rai_needs(
 ):
     folder = project(tmp_path, "true", gpu={"count": 1}, cpu={"cores": 2})
     assert asked(folder, slurm) == ["gres:gpu:1", "1G", "11:00", "2", "OK"]
-
-
-def test_a_run_that_is_repeated_asks_for_a_node_of_its_own(
-    home: Home, tmp_path: Path, slurm: Cluster
-):
-    folder = project(tmp_path, "true")
-    said = asked(folder, slurm, "--repeat", "3")
-    assert said[:3] == ["N/A", "1G", "21:00"]
-    assert said[-1] == "NO"
-
-
-def test_optional_gpus_are_asked_for_only_where_the_partition_has_some(
-    home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
-):
-    folder = project(tmp_path, "true", gpu={"count": 1, "optional": True})
-    assert asked(folder, slurm)[0] == "gres:gpu:1"
-    with cluster(("n1",), gpus=0) as without:
-        monkeypatch.setenv("SLURM_CONF", str(without.conf))
-        assert asked(folder, without)[0] == "N/A"
 
 
 def test_a_job_has_none_of_the_clients_secrets_and_starts_no_login_shell(

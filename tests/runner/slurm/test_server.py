@@ -26,7 +26,6 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slurm, pytest.mark.programs, pytest.mark.local]
 
 SMALL = "{limits: {memory: 256MiB, time: 5m}}"
-LONG_S = 500.0
 
 
 @pytest.fixture
@@ -122,23 +121,6 @@ def test_a_job_host_that_is_killed_finds_the_runs_that_slurm_has(
     assert found.verdict is not None
 
 
-def test_a_drained_node_is_named_and_takes_nothing(
-    site: Site, slurm: Cluster, tmp_path: Path
-):
-    slurm.drain("n1", "a fan is broken")
-    slurm.drain("n2", "the power is off")
-    packed = seal(tmp_path / "p", "echo hi")
-    words = "node n1 is drained: a fan is broken"
-    until(lambda: words in site.rai("gpu").stdout)
-    with site.person("red", "ann").client() as client:
-        run = queue(client, packed)
-        both = f"{words}; node n2 is drained: the power is off"
-        until(lambda: client.run(run).why == both)
-        assert not jobs(slurm)
-        slurm.resume("n1")
-        assert ended(client, run).reason is Reason.DONE
-
-
 def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
     site: Site, slurm: Cluster, tmp_path: Path
 ):
@@ -178,47 +160,6 @@ def test_every_run_is_carried_out_once_whenever_the_job_host_is_killed(
         paths = home.run(run)
         assert paths.stdout.read_text() == "hi\n"
         assert "claimed before" not in paths.worker_log.read_text()
-
-
-def handed_over(site: Site) -> list[str]:
-    """Return the runs in the order in which the server handed them over."""
-    lines = [one for one in site.log.read_text().splitlines() if one.startswith("{")]
-    steps = [json.loads(one) for one in lines]
-    return [one["run"] for one in steps if one.get("step") == "run_start"]
-
-
-@pytest.mark.slow
-def test_a_hundred_runs_of_ten_teams_all_end_in_fair_order(
-    site: Site, slurm: Cluster, tmp_path: Path
-):
-    """Each team sends all of its runs before the next team does."""
-    packed = seal(tmp_path / "p", "echo hi")
-    people = [site.person(f"team{number}", "ann") for number in range(10)]
-    assert site.rai("drain", "all are invited").returncode == 0
-    owner: dict[str, str] = {}
-    for who in people:
-        with who.client() as client:
-            for _ in range(10):
-                owner[queue(client, packed)] = who.team
-    assert site.rai("drain", "--off").returncode == 0
-    with people[0].client() as client:
-        until(
-            lambda: not client.queue().running and not client.queue().waiting,
-            "",
-            LONG_S,
-        )
-    home = Home(site.jobs_home)
-    found = {run: record.from_json(home.run(run).record.read_bytes()) for run in owner}
-    assert {one.verdict.reason for one in found.values() if one.verdict} == {
-        Reason.DONE
-    }
-    assert all(home.run(run).stdout.read_text() == "hi\n" for run in owner)
-    order = handed_over(site)
-    for first in range(0, 100, 10):
-        assert len({owner[run] for run in order[first : first + 10]}) == 10
-    # Four go on at a time and two wait in Slurm; so far they may overtake each other.
-    began = sorted(owner, key=lambda run: found[run].created_at or 0.0)
-    assert all(abs(began.index(run) - order.index(run)) <= 6 for run in owner)
 
 
 def test_a_run_that_slurm_would_never_start_ends_and_keeps_no_others_back(
