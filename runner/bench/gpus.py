@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
+from typing import cast
 
-from runner.archive import Project
-from runner.core import (
-    BuildSpec,
-    EngineFacts,
-    Gpu,
-    GpuSituation,
-    ImageFacts,
-    ImagePlan,
-    Problem,
-    Workspace,
-)
-from runner.core.cancel import Cancel
+from runner.core import Gpu
 from runner.core.errors import BusyError
-from runner.core.events import Event
-from runner.core.terminal import Terminal
 from runner.engines.base import Engine
 
 
@@ -67,52 +54,14 @@ class BenchEngine:
     """An engine that is as another, but for GPUs that it shares."""
 
     def __init__(self, engine: Engine, shared: SharedGpus) -> None:
-        self.name = engine.name
         self._engine, self._shared = engine, shared
 
-    def check(self, spec: BuildSpec) -> list[Problem]:
-        """Return why the engine cannot be used here."""
-        return self._engine.check(spec)
-
-    def facts(self) -> EngineFacts:
-        """Return the engine's facts."""
-        return self._engine.facts()
-
-    def found(self) -> str:
-        """Return what the engine found out."""
-        return self._engine.found()
-
-    def adopt(self, found: str) -> None:
-        """Let the engine take over what another found out."""
-        self._engine.adopt(found)
-
-    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
-        """Return the engine's facts about the image."""
-        return self._engine.image_facts(project, spec)
-
-    def prepare(
-        self, plan: ImagePlan, project: Project, cancel: Cancel
-    ) -> Iterator[Event]:
-        """Let the engine pull or build the image."""
-        return self._engine.prepare(plan, project, cancel)
-
-    def gpus(self, image: str | None = None) -> GpuSituation:
-        """Return the engine's GPUs."""
-        return self._engine.gpus(image)
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Keep a GPU for both runs."""
         return self._shared.hold(self._engine, gpu, run_id)
-
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Let the engine run the steps."""
-        return self._engine.run(work, cancel)
-
-    def shell(
-        self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Generator[Event, None, None]:
-        """Let the engine run the steps on a terminal."""
-        return self._engine.shell(work, terminal, cancel)
 
 
 def shared(
@@ -120,5 +69,8 @@ def shared(
 ) -> tuple[tuple[Engine, ...], tuple[Engine, ...]]:
     """Return the engines of both runs, which hold their GPUs together."""
     gpus = SharedGpus(same=same)
-    make = partial(BenchEngine, shared=gpus)
-    return tuple(map(make, engines)), tuple(map(make, others))
+
+    def sharing(found: tuple[Engine, ...]) -> tuple[Engine, ...]:
+        return tuple(cast("Engine", BenchEngine(engine, gpus)) for engine in found)
+
+    return sharing(engines), sharing(others)

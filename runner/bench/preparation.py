@@ -164,8 +164,6 @@ def _choices(first: Prepared, second: Prepared) -> tuple[Choice, Choice]:
     wanted, spec = first.settings.engine, first.request.spec
     choice = engines.choose(wanted, spec, ci=in_ci())
     others = tuple(engines.make(engine.name) for engine in choice.engines)
-    for engine, other in zip(choice.engines, others, strict=True):
-        other.adopt(engine.found())
     other_spec = second.request.spec
     if refused := others[0].check(other_spec):
         told = [replace(p, message=f"B: {p.message}") for p in refused]

@@ -23,8 +23,8 @@ class Order(msgspec.Struct, frozen=True):
 
     ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
     the values of variables that the parcel only names. ``engines`` are those that the
-    client chose, each with what it found out about this machine, and ``why`` is the
-    reason for the choice; without any the worker chooses.
+    client chose, and ``why`` is the reason for the choice; without any the worker
+    chooses.
 
     ``sealed`` is whether the folder has the sealed project already. ``allowed`` is what
     a server allows whose client sent the project; None for a project of this user.
@@ -35,7 +35,7 @@ class Order(msgspec.Struct, frozen=True):
     settings: dict[str, str]
     spec_text: str = ""
     secrets: dict[str, str] = {}
-    engines: dict[str, str] = {}
+    engines: tuple[str, ...] = ()
     why: str = ""
     sealed: bool = False
     allowed: RolePolicy | None = None

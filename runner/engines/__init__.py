@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 
@@ -53,19 +53,15 @@ class Choice(Struct, frozen=True):
     why: str = ""
 
 
-def chosen(found: Mapping[str, str], why: str) -> Choice:
-    """Return the choice of another process, with what its engines ``found`` there.
+def chosen(names: Iterable[str], why: str) -> Choice:
+    """Return the choice of another process.
 
     What takes time is done at once: modules are loaded, and an engine is connected to.
     """
-    engines = []
-    for name, text in found.items():
-        engine = make(name)
-        engine.adopt(text)
-        engines.append(engine)
+    engines = tuple(map(make, names))
     with suppress(EngineError):  # the run will tell
         engines[0].facts()
-    return Choice(tuple(engines), why)
+    return Choice(engines, why)
 
 
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:

@@ -38,14 +38,6 @@ class Engine(GpuSource, Protocol):
         """Return the engine's version and what it cannot enforce here."""
         ...
 
-    def found(self) -> str:
-        """Return what it found out about this machine, as text for ``adopt``."""
-        ...
-
-    def adopt(self, found: str) -> None:
-        """Take over what a process of the same user has just found out here."""
-        ...
-
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return the facts that decide about the image; None without images."""
         ...

@@ -87,13 +87,6 @@ class FakeEngine:
         """Return facts with its name."""
         return EngineFacts(self.name, "1", "a script")
 
-    def found(self) -> str:
-        """Return nothing."""
-        return ""
-
-    def adopt(self, found: str) -> None:
-        """Do nothing."""
-
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:

@@ -101,13 +101,6 @@ class Imageless(OnThisMachine):
             place.clear()
             yield from _build_folder(place.folders.build)
 
-    def found(self) -> str:
-        """Return nothing: it finds out nothing that takes time."""
-        return ""
-
-    def adopt(self, found: str) -> None:
-        """Do nothing."""
-
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return None: there are no images."""
         return None

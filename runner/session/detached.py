@@ -42,7 +42,7 @@ def detach(
         stored.variables(prepared.settings),
         prepared.text,
         dict(request.secrets.values),
-        {engine.name: engine.found() for engine in choice.engines},
+        tuple(engine.name for engine in choice.engines),
         choice.why,
     )
     worker = places.LocalWorker(order, loading)

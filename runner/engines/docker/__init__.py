@@ -71,13 +71,6 @@ class DockerEngine(OnThisMachine):
 
         return facts(self._info, self._api_version, self._probe.endpoint)
 
-    def found(self) -> str:
-        """Return nothing: the engine's answer is asked for again."""
-        return ""
-
-    def adopt(self, found: str) -> None:
-        """Do nothing."""
-
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts:
         """Return the engine's images and the inputs of a build."""
         from runner.engines.docker.images.prepare import image_facts

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
-from msgspec import json
 from msgspec.structs import replace
 
 from runner import commandline, process
@@ -66,7 +65,6 @@ class LocalEngine(Imageless):
 
     def __init__(self, *, kind: str | None = None, time: Path = TIME) -> None:
         self._kind, self._time = kind, time
-        self._found: sandbox.Search | None = None
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Return a problem if no sandbox works here, or none with a network."""
@@ -94,15 +92,6 @@ class LocalEngine(Imageless):
             unenforced=(*limits, *calls),
         )
 
-    def found(self) -> str:
-        """Return which sandbox works here, if that has been tried."""
-        return json.encode(self._found).decode() if self._found else ""
-
-    def adopt(self, found: str) -> None:
-        """Use the sandbox that worked for another process, without trying it again."""
-        if found:
-            self._found = json.decode(found, type=sandbox.Search)
-
     @contextmanager
     def workplace(self, work: Workspace, cancel: Cancel) -> Iterator[_SandboxRun]:
         """Make the folders and the control group of a run, and remove them."""
@@ -127,9 +116,7 @@ class LocalEngine(Imageless):
             yield run
 
     def _search(self) -> sandbox.Search:
-        if self._found is None:
-            self._found = sandbox.find(self._kind, self._time)
-        return self._found
+        return sandbox.find(self._kind, self._time)
 
     def _gpus_of(self, work: Workspace) -> Gpus:
         """Return the device files of the granted GPUs, and the driver's files."""
