@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.core import Reason
 from runner.engines import openfiles
-from runner.engines.usage import used
+from runner.engines.openfiles import used
 
 EVERY_S = 2.0
 SHARE = 20

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import posixpath
+import shlex
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -24,12 +27,12 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import EngineError, RaiError
 from runner.core.expectations import Check
 from runner.core.figures import MOST_BYTES, size_bytes
 from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
-from runner.job import misplaced
 from runner.job.preparation import Preparation
 from runner.job.rounds import GoOn, Rounds
 from runner.report import verdicts
@@ -149,7 +152,7 @@ class _Job:
             return verdict
         commands = (self.steps[e.index].command for e in self.ended if _failed(e))
         line = next(c.text for c in commands if not c.continue_on_error)
-        found = misplaced.hint(line, self.paths.source, self.paths.build, self.caps)
+        found = hint(line, self.paths.source, self.paths.build, self.caps)
         return replace(verdict, hint=f"{found} {verdict.hint}".strip())
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
@@ -261,3 +264,48 @@ class _Lost:
             yield from events
         except EngineError as error:
             self.error = error
+
+
+_MOVES = ("cd", "pushd")
+"""After these the current folder may be any."""
+
+
+def hint(line: str, source: Path, build: Path, caps: Caps) -> str:
+    """Return what to do if a failed command names a file of the project as if here.
+
+    ``source`` and ``build`` are the run's archives. Return "" if it names none, or if
+    the build folder has a file of this name too.
+    """
+    named = list(dict.fromkeys(_relative(line)))
+    if not named:
+        return ""
+    try:
+        ours = archive.files(source, UPLOAD)
+        made = archive.files(build, caps, root="build")
+    except (RaiError, OSError):
+        return ""
+    file = next((name for name in named if name in ours and name not in made), None)
+    if file is None:
+        return ""
+    return (
+        f"Write `$RAI_SOURCE_DIR/{file}`: your files are in /src (`$RAI_SOURCE_DIR`);"
+        " the current folder is /build, which is empty at first."
+    )
+
+
+def _relative(line: str) -> Iterator[str]:
+    """Yield the words of a command line that look like files of the current folder."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    words.commenters = ""
+    try:
+        found = list(words)
+    except ValueError:  # an open quote
+        return
+    if any(word in _MOVES or word.startswith("-C") for word in found):
+        return
+    for word in found:
+        if word[:1] not in "-/$~" and ("." in word or "/" in word):
+            name = posixpath.normpath(word)
+            if not name.startswith(".."):
+                yield name

@@ -12,16 +12,102 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from runner.core import Gpu, GpuState
-from runner.gpu.nvidia import state
+from runner.core import Gpu, GpuProcess, GpuState
 
 Nvml = Any
 """The module pynvml, which has no types."""
+
+THROTTLE = {
+    0x2: "applications clocks setting",
+    0x4: "software power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake slowdown",
+    0x100: "display clock setting",
+}
+"""nvmlClocksThrottleReasons of nvml.h, without idleness (0x1)."""
+
+
+def _state(nv: Nvml, gpu: Gpu) -> GpuState:
+    """Return a GPU's state; of a slice all but the processes are its card's."""
+    try:
+        own = nv.nvmlDeviceGetHandleByUUID(gpu.uuid)
+        card = nv.nvmlDeviceGetHandleByUUID(gpu.parent) if gpu.parent else own
+        power = query(nv, nv.nvmlDeviceGetPowerUsage, card)
+        clock, most = nv.nvmlDeviceGetClockInfo, nv.nvmlDeviceGetMaxClockInfo
+        reasons = query(nv, nv.nvmlDeviceGetCurrentClocksThrottleReasons, card)
+        heat = nv.nvmlDeviceGetTemperature
+        return GpuState(
+            uuid=gpu.uuid,
+            sm_clock_mhz=query(nv, clock, card, nv.NVML_CLOCK_SM),
+            sm_clock_most_mhz=query(nv, most, card, nv.NVML_CLOCK_SM),
+            memory_clock_mhz=query(nv, clock, card, nv.NVML_CLOCK_MEM),
+            temperature_c=query(nv, heat, card, nv.NVML_TEMPERATURE_GPU),
+            power_w=None if power is None else power / 1000,
+            throttle=throttle(reasons or 0),
+            processes=_processes(nv, own),
+            problem=_pending(nv, card),
+        )
+    except nv.NVMLError as error:
+        return GpuState(gpu.uuid, problem=f"it does not answer: {error}")
+
+
+def throttle(bits: int) -> tuple[str, ...]:
+    """Return the names of the reasons in NVML's bit mask."""
+    return tuple(words for bit, words in THROTTLE.items() if bits & bit)
+
+
+def query(nv: Nvml, ask: Callable[..., Any], *about: object) -> Any:  # noqa: ANN401 - any
+    """Return the result of an NVML call; None if this GPU does not support it.
+
+    Raise the NVMLError of a GPU that is lost.
+    """
+    gone = (
+        nv.NVML_ERROR_GPU_IS_LOST,
+        nv.NVML_ERROR_RESET_REQUIRED,
+        nv.NVML_ERROR_UNKNOWN,
+    )
+    try:
+        return ask(*about)
+    except nv.NVMLError as error:
+        if error.value in gone:
+            raise
+        return None
+
+
+def _processes(nv: Nvml, own: object) -> tuple[GpuProcess, ...] | None:
+    running = query(nv, nv.nvmlDeviceGetComputeRunningProcesses, own)
+    if running is None:
+        return None
+    return tuple(GpuProcess(p.pid, _name(nv, p.pid), p.usedGpuMemory) for p in running)
+
+
+def _name(nv: Nvml, pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    name = query(nv, nv.nvmlSystemGetProcessName, pid)
+    return Path(str(name)).name if name else ""
+
+
+def _pending(nv: Nvml, card: object) -> str:
+    """Return the problem of memory that is damaged or needs a reset; else ""."""
+    rows = query(nv, nv.nvmlDeviceGetRemappedRows, card)
+    if rows is not None:
+        _, _, pending, failed = rows
+        if failed:
+            return "a damaged row of its memory could not be remapped"
+        return "its memory has rows to be remapped by a reset" if pending else ""
+    retired = query(nv, nv.nvmlDeviceGetRetiredPagesPendingStatus, card)
+    return "its memory has pages to be retired by a reset" if retired else ""
+
 
 Device = Any
 """A handle of pynvml's."""
@@ -129,7 +215,7 @@ def _list_gpus(library: str) -> GpuList:
 
 def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
     with _session(library) as nv:
-        return tuple(state.of(nv, gpu) for gpu in gpus)
+        return tuple(_state(nv, gpu) for gpu in gpus)
 
 
 @contextmanager
@@ -169,7 +255,7 @@ def _started(library: str) -> Nvml:
 def _card(nv: Nvml, index: int) -> GpuList:
     """Return one card: as a whole, or as its slices if it is in MIG mode."""
     device = nv.nvmlDeviceGetHandleByIndex(index)
-    compute = state.query(nv, nv.nvmlDeviceGetCudaComputeCapability, device)
+    compute = query(nv, nv.nvmlDeviceGetCudaComputeCapability, device)
     whole = Gpu(
         uuid=nv.nvmlDeviceGetUUID(device),
         name=nv.nvmlDeviceGetName(device),
@@ -177,7 +263,7 @@ def _card(nv: Nvml, index: int) -> GpuList:
         memory_bytes=_memory(nv, device),
         compute=".".join(map(str, compute or ())),
     )
-    number = state.query(nv, nv.nvmlDeviceGetMinorNumber, device)
+    number = query(nv, nv.nvmlDeviceGetMinorNumber, device)
     parts = _slices(nv, device)
     if parts is None:
         return GpuList("", (ListedGpu(whole, number),))
@@ -187,18 +273,18 @@ def _card(nv: Nvml, index: int) -> GpuList:
 
 def _slices(nv: Nvml, device: Device) -> list[Device] | None:
     """Return NVML's handles of a GPU's slices; None if it is not in MIG mode."""
-    mode = state.query(nv, nv.nvmlDeviceGetMigMode, device)
+    mode = query(nv, nv.nvmlDeviceGetMigMode, device)
     if mode is None or mode[0] != nv.NVML_DEVICE_MIG_ENABLE:
         return None
     get = nv.nvmlDeviceGetMigDeviceHandleByIndex
     most = nv.nvmlDeviceGetMaxMigDeviceCount(device)
-    found = (state.query(nv, get, device, number) for number in range(most))
+    found = (query(nv, get, device, number) for number in range(most))
     return [handle for handle in found if handle is not None]
 
 
 def _memory(nv: Nvml, device: Device) -> int:
     """Return its memory in bytes; 0 if it shares the machine's."""
-    memory = state.query(nv, nv.nvmlDeviceGetMemoryInfo, device)
+    memory = query(nv, nv.nvmlDeviceGetMemoryInfo, device)
     return int(memory.total) if memory else 0
 
 

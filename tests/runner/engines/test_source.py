@@ -13,7 +13,7 @@ import pytest
 from runner import trees
 from runner.archive import source
 from runner.core.errors import EngineError
-from runner.engines.usage import used
+from runner.engines.openfiles import used
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from runner.engines.docker.client import (
     NotFound,
     failing,
 )
-from runner.engines.docker.container import death
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
@@ -254,7 +254,7 @@ class Steps:
 
     def _ended(self, step: Step, state: dict[str, Any]) -> EngineError:
         ended, line = state["Status"] == "exited", f"`{step.command.text}`"
-        if ended and death.from_within(self._client, self._container, state):
+        if ended and from_within(self._client, self._container, state):
             return EngineError(
                 f"{line}, or a process that ran beside it, ended the container",
                 reason=Reason.COMMAND_FAILED,
@@ -341,3 +341,36 @@ class _ContainerStop:
         sending.start()
         sending.join(SEND_S)
         return not failed.is_set()
+
+
+SLACK_S = 10
+"""How much later than the container's end a busy engine may tell of it."""
+
+_TOLD = {"event": ["die", "kill", "destroy"]}
+
+
+def from_within(client: Client, container: str, state: Mapping[str, Any]) -> bool:
+    """Whether a process of the container ended it; ``state`` is that of an ended one.
+
+    Commands that are root can trace its first process, and kill it so. The engine
+    tells of each signal that it was asked for. An engine that forgot, since much
+    happened or it was started anew, leaves it open.
+    """
+    actions: list[str] = []
+    with contextlib.suppress(ValueError, *FAILURES):
+        told: Any = client.events(
+            since=_seconds(state["StartedAt"]),
+            until=_seconds(state["FinishedAt"]) + SLACK_S,
+            filters={**_TOLD, "container": [container]},
+            decode=True,
+        )
+        with contextlib.closing(told):
+            for event in told:
+                actions.append(event.get("Action", ""))
+                if actions[-1] != "kill":
+                    break
+    return actions == ["die"]
+
+
+def _seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
