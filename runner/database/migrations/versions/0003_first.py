@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0003"
 down_revision = None
 
 
@@ -28,6 +28,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
         sa.Column("changes", sa.BigInteger, nullable=False),
         _text("drained"),
+        sa.Column("checks", sa.BigInteger, nullable=False, server_default="0"),
         sa.CheckConstraint("id = 1", name="server_alone"),
         sa.PrimaryKeyConstraint("id", name="server_key"),
     )
@@ -129,6 +130,7 @@ def _runs() -> None:
         sa.Column("bytes", sa.BigInteger, nullable=False),
         sa.Column("removed", sa.Boolean, nullable=False),
         sa.Column("changed", sa.BigInteger, nullable=False),
+        sa.Column("gpu_model", sa.Text, nullable=False, server_default=sa.text("''")),
         sa.PrimaryKeyConstraint("id", name="runs_key"),
     )
     for name, columns in (
