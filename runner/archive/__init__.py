@@ -8,7 +8,14 @@ neither.
 from runner.archive.beside import folder_beside
 from runner.archive.build import BuildWriter
 from runner.archive.ceilings import exceeded
-from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
+from runner.archive.contents import (
+    RUN_FILE,
+    LeftOut,
+    Member,
+    MemberKind,
+    Survey,
+    survey,
+)
 from runner.archive.ignore import LeftBy
 from runner.archive.packcache import PackCache
 from runner.archive.project import (
@@ -34,6 +41,7 @@ from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
 __all__ = [
     "BUILD",
+    "RUN_FILE",
     "UPLOAD",
     "BuildWriter",
     "Caps",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -27,7 +25,8 @@ LEFT_OUT_KEPT = 10_000
 SECRETS_NAMED = 5
 """How many secrets a warning names."""
 
-NONE_APART: Mapping[str, str] = MappingProxyType({})
+RUN_FILE = ".rai-run"
+"""The file of a folder that a build folder was unpacked to, which lists the rest."""
 
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
@@ -98,16 +97,14 @@ class Survey(Struct, frozen=True):
         return [*found, Problem(text, hint=hint, severity=Severity.WARNING)]
 
 
-def survey(
-    project: Path, apart: Mapping[str, str] = NONE_APART, caps: Caps = UPLOAD
-) -> Survey:
+def survey(project: Path, home: str = "", caps: Caps = UPLOAD) -> Survey:
     """Walk the project folder by its ignore rules.
 
-    ``apart`` are folders that rai made there: their names, and why they stay. The walk
-    ends far above the ceiling of members.
+    ``home`` is the name of rai's own home folder, if it is there. The walk ends far
+    above the ceiling of members.
     """
     rules = rules_of(project)
-    walk = _Walk(apart, caps.members * WALKED)
+    walk = _Walk(home, caps.members * WALKED)
     cut = False
     try:
         walk.folder(project, "", rules, above=None, depth=0)
@@ -133,13 +130,13 @@ class _TooManyError(Exception):
 class _Walk:
     """A walk through a folder tree, which fills these lists."""
 
-    def __init__(self, apart: Mapping[str, str], most: int) -> None:
+    def __init__(self, home: str, most: int) -> None:
         self.members: list[Member] = []
         self.left_out: list[LeftOut] = []
         self.problems: list[Problem] = []
         self.labels: list[str] = []
         self.dropped = 0
-        self._apart = apart
+        self._home = home
         self._most = most
 
     def folder(
@@ -221,7 +218,7 @@ class _Walk:
         if (path / "pyvenv.cfg").is_file():
             self._leave(f"{name}/", "built in: a virtual environment")
             return
-        if why := self._apart.get(name):
+        if why := self._made_by_rai(path, name):
             above = Match(True, why, rules.closed(name), LeftBy.OUTPUT)
         match = rules.left_out(f"{name}/", above)
         if match and match.final:
@@ -235,6 +232,12 @@ class _Walk:
             del self.members[at:], self.left_out[left:]
             self.dropped = dropped
             self._leave(f"{name}/", match.why, match.by)
+
+    def _made_by_rai(self, path: Path, name: str) -> str:
+        if name == self._home:
+            return "built in: rai's own home folder"
+        unpacked = (path / RUN_FILE).is_file()
+        return f"built in: a build folder, unpacked by rai ({RUN_FILE})" * unpacked
 
 
 _SPECIAL = {

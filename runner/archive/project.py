@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from runner import files, git, machine, trees
 from runner.archive.ceilings import exceeded
-from runner.archive.contents import NONE_APART, Survey, survey
+from runner.archive.contents import Survey, survey
 from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
@@ -67,7 +67,7 @@ class Project(Protocol):
 class FolderProject:
     """A folder of this machine, packed as it is now.
 
-    ``apart`` are folders in it that rai made: their names, and why they stay.
+    ``home`` is the name of rai's own home folder, if it is in it.
     ``shown`` is the client's own folder, where this one was made of it, ``commit`` the
     commit whose files this one has, if it was made of one.
     """
@@ -76,7 +76,7 @@ class FolderProject:
         self,
         folder: Path,
         caps: Caps = UPLOAD,
-        apart: Mapping[str, str] = NONE_APART,
+        home: str = "",
         cache: PackCache | None = None,
         shown: Path | None = None,
         commit: GitState | None = None,
@@ -85,7 +85,7 @@ class FolderProject:
         self._commit = commit
         self._cache = cache
         self.caps = caps
-        self._apart = apart
+        self._home = home
 
     def git(self) -> GitState | None:
         """Return the client's commit, None outside a repository."""
@@ -104,7 +104,7 @@ class FolderProject:
 
     def survey(self) -> Survey:
         """Return what of the folder is sent and what is left out."""
-        return survey(self.folder, self._apart, self.caps)
+        return survey(self.folder, self._home, self.caps)
 
     def names(self) -> frozenset[str]:
         """Return the names that the ignore rules leave.

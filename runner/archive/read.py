@@ -18,7 +18,7 @@ from runner import files as disk
 from runner import trees
 from runner.archive import beside
 from runner.archive.compressed import zstd
-from runner.archive.contents import MemberKind
+from runner.archive.contents import RUN_FILE, MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
 from runner.core.caps import BUILD, Caps
@@ -61,7 +61,10 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
             with _members(archive, caps) as (tar, meter):
                 unpacking = _Unpacking(str(fresh), root)
                 for info in tar:
-                    unpacking.add(tar, info)
+                    if root and inside(info.name, root).split("/")[0] == RUN_FILE:
+                        unpacking.own_name = True
+                    else:
+                        unpacking.add(tar, info)
                 unpacking.link_all()
             fresh.chmod(0o755)
             fresh.rename(into)
@@ -195,7 +198,7 @@ class _Unpacking:
         self.tree = Tree(any_case=disk.ignores_case(Path(folder)))
         self.links: dict[str, str] = {}
         self.left_out: list[str] = []
-        self.too_deep = False
+        self.too_deep = self.own_name = False
         self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
@@ -224,6 +227,8 @@ class _Unpacking:
 
     def notes(self) -> tuple[str, ...]:
         """Return what was left out, with reasons."""
+        if self.own_name:
+            self.left_out.append(f"{RUN_FILE!r} has the name of rai's own list")
         if not self.too_deep:
             return tuple(self.left_out)
         deep = (

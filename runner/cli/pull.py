@@ -39,7 +39,7 @@ def pull(
     into = outputs.place(output or Path(f"build-{paths.id}"))
     caps = archive.build_caps(found.limits or Limits())
     project = Path(found.project)
-    done = outputs.bring_back(paths.build, into, caps, home, project, force=force)
+    done = outputs.bring_back(paths.build, into, caps, project, force=force)
     if as_json:
         common.print_json({"folder": str(into), **record.plain(done)})
         return

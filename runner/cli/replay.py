@@ -46,7 +46,7 @@ def replay(
     before = record_of(paths)
     prepared = session.replay(paths, options, common.variables(values or ()))
     project = prepared.request.project
-    running.refuse_output(output, prepared.settings, project, force=force)
+    running.refuse_output(output, project, force=force)
     console = Console(
         common.mode(quiet),
         to_stderr=as_json,

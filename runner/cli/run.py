@@ -164,7 +164,6 @@ def run(
         before = gating.baseline(gate, baseline, rounds=rounds)
         running.refuse_output(
             output,
-            prepared.settings,
             prepared.request.project,
             force=force,
             detach=detach,

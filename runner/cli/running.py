@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from runner.cli.ci import CiSession
     from runner.session import Run
     from runner.session.run import StartedRun
-    from runner.store.settings import Settings
     from runner.terminal.console import Console
 
 Output = Annotated[
@@ -36,7 +35,6 @@ JsonFlag = Annotated[
 
 def refuse_output(
     output: Path | None,
-    settings: Settings,
     project: Path,
     *,
     force: bool,
@@ -56,7 +54,7 @@ def refuse_output(
             "--output needs the run's end, and --detach does not wait for it; leave one"
             " out, and unpack the build folder later: rai pull RUN"
         )
-    outputs.check(output, settings.home, project, force=force)
+    outputs.check(output, project, force=force)
     archive.creatable(outputs.place(output))
 
 
@@ -105,7 +103,7 @@ def bring_back(
     if output is None or not done.paths.build.exists():
         return
     unpacked = outputs.bring_back(
-        done.paths.build, output, done.build_caps, done.home, done.project, force=force
+        done.paths.build, output, done.build_caps, done.project, force=force
     )
     console.line(f"The build folder is in {output}.", "green")
     for name in unpacked.left_out:

@@ -91,8 +91,7 @@ def shell(
         secrets=Secrets(common.variables(env or ())),
     )
     prepared, command = _prepared(words or [], path, options)
-    where, settings = prepared.request.project, prepared.settings
-    running.refuse_output(output, settings, where, force=force)
+    running.refuse_output(output, prepared.request.project, force=force)
     opened = session.Shell(prepared, command, output, force=force)
     console = Console()
     file = prepared.request.spec.file  # its commands are not run here

@@ -56,7 +56,7 @@ def watch(
         raise UsageError(text)
     found, _ = settings(options)
     saves = session.watcher(path, found, output)
-    running.refuse_output(output, found, saves.folder, force=force)
+    running.refuse_output(output, saves.folder, force=force)
     console = Console(common.mode(quiet), unpacks=output is not None)
     for text in session.tidy(found):
         console.line(text, "yellow")

@@ -55,8 +55,8 @@ def folder_project(
     is the one that it was made of, if any.
     """
     folder = staged or project
-    apart = outputs.inside(settings.home, folder)
-    return FolderProject(folder, settings.project_caps, apart, cache, project, commit)
+    home = outputs.home_within(settings.home, folder)
+    return FolderProject(folder, settings.project_caps, home, cache, project, commit)
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

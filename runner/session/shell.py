@@ -116,9 +116,9 @@ class Shell:
                 work = replace(work, open_build=lambda: archive.open_tar(build))
             yield from self._use(engine.shell(work, terminal, cancel), paths)
             if self._output is not None and paths.build.exists():
-                where, force = request.project, self._force
+                force = self._force
                 self.unpacked = outputs.bring_back(
-                    paths.build, self._output, self._caps, home, where, force=force
+                    paths.build, self._output, self._caps, request.project, force=force
                 )
 
     @property

@@ -158,11 +158,6 @@ class Home(Struct, frozen=True):
         return self.root / "data"
 
     @property
-    def outputs(self) -> Path:
-        """Which folders elsewhere hold an unpacked build folder, a file for each."""
-        return self.root / "outputs"
-
-    @property
     def pruned(self) -> Path:
         """When rai last removed old runs by itself, and how much so far."""
         return self.root / "pruned.json"

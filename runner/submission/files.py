@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from runner import files, trees
 from runner.archive import FolderProject, MemberKind
-from runner.archive.contents import NONE_APART
 from runner.archive.secrets import secret
 from runner.archive.tree import HostileNameError, Tree
 from runner.core import MIB, Problem, Severity, digests, globs, plan_reader
@@ -84,13 +83,10 @@ class Submitted(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def look(
-    project: Path, milestone: Milestone, made_here: Mapping[str, str] = NONE_APART
-) -> Submitted:
+def look(project: Path, milestone: Milestone, home: str = "") -> Submitted:
     """Read what a milestone asks of a project; all problems are in the result.
 
-    ``made_here`` are folders in it that rai made (``store.outputs.inside``), which a
-    milestone that sends the whole project leaves out.
+    ``home`` is the name of rai's own home folder, if it is there.
 
     Raises:
         UsageError: there is no such folder.
@@ -104,7 +100,7 @@ def look(
         return Submitted(project, problems=(_nothing(project, milestone, wanted),))
     problems: list[Problem] = []
     required = tuple(_required(project, milestone.required, problems))
-    team = tuple(_team(project, milestone.team, made_here, problems))
+    team = tuple(_team(project, milestone.team, home, problems))
     plan = _plan(project, problems) if milestone.planned else None
     if plan:
         team = tuple(file for file in team if file.path in plan.sources)
@@ -200,11 +196,11 @@ def _plan(project: Path, problems: list[Problem]) -> SubmissionPlan | None:
 def _team(
     project: Path,
     parts: TeamParts,
-    made_here: Mapping[str, str],
+    home: str,
     problems: list[Problem],
 ) -> Iterator[SubmittedFile]:
     """Yield the team's files, sorted by name; add what is wrong with them."""
-    named = _whole(project, made_here) if parts.whole else _named(project, parts)
+    named = _whole(project, home) if parts.whole else _named(project, parts)
     prefix = f"{parts.below}/" if parts.below else ""
     left = parts.most_bytes
     for name in _suitable(named, parts, problems):
@@ -225,9 +221,9 @@ def _team(
         yield SubmittedFile(path, name, content, digests.of_bytes(content), executable)
 
 
-def _whole(project: Path, made_here: Mapping[str, str]) -> Iterator[_Named]:
+def _whole(project: Path, home: str) -> Iterator[_Named]:
     """Yield what `rai run` would pack of a project."""
-    found = FolderProject(project, apart=made_here).survey()
+    found = FolderProject(project, home=home).survey()
     for problem in found.problems:
         if problem.severity is Severity.ERROR:
             yield "", problem.message

@@ -66,8 +66,8 @@ def propose(
     """
     settings, warnings = read_settings(options)
     milestone = milestones.find(name, settings.milestones)
-    made_here = outputs.inside(settings.home, project)
-    submitted = files.look(project, milestone, made_here)
+    home = outputs.home_within(settings.home, project)
+    submitted = files.look(project, milestone, home)
     judge = staging.judge_files()
     found = submitted.problems
     problems = [one for one in found if one.severity is Severity.ERROR]

@@ -48,28 +48,29 @@ def built(home: Home, run: str, **files: str) -> Path:
 
 
 def bring_back(
-    home: Home, build: Path, into: Path, project: Path, *, force: bool = False
-) -> None:
-    outputs.bring_back(build, into, archive.BUILD, home, project, force=force)
+    build: Path, into: Path, project: Path, *, force: bool = False
+) -> archive.Unpacked:
+    return outputs.bring_back(build, into, archive.BUILD, project, force=force)
 
 
 def listed(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+    names = (str(p.relative_to(folder)) for p in folder.rglob("*"))
+    return sorted(name for name in names if name != ".rai-run")
 
 
 @pytest.fixture
 def first(kept: Home, project: Path, tmp_path: Path) -> Path:
     """Return a folder that the build folder of run `one` was unpacked to."""
     into = tmp_path / "out"
-    bring_back(kept, built(kept, "one", a="1", b="2"), into, project)
+    bring_back(built(kept, "one", a="1", b="2"), into, project)
     return into
 
 
 def test_force_replaces_what_was_unpacked_and_leaves_nothing_else(kept, project, first):
     second = built(kept, "two", c="3")
 
-    bring_back(kept, second, first, project, force=True)
-    bring_back(kept, built(kept, "three", d="4"), first, project, force=True)
+    bring_back(second, first, project, force=True)
+    bring_back(built(kept, "three", d="4"), first, project, force=True)
 
     assert listed(first) == ["deep", "deep/d"]
     assert {p.name for p in first.parent.iterdir()} == {"out", "rai", "project"}
@@ -87,9 +88,9 @@ def test_force_replaces_folders_of_a_depth_that_python_cannot_recurse(
         for data in source.pack(deep, "build"):
             writer.write(data)
     trees.remove(deep)
-    bring_back(kept, build, into, project)
+    bring_back(build, into, project)
 
-    bring_back(kept, built(kept, "two", c="3"), into, project, force=True)
+    bring_back(built(kept, "two", c="3"), into, project, force=True)
 
     assert listed(into) == ["deep", "deep/c"]
 
@@ -107,7 +108,7 @@ def test_what_a_program_in_it_writes_meanwhile_is_kept(kept, project, first):
     writer = threading.Thread(target=write)
     writer.start()
     with pytest.raises(UsageError, match="what it held is in") as refused:
-        bring_back(kept, second, first, project, force=True)
+        bring_back(second, first, project, force=True)
     writer.join()
     os.close(inside)
 
@@ -121,11 +122,11 @@ def test_without_force_a_folder_that_is_taken_is_refused_with_the_way(
     kept, project, first
 ):
     with pytest.raises(UsageError, match="exists already; --force replaces it, or cho"):
-        outputs.check(first, kept.root, project, force=False)
+        outputs.check(first, project, force=False)
     (first.parent / "mine").mkdir()
     (first.parent / "mine" / "x").touch()
     with pytest.raises(UsageError, match="exists already; choose a new folder"):
-        outputs.check(first.parent / "mine", kept.root, project, force=False)
+        outputs.check(first.parent / "mine", project, force=False)
 
 
 def add(folder: Path) -> None:
@@ -134,9 +135,7 @@ def add(folder: Path) -> None:
 
 def edit(folder: Path) -> None:
     file = folder / "deep" / "a"
-    before = file.stat()
     file.write_text("3")  # of the same size
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def delete(folder: Path) -> None:
@@ -156,28 +155,35 @@ def link(folder: Path) -> None:
     (folder / "deep" / "a").symlink_to("b")
 
 
-def another(folder: Path) -> None:
-    folder.rename(folder.with_name("moved"))
-    shutil.copytree(folder.with_name("moved"), folder)
-
-
 @pytest.mark.parametrize(
-    "change", [add, edit, delete, rename, empty_folder, link, another]
+    ("change", "named"),
+    [
+        (add, "'mine' was added"),
+        (edit, "'deep/a' was changed"),
+        (delete, "'deep/a' was removed"),
+        (rename, "'deep/z' was added, 'deep/a' was removed"),
+        (empty_folder, "'deep/new' was added"),
+        (link, "'deep/a' was changed"),
+    ],
 )
-def test_force_does_not_touch_a_folder_that_has_changed(change, kept, project, first):
+def test_force_does_not_touch_a_folder_that_has_changed_and_names_what(
+    change, named, kept, project, first
+):
     change(first)
     before = listed(first)
 
-    with pytest.raises(UsageError, match="it has changed since run one was unpacked"):
-        bring_back(kept, built(kept, "two", c="3"), first, project, force=True)
+    with pytest.raises(UsageError, match=f"since run 'one' was .* there {named}"):
+        bring_back(built(kept, "two", c="3"), first, project, force=True)
 
     assert listed(first) == before
-    assert {p.name for p in first.parent.iterdir()} <= {
-        "out",
-        "rai",
-        "project",
-        "moved",
-    }
+    assert {p.name for p in first.parent.iterdir()} == {"out", "rai", "project"}
+
+
+def test_of_many_changes_three_are_named(project, first):
+    for number in range(9):
+        (first / f"mine{number}").touch()
+    with pytest.raises(UsageError, match=r"'mine0'.*'mine1'.*'mine2' was added and mo"):
+        outputs.check(first, project, force=True)
 
 
 def test_force_does_not_touch_a_folder_that_rai_did_not_unpack(kept, project, tmp_path):
@@ -186,7 +192,7 @@ def test_force_does_not_touch_a_folder_that_rai_did_not_unpack(kept, project, tm
     (mine / "thesis.tex").touch()
 
     with pytest.raises(UsageError, match="rai did not unpack it") as caught:
-        bring_back(kept, built(kept, "one", a="1"), mine, project, force=True)
+        bring_back(built(kept, "one", a="1"), mine, project, force=True)
 
     assert caught.value.reason.exit_code == 2
     assert "remove it yourself, or choose a new folder" in str(caught.value)
@@ -209,17 +215,15 @@ def test_force_does_not_replace_a_link_a_file_or_what_holds_other_things(
         (tmp_path / "user", "your home folder"),
         (tmp_path, "your home folder"),
         (project, "the project"),
-        (kept.root, "rai's own home folder"),
-        (kept.runs, "part of rai's own home folder"),
+        (kept.root, "rai did not unpack it"),
     ):
         (project / "file").touch()
-        (kept.runs / "file").touch()
         with pytest.raises(UsageError, match=why):
-            outputs.check(path, kept.root, project, force=True)
+            outputs.check(path, project, force=True)
     monkeypatch.chdir(first / "deep")
     for path in (Path(".."), first):
         with pytest.raises(UsageError, match="the current folder"):
-            outputs.check(path, kept.root, project, force=True)
+            outputs.check(path, project, force=True)
     assert listed(first) == ["deep", "deep/a", "deep/b"]
 
 
@@ -230,22 +234,61 @@ def test_a_build_folder_that_cannot_be_unpacked_leaves_the_earlier_one(
     damaged.write_bytes(damaged.read_bytes()[:40])
 
     with pytest.raises(RaiError):
-        bring_back(kept, damaged, first, project, force=True)
+        bring_back(damaged, first, project, force=True)
 
     assert listed(first) == ["deep", "deep/a", "deep/b"]
     assert {p.name for p in first.parent.iterdir()} == {"out", "rai", "project"}
-    bring_back(kept, built(kept, "three", d="4"), first, project, force=True)
+    bring_back(built(kept, "three", d="4"), first, project, force=True)
 
 
-def test_a_record_of_another_folder_or_a_damaged_one_counts_for_nothing(
-    kept, project, first
-):
-    (record,) = kept.outputs.iterdir()
-    text = record.read_bytes()
-    for bad in (text[:-9], b"{}", text.replace(b"/out", b"/in"), b"\xff"):
-        record.write_bytes(bad)
+def test_a_damaged_list_counts_for_nothing(project, first):
+    file = first / ".rai-run"
+    text = file.read_bytes()
+    for bad in (text[:-9], b"{}", b"\xff", b"[" * 100_000):
+        file.write_bytes(bad)
         with pytest.raises(UsageError, match="rai did not unpack it"):
-            outputs.check(first, kept.root, project, force=True)
+            outputs.check(first, project, force=True)
+
+
+def test_a_list_over_its_bound_is_not_written(kept, project, tmp_path, monkeypatch):
+    monkeypatch.setattr(outputs, "LONGEST_LIST", 50)
+    bring_back(built(kept, "one", a="1"), tmp_path / "out", project)
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["deep"]
+
+
+def test_names_of_any_bytes_are_listed(kept, project, tmp_path):
+    names = ["\udcff\udcfe", "new\nline", '"', "%41", "\x1b[2J", "ü"]
+    into = tmp_path / "out"
+    bring_back(built(kept, "one", **dict.fromkeys(names, "1")), into, project)
+    assert (into / ".rai-run").read_bytes().isascii()
+    assert b"\x1b" not in (into / ".rai-run").read_bytes()
+
+    bring_back(built(kept, "two", c="3"), into, project, force=True)
+
+    assert listed(into) == ["deep", "deep/c"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_list_that_a_run_made_itself_is_left_out(kind, kept, project, tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    own = made / ".rai-run"
+    if kind == "folder":
+        (own / "inner").mkdir(parents=True)
+    elif kind == "link":
+        own.symlink_to("a")
+    else:
+        own.write_text('{"run": "mine", "entries": {}}')
+    build = kept.run("one").build
+    build.parent.mkdir()
+    with archive.BuildWriter(build) as writer:
+        for data in source.pack(made, "build"):
+            writer.write(data)
+
+    done = bring_back(build, tmp_path / "out", project)
+
+    assert done.left_out == ("'.rai-run' has the name of rai's own list",)
+    bring_back(built(kept, "two", c="3"), tmp_path / "out", project, force=True)
 
 
 def test_the_same_folder_by_another_spelling_is_the_same(
@@ -253,42 +296,36 @@ def test_the_same_folder_by_another_spelling_is_the_same(
 ):
     monkeypatch.chdir(project)
     for path in (Path("../out"), Path("../out/"), first.parent / "project/../out"):
-        outputs.check(path, kept.root, project, force=True)
+        outputs.check(path, project, force=True)
 
 
-def test_a_folder_in_the_project_is_known_until_it_is_removed(kept, project):
+def test_a_folder_in_the_project_is_not_sent_though_it_changed_or_moved(kept, project):
     into = project / "results"
-    bring_back(kept, built(kept, "one", a="1"), into, project)
-
-    assert outputs.inside(kept.root, project) == {
-        "results": "the build folder of run one, unpacked by rai"
-    }
+    bring_back(built(kept, "one", a="1"), into, project)
     (into / "deep" / "mine").touch()
-    assert "results" in outputs.inside(kept.root, project)
-    shutil.rmtree(into)
-    assert outputs.inside(kept.root, project) == {}
+    shutil.copytree(into, project / "copy")
+
+    found = archive.survey(project)
+
+    assert found.members == ()
+    why = "built in: a build folder, unpacked by rai (.rai-run)"
+    assert [(one.name, one.why) for one in found.left_out] == [
+        ("copy/", why),
+        ("results/", why),
+    ]
+    (project / ".raiignore").write_text("!/copy/\n")
+    names = {member.name for member in archive.survey(project).members}
+    assert "copy/deep/mine" in names
 
 
-def test_rais_home_in_the_project_is_known(project):
-    assert outputs.inside(project / ".rai", project) == {
-        ".rai": "built in: rai's own home folder"
-    }
-
-
-def test_rais_home_is_known_by_a_link_to_it_too(project, tmp_path):
+def test_rais_home_in_the_project_is_known(project, tmp_path):
+    assert outputs.home_within(project / ".rai", project) == ".rai"
     (project / ".rai").mkdir()
     (tmp_path / "link").symlink_to(project / ".rai")
-    assert list(outputs.inside(tmp_path / "link", project)) == [".rai"]
+    assert outputs.home_within(tmp_path / "link", project) == ".rai"
+    assert outputs.home_within(tmp_path, project) == ""
 
 
 def test_a_project_that_is_rais_home_is_refused(project):
     with pytest.raises(UsageError, match="set RAI_HOME to another folder"):
-        outputs.inside(project, project)
-
-
-def test_records_do_not_grow_without_end(kept, project, tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "MOST_RECORDS", 3)
-    build = built(kept, "one", a="1")
-    for n in range(6):
-        bring_back(kept, build, tmp_path / f"out{n}", project)
-    assert len(list(kept.outputs.iterdir())) == 3
+        outputs.home_within(project, project)

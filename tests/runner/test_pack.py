@@ -522,13 +522,12 @@ def test_the_packing_of_a_project_warns_of_secrets(tmp_path):
 
 def test_folders_that_rai_made_are_left_out_unless_raiignore_names_them(tmp_path):
     project = tree(tmp_path / "p", "results/out.txt", "results/deep/x", "sub/results/y")
-    apart = {"results": "unpacked here"}
-    found = archive.survey(project, apart)
+    found = archive.survey(project, "results")
     assert [item.name for item in found.left_out] == ["results/"]
-    assert found.left_out[0].why == "unpacked here"
+    assert found.left_out[0].why == "built in: rai's own home folder"
     assert [m.name for m in found.members] == ["sub", "sub/results", "sub/results/y"]
     tree(project, raiignore="!/results/out.txt\n")
-    names = [m.name for m in archive.survey(project, apart).members]
+    names = [m.name for m in archive.survey(project, "results").members]
     assert "results/out.txt" in names and "results/deep/x" not in names
 
 

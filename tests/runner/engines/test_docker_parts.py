@@ -510,9 +510,8 @@ def test_the_context_has_nothing_that_is_not_sent(tmp_path):
         (tmp_path / name).write_text("FROM x\n")
     (tmp_path / ".gitignore").write_text("*.o\nDockerfile\n")
     (tmp_path / ".raiignore").write_text("note\n")
-    apart = {"out": "unpacked here"}
 
-    names = context.names(FolderProject(tmp_path, apart=apart), "Dockerfile")
+    names = context.names(FolderProject(tmp_path, home="out"), "Dockerfile")
 
     assert names == ["Dockerfile", ".gitignore", ".raiignore", "a.c"]
 
