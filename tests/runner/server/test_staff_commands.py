@@ -9,10 +9,12 @@ import time
 import pytest
 
 from runner.cli.main import _status
+from runner.database import schema
 from runner.database.opening import open_store
 from runner.server import rules
 from runner.wire.accounts import Scope
 from tests.program import rai
+from tests.runner.database.test_schema import later
 
 pytestmark = pytest.mark.programs
 
@@ -238,26 +240,19 @@ def test_a_gpu_that_the_host_lacks_cannot_be_cleared(state, store):
     assert "does not answer" in away.stderr
 
 
-def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path):
-    from runner.database import schema
-    from runner.database.connections import Transactions
-
-    url = f"sqlite:///{state}/store.sqlite"
-    older = Transactions(url)
-    with older.writing() as link:
-        schema.migrate(link, "0001")
-    older.close()
-    refused = rai("server", "people")
-    assert "rai server upgrade" in refused.stderr
-    assert refused.returncode != 0
-    done = rai("server", "upgrade")
-    assert done.returncode == 0, done.stderr
-    assert f"0001, and has {schema.newest()}" in done.stdout
-    (kept,) = state.glob("before-upgrade-0001-*.tar")
+def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path, monkeypatch, capfd):
+    old, place = schema.newest(), ["--state", str(state)]
+    open_store(f"sqlite:///{state}/store.sqlite").close()
+    later(tmp_path, monkeypatch, "pass")
+    assert _status(["server", "people", *place]) != 0
+    assert "rai server upgrade" in capfd.readouterr().err
+    assert _status(["server", "upgrade", *place]) == 0
+    assert f"{old}, and has 9000" in capfd.readouterr().out
+    (kept,) = state.glob(f"before-upgrade-{old}-*.tar")
     assert kept.stat().st_mode & 0o077 == 0
-    assert rai("server", "people").returncode == 0
-    back = rai("server", "restore", str(kept), "--state", str(tmp_path / "other"))
-    assert back.returncode == 0, back.stderr
+    assert _status(["server", "people", *place]) == 0
+    other = ["--state", str(tmp_path / "other")]
+    assert _status(["server", "restore", str(kept), *other]) == 0
 
 
 def test_without_the_extra_a_server_says_what_to_install(state, monkeypatch, capfd):
