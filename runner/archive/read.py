@@ -69,6 +69,8 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
             fresh.chmod(0o755)
             fresh.rename(into)
         except OSError as error:
+            if error.errno in disk.FULL and (fault := disk.disk_fault(error, into)):
+                raise RaiError(fault) from error
             raise RaiError(f"{archive} cannot be unpacked: {error}") from error
     return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 

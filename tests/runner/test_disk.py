@@ -139,6 +139,24 @@ def test_a_full_disk_of_temporary_files_is_named(disk, project, tmp_path, monkey
 
 
 @pytest.mark.root
+@pytest.mark.programs
+def test_a_full_disk_that_a_build_folder_goes_to_is_named(disk, project, tmp_path):
+    (project / "rai_build.yml").write_text(
+        'commands: {build: ["head -c 1000000 /dev/urandom > $RAI_BUILD_DIR/large"]}\n'
+    )
+    assert rai("run -p {p} --engine bare", tmp_path, p=project).returncode == 0
+    filling = fill(disk)
+    os.truncate(filling, filling.stat().st_size - (1 << 19))
+
+    done = rai("pull latest -o {out}", tmp_path, out=disk / "out")
+
+    assert done.returncode == 10, done.stderr
+    assert f"No space left on device; free some space on {disk}" in done.stderr
+    assert "build.tar.zst" not in done.stderr
+    assert "a bug" not in done.stderr
+
+
+@pytest.mark.root
 def test_an_event_is_kept_whole_or_not_at_all_and_the_end_has_room(disk):
     paths = runs.create(Home(disk))
     with runs.Recorder(paths) as recorder:
