@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner import analysis
-from runner.analysis.gpu_peaks import PEAKS
+from runner.analysis.gpu_bounds import PEAKS
 from runner.core.gpu import Gpu, GpuState, GpuUse, GpuWay
 from runner.core.measurement import MeasuredRates
 
