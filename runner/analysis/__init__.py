@@ -1,7 +1,7 @@
 """What a run's kernels and layers reach, and what bounds them.
 
 rai-kernels.json + the launches of traces --matching--> kernels, layers
-the GPU's name --gpu_peaks--> its bounds;  registers, shared memory --> occupancy
+the GPU's name --gpu_bounds--> its bounds;  registers, shared memory --> occupancy
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from runner.analysis.multiprocessors import MULTIPROCESSORS
+from runner.analysis.occupancy import MULTIPROCESSORS
 from runner.core.gpu import GpuUse
 from runner.core.measurement import MeasuredRates
 

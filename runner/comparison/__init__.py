@@ -1,8 +1,7 @@
 """Compare the samples of two runs: what changed, and how sure that is.
 
 metrics.py    a run's record to samples: one value a round, by metric
-ranks.py      whether two sides differ: rank tests with exact distributions
-intervals.py  by how much: the ratio and its bootstrap interval
+ranks.py      whether two sides differ (exact rank tests), and by how much (bootstrap)
 families.py   how much of the risk each look and each metric has
 changes.py    verdicts of all that
 gate.py       conditions that a change has to meet

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.comparison import families, intervals, ranks
+from runner.comparison import families, ranks
 from runner.comparison.metrics import (
     PEAK_MEMORY,
     Samples,
@@ -171,15 +171,15 @@ def _measured(
     chance: float | None = None
     if paired and len(old) == len(new):
         differences = [_rounded(b - a) for a, b in zip(one, other, strict=True)]
-        ratio = intervals.middle(differences)
+        ratio = ranks.middle(differences)
         if enough:
             chance = ranks.signed_rank(differences)
-            ends = intervals.interval(differences)
+            ends = ranks.interval(differences)
     else:
-        ratio = _rounded(intervals.middle(other) - intervals.middle(one))
+        ratio = _rounded(ranks.middle(other) - ranks.middle(one))
         if enough:
             chance = ranks.rank_sum(one, other)
-            ends = intervals.apart(one, other)
+            ends = ranks.apart(one, other)
     return ComparedMetric(
         metric,
         statistics.median(old),

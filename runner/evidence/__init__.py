@@ -4,8 +4,8 @@
     found.run          # RunEvidence
     found.timelines    # of each profile, by its name in the build folder
 
-outputs.py (the beginning and the end of each command's output), build.py (files of the
-build folder) -> reading.py (those of profilers, rai-kernels.json, and all of it)
+build.py (files of the build folder) -> reading.py (the ends of each command's output,
+profiles, rai-kernels.json, and all of it)
 """
 
 from runner.evidence.reading import FoundEvidence, read

@@ -1,11 +1,11 @@
 """Find figures in a program's output: bytes to clean lines, lines to Findings.
 
-    bytes -> lines.py (lines without escapes)
+    bytes -> scanner.py (lines without escapes)
           -> sources.py (what the figures are of)
           -> inference.py, timing.py, profiles.py, gpu_faults.py
              (one reader for each kind of figure)
-             profiles.py -> tables.py (nvprof.py's and nsys.py's forms),
-                            csv_tables.py (nvprof's and ncu's)
+             profiles.py (CSV of nvprof and ncu)
+                      -> tables.py (nvprof.py's and nsys.py's forms)
 
 Only what a program prints is read: a figure alone on its line, in one of the printed
 forms. Prose, source code and tables written by hand are ignored.

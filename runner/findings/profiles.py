@@ -1,15 +1,26 @@
-"""Read the tables of every profiler, in the order in which they end."""
+"""Read the tables of every profiler, in the order in which they end.
+
+Profilers' tables as comma-separated values: `nvprof --csv` and `ncu --csv`.
+
+A table begins at its header and ends at the first line that is neither a row of it nor
+blank. Rows that a log has truncated are lost.
+"""
 
 from __future__ import annotations
 
+import csv
+import re
+from typing import Protocol
+
 from msgspec.structs import replace
 
-from runner.core import KernelCounters, ProfileTable
-from runner.findings.csv_tables import CsvReader
-from runner.findings.ncu import CounterSums
+from runner.core import KernelCounters, ProfileRow, ProfileTable
+from runner.findings import ncu, nvprof
+from runner.findings.kernel_names import LONGEST_NAME
+from runner.findings.ncu import NAMES, AddCounters, CounterSums, Dim, size
 from runner.findings.sources import SourceReader
-from runner.findings.tables import TableReader
-from runner.findings.units import keep
+from runner.findings.tables import MOST_ROWS, Add, TableReader
+from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
 MOST_TABLES = 100
 MOST_SIZE = 2 << 20
@@ -71,3 +82,186 @@ class ProfileReader:
                 self.counters.append(replace(one, source=source))
             else:
                 self.left_out += 1
+
+
+_SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
+_TIMED = ("Time", "Avg", "Min", "Max")
+_NUMBER = re.compile(UNSIGNED)
+_WHOLE = re.compile(r"[0-9]{1,12}")
+_KERNEL = "Kernel Name"
+_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
+
+
+class _Form(Protocol):
+    """A table that is being read."""
+
+    counters: CounterSums
+
+    def take(self, cells: list[str]) -> bool:
+        """Read one row; return False if it is not one."""
+
+    def tables(self) -> list[ProfileTable]:
+        """Return the tables read so far."""
+
+
+class CsvReader:
+    """A reader that hands each table to ``add``, and ncu's counters to ``count``."""
+
+    def __init__(self, add: Add, count: AddCounters) -> None:
+        self._add, self._count = add, count
+        self._form: _Form | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a table is open."""
+        return self._form is not None
+
+    def read(self, line: str) -> bool:
+        """Read one line, cleaned and stripped; return False if it is in no table."""
+        if line[:1] == '"' and (form := _opened(cells := _cells(line))) is not None:
+            self.close()
+            self._form = form
+            return True
+        if self._form is None or not line:
+            return False
+        cells = _cells(line)
+        if self._form.take(cells):
+            return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """End the open table; drop it if it has no row."""
+        if self._form is not None:
+            for table in self._form.tables():
+                self._add(table)
+            self._count(self._form.counters)
+        self._form = None
+
+
+class _Summary:
+    """nvprof's summary: a header, a row of units, and rows, with or without a Type."""
+
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self.counters = CounterSums()
+        self._units: dict[str, str] = {}
+        self._sections: dict[str, list[ProfileRow]] = {}
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != len(self._header):
+            return False
+        named = dict(zip(self._header, cells, strict=True))
+        if not self._units:
+            self._units = {name: named[name] for name in _TIMED}
+            return all(unit in EXPONENTS for unit in self._units.values())
+        if (row := self._row(named)) is None:
+            return False
+        section = named.get("Type") or nvprof.section([row.name])
+        keep(self._sections.setdefault(section, []), row, MOST_ROWS)
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        return [
+            ProfileTable(nvprof.TOOL, section, tuple(rows))
+            for section, rows in self._sections.items()
+        ]
+
+    def _row(self, named: dict[str, str]) -> ProfileRow | None:
+        percent, calls = named["Time(%)"], named["Calls"]
+        numbers = (percent, *(named[name] for name in _TIMED))
+        if not all(map(_NUMBER.fullmatch, numbers)) or not _WHOLE.fullmatch(calls):
+            return None
+        if float(percent) > 100 or not named["Name"]:
+            return None
+        total, *spread = (scaled(named[n], unit) for n, unit in self._units.items())
+        name = named["Name"][:LONGEST_NAME]
+        return ProfileRow(name, float(percent), total, int(calls), *spread)
+
+
+class _Metrics:
+    """ncu's rows of one metric each; those of a launch share its ID."""
+
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._launches, self.counters = ncu.Launches(), CounterSums()
+        self._last = self._counted = ""
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != len(self._header):
+            return False
+        named = dict(zip(self._header, cells, strict=True))
+        metric, unit, value = (named[name] for name in _METRIC)
+        launch = named.get("ID", "")
+        if not launch or launch != self._counted:
+            self._counted = launch
+            self.counters.begin(named[_KERNEL], *_shape(named))
+        self.counters.add(metric, unit, value)
+        if metric in ncu.DURATIONS and (not launch or launch != self._last):
+            took_s = ncu.seconds(value, unit)
+            if took_s is not None:
+                self._launches.add(named[_KERNEL], took_s)
+                self.counters.took(took_s)
+                self._last = launch
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        table = self._launches.table()
+        return [table] if table else []
+
+
+class _Raw:
+    """ncu's rows of one launch each (`--page raw`), after a row of units."""
+
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._launches, self.counters = ncu.Launches(), CounterSums()
+        self._duration = next((name for name in header if name in ncu.DURATIONS), "")
+        self._kept = [name for name in header if name in NAMES]
+        self._units: dict[str, str] | None = None
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != len(self._header):
+            return False
+        named = dict(zip(self._header, cells, strict=True))
+        if self._units is None:
+            self._units = named
+            return not named[_KERNEL]
+        self.counters.begin(named[_KERNEL], *_shape(named))
+        for name in self._kept:
+            self.counters.add(name, self._units[name], named[name])
+        if self._duration:
+            unit = self._units[self._duration]
+            took_s = ncu.seconds(named[self._duration], unit)
+            if took_s is not None:
+                self._launches.add(named[_KERNEL], took_s)
+                self.counters.took(took_s)
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        table = self._launches.table()
+        return [table] if table else []
+
+
+def _opened(header: list[str]) -> _Form | None:
+    """Return the form of the table that a header opens."""
+    if tuple(header) in (_SUMMARY, ("Type", *_SUMMARY)):
+        return _Summary(header)
+    if _KERNEL not in header:
+        return None
+    if all(name in header for name in _METRIC):
+        return _Metrics(header)
+    known = any(name in ncu.DURATIONS or name in NAMES for name in header)
+    return _Raw(header) if known else None
+
+
+def _shape(named: dict[str, str]) -> tuple[Dim | None, Dim | None]:
+    """Return a launch's grid and block; None where a version does not print them."""
+    return size(named.get("Grid Size", "")), size(named.get("Block Size", ""))
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []

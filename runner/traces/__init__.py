@@ -2,7 +2,7 @@
 
 reading.py: kinds.py (by its first bytes) -> database.py, a layout (nvprof_file.py,
 nvidia_file.py, nsys_file.py) and sqlite_trace.py, or events.py
--> totals.py (the sums); spans.py, merging.py, building.py (the timeline)
+-> totals.py (the sums); spans.py, building.py (the timeline)
 """
 
 from __future__ import annotations

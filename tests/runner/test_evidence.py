@@ -22,7 +22,7 @@ from runner.core import (
 )
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
-from runner.evidence import build, outputs, reading
+from runner.evidence import build, reading
 from runner.store.paths import RunPaths
 from runner.traces import totals
 from tests.nvprof import recording
@@ -98,7 +98,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept_in_whole_lines(kept
     assert tail == [line.decode().rstrip() for line in lines[-len(tail) :]]
     kept_bytes = 13 * (len(head) + len(tail))
     assert found.left_out_bytes == 13 * len(lines) - kept_bytes
-    assert kept_bytes <= 2 * outputs.PART_BYTES
+    assert kept_bytes <= 2 * reading.PART_BYTES
 
 
 def test_one_endless_line_is_cut_as_well(kept):
@@ -106,11 +106,11 @@ def test_one_endless_line_is_cut_as_well(kept):
 
     found = kept.read().outputs[0]
 
-    assert len(found.head) == len(found.tail) == outputs.PART_BYTES
+    assert len(found.head) == len(found.tail) == reading.PART_BYTES
     assert found.tail.endswith("y")
 
 
-@pytest.mark.parametrize("size", [7, 1000, outputs.PART_BYTES])
+@pytest.mark.parametrize("size", [7, 1000, reading.PART_BYTES])
 def test_the_size_of_the_pieces_makes_no_difference(kept, size):
     data = b"".join(b"%05d\n" % n for n in range(8000))
     for start in range(0, len(data), size):
@@ -131,7 +131,7 @@ def test_many_commands_share_the_room(tmp_path: Path):
 
     every = sum(len(one.head) + len(one.tail) for one in found.values())
     assert len(found) == 200
-    assert every <= outputs.MOST_BYTES
+    assert every <= reading.MOST_BYTES
 
 
 def test_what_steers_a_terminal_is_gone(kept):

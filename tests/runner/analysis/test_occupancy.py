@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.analysis.multiprocessors import MULTIPROCESSORS
-from runner.analysis.occupancy import OccupancyLimit, occupancy
+from runner.analysis.occupancy import MULTIPROCESSORS, OccupancyLimit, occupancy
 
 BITS = {
     OccupancyLimit.WARPS: 1,

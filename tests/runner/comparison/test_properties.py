@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.comparison import Change, ComparedMetric, compare, families, intervals
+from runner.comparison import Change, ComparedMetric, compare, families, ranks
 
 TIMES = st.floats(1e-6, 1e6)
 PAIRS = st.lists(st.tuples(TIMES, TIMES), min_size=10, max_size=32)
@@ -91,7 +91,7 @@ def test_the_interval_has_the_value_that_it_estimates_as_often_as_it_says():
     random = Random(3)
     held = 0
     for _ in range(1000):
-        low, high = intervals.interval([random.gauss(0, 1) for _ in range(30)])
+        low, high = ranks.interval([random.gauss(0, 1) for _ in range(30)])
         held += low <= 0 <= high
     assert held >= 985
-    assert math.isclose(intervals.middle([1, 2, 3, 100]), 2.5)
+    assert math.isclose(ranks.middle([1, 2, 3, 100]), 2.5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runner.scheduling import words
+from runner.scheduling.decision import room_of
 from runner.scheduling.history import QueueHistory
-from runner.scheduling.machine_room import room_of
 from runner.scheduling.roles import Role, ServerRules
 from tests.runner.scheduling.queues import Played, decided, going, machine, row
 
