@@ -12,6 +12,7 @@ from typing import Protocol
 
 from runner import files, git, machine, trees
 from runner.archive.ceilings import exceeded
+from runner.archive.compressed import zstd
 from runner.archive.contents import Survey, survey
 from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
@@ -244,12 +245,15 @@ def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
     """
     digest, size = hashlib.sha256(), 0
     most = most_bytes(caps)
-    with open_tar(archive) as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-            if size > most:
-                hint = "the setting project_size says how much"
-                text = f"{archive} holds more than a project may"
-                raise UsageError(Problem(text, hint=hint))
+    try:
+        with open_tar(archive) as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                if size > most:
+                    hint = "the setting project_size says how much"
+                    text = f"{archive} holds more than a project may"
+                    raise UsageError(Problem(text, hint=hint))
+    except (zstd.ZstdError, EOFError) as error:
+        raise UsageError(f"{archive} is damaged: {error}") from error
     return digest.hexdigest(), size

@@ -89,15 +89,15 @@ def opened() -> Iterator[list[Terminal]]:
 def ended() -> dict[str, object]:
     """Wait for the only run to end, and give its record."""
     deadline = time.monotonic() + ENDED_S
-    while not (runs := listed("history")):
-        assert time.monotonic() < deadline, f"the run goes on: {listed('ps')}"
+    while not (runs := listed()) or any(run["exit_code"] is None for run in runs):
+        assert time.monotonic() < deadline, f"the run goes on: {runs}"
         time.sleep(0.1)
     (record,) = runs
     return record
 
 
-def listed(command: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(rai(command, "--json").stdout)
+def listed() -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(rai("runs", "--json").stdout)
     return found
 
 

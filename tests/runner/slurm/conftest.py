@@ -11,7 +11,9 @@ from tests.runner.slurm.cluster import Cluster
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster) -> Home:
+def cluster_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster
+) -> Home:
     """A home of its own, for runs by the engine bare."""
     monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
     monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))

@@ -27,14 +27,14 @@ def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
 
 
 def test_a_run_asks_for_its_limits_and_what_rai_needs(
-    home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, slurm: Cluster
 ):
     folder = project(tmp_path, "true", gpu={"count": 1}, cpu={"cores": 2})
     assert asked(folder, slurm) == ["gres:gpu:1", "1G", "11:00", "2", "OK"]
 
 
 def test_a_job_has_none_of_the_clients_secrets_and_starts_no_login_shell(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RAI_TOKEN", "rai_secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.programs]
 
 
 def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
-    home: Home, tmp_path: Path
+    cluster_home: Home, tmp_path: Path
 ):
     folder = project(tmp_path, "echo out; echo err >&2; echo made > $RAI_BUILD_DIR/x")
     done = rai("run", "--on", "slurm", "-p", folder, "-o", str(tmp_path / "o"))
@@ -39,7 +39,7 @@ def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
 
 
 def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(
-    home: Home, tmp_path: Path
+    cluster_home: Home, tmp_path: Path
 ):
     folder = project(tmp_path, "echo $SLURM_JOB_NAME on $SLURMD_NODENAME")
     run = left("-p", folder)
@@ -49,16 +49,16 @@ def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(
 
 
 def test_a_partition_that_is_not_there_is_refused_and_leaves_nothing(
-    home: Home, tmp_path: Path
+    cluster_home: Home, tmp_path: Path
 ):
     done = rai("run", "--on", "slurm:nowhere", "-p", project(tmp_path, "true"))
     assert done.returncode not in (0, 10)
     assert "nowhere" in done.stderr
-    assert list(home.runs.glob("[0-9a-f]*")) == []
+    assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
 
 
 def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
-    home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, slurm: Cluster
 ):
     slurm.drain("n1", "a broken fan")
     slurm.drain("n2", "a broken fan")
@@ -68,17 +68,17 @@ def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
     assert "waiting" in rai("show", run).stdout
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
-    assert ended(home.run(run)).state == "cancelled"
+    assert ended(cluster_home.run(run)).state == "cancelled"
     assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
 
 
 def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
-    home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, slurm: Cluster
 ):
     slurm.drain("n1", "a broken fan")
     slurm.drain("n2", "a broken fan")
     run = left("-p", project(tmp_path, "echo never"))
-    paths = home.run(run)
+    paths = cluster_home.run(run)
     there = handed.read(paths)
     assert there is not None
     handed.write(paths, replace(there, number=""))
@@ -88,7 +88,9 @@ def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
     assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
 
 
-def test_a_run_that_asks_for_more_cores_than_there_are_ends(home: Home, tmp_path: Path):
+def test_a_run_that_asks_for_more_cores_than_there_are_ends(
+    cluster_home: Home, tmp_path: Path
+):
     run = left("-p", project(tmp_path, "true", cpu={"cores": 65_537}))
     assert rai("wait", run).returncode == 9
     assert "never start" in rai("show", run).stdout
@@ -107,7 +109,7 @@ def test_a_run_that_asks_for_more_cores_than_there_are_ends(home: Home, tmp_path
     ],
 )
 def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
-    home: Home,
+    cluster_home: Home,
     tmp_path: Path,
     slurm: Cluster,
     monkeypatch: pytest.MonkeyPatch,
@@ -126,38 +128,38 @@ def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
     assert done.returncode == status
     assert (tmp_path / "number").read_text().strip().isdecimal()
     assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
-    assert list(home.runs.glob("[0-9a-f]*")) == []
+    assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
 
 
 def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
-    home: Home, tmp_path: Path
+    cluster_home: Home, tmp_path: Path
 ):
     run = left("-p", project(tmp_path, "echo begun; touch $RAI_BUILD_DIR/x; sleep 300"))
-    until(home.run(run).stdout.exists)
+    until(cluster_home.run(run).stdout.exists)
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
-    found = ended(home.run(run))
+    found = ended(cluster_home.run(run))
     assert found.state == "cancelled"
-    assert home.run(run).build.exists()
+    assert cluster_home.run(run).build.exists()
     assert rai("logs", run).stdout == "begun\n"
 
 
-def test_no_secret_stays_in_the_folder(home: Home, tmp_path: Path):
+def test_no_secret_stays_in_the_folder(cluster_home: Home, tmp_path: Path):
     folder = project(tmp_path, "echo $TOKEN | wc -c")
     run = left("-p", folder, "-e", "TOKEN=open-sesame-12345")
     assert rai("wait", run).returncode == 0
     assert rai("logs", run).stdout == "18\n"
-    for file in home.run(run).root.iterdir():
+    for file in cluster_home.run(run).root.iterdir():
         assert b"open-sesame" not in file.read_bytes(), file
 
 
 def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
-    home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, slurm: Cluster
 ):
     slurm.drain("n1", "a broken fan")
     slurm.drain("n2", "a broken fan")
     run = left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame-12345")
-    paths = home.run(run)
+    paths = cluster_home.run(run)
     assert b"open-sesame" in paths.order.read_bytes()
     assert stat.S_IMODE(paths.order.stat().st_mode) == 0o600
     assert stat.S_IMODE(paths.root.stat().st_mode) == 0o700
@@ -167,11 +169,13 @@ def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
 
 
 def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
-    home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     slurm.drain("n1", "a broken fan")
     slurm.drain("n2", "a broken fan")
-    paths = home.run(left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame"))
+    paths = cluster_home.run(
+        left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame")
+    )
     assert b"open-sesame" in paths.order.read_bytes()
     slurm.ask("scancel", f"--name=rai-{paths.id}")
 
@@ -186,7 +190,7 @@ def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
 
 
 def test_a_run_that_its_node_refuses_ends_with_the_reason(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     folder = project(tmp_path, "cat /src/x")
     run = left("-p", folder)
@@ -196,12 +200,12 @@ def test_a_run_that_its_node_refuses_ends_with_the_reason(
 
 
 def test_a_second_worker_of_a_run_does_nothing(
-    home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, slurm: Cluster
 ):
     run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
     until((tmp_path / "ran").exists)
     again = slurm.submit(
-        f"exec {sys.executable} -m runner.worker.node {home.run(run).root}"
+        f"exec {sys.executable} -m runner.worker.node {cluster_home.run(run).root}"
     )
     assert rai("wait", run).returncode == 0
     slurm.until(lambda: slurm.state(again) == "COMPLETED")
@@ -209,7 +213,7 @@ def test_a_second_worker_of_a_run_does_nothing(
 
 
 def test_what_a_worker_that_cannot_start_printed_is_told(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     text = """
 import os
