@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from runner.core.cancel import Cancel
@@ -31,7 +31,9 @@ def cancel_on_signals(
         stopping = True
         cancel.request()
         if not silent():
-            console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
+            # It may come while stderr is written, which no other write may enter.
+            with suppress(RuntimeError):
+                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
 
     def hang_up(number: int, frame: FrameType | None) -> None:
         # The shell and the kernel both send it, so ignore the second one, even later.

@@ -24,7 +24,7 @@ from runner.database.opening import open_store
 from runner.database.restoring import restore
 from runner.database.tables import metadata
 from tests.runner.database.rows import DAY_S, NOW, run, token, upload
-from tests.runner.database.test_schema import FILLED, filled, later
+from tests.runner.database.test_schema import filled, later
 
 Lines = list[Any]
 
@@ -122,11 +122,11 @@ def test_a_backup_is_of_one_moment_while_others_write(
     assert written
 
 
-@pytest.mark.parametrize("revision", sorted(FILLED))
-def test_a_backup_of_every_schema_is_restored_as_the_newest(
-    url: str, revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_backup_of_an_older_schema_is_restored_as_the_newest(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    filled(url, revision)
+    filled(url)
+    revision = schema.newest()
     path = tmp_path / "kept"
     later(tmp_path, monkeypatch, "op.add_column('teams', sa.Column('note', sa.Text))")
     assert backup(url, path).revision == revision
