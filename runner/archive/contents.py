@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,8 +23,11 @@ WALKED = 5
 LEFT_OUT_KEPT = 10_000
 """The most names of entries that are left out; more are only counted."""
 
-SECRETS_NAMED = 5
-"""How many secrets a warning names."""
+NAMED = 5
+"""How many entries a warning names."""
+
+LINK_STEPS = 256
+"""The most components of a link's path that are followed."""
 
 RUN_FILE = ".rai-run"
 """The file of a folder that a build folder was unpacked to, which lists the rest."""
@@ -84,17 +88,18 @@ class Survey(Struct, frozen=True):
 
     @property
     def warnings(self) -> list[Problem]:
-        """The warnings, one of them about secrets that were left out."""
+        """The warnings: of rules, of secrets left out, and of links that lead out."""
         found = [p for p in self.problems if p.severity is Severity.WARNING]
-        names = [item.name for item in self.left_out if item.by is LeftBy.SECRET]
-        if not names:
-            return found
-        shown = ", ".join(names[:SECRETS_NAMED])
-        more = len(names) - SECRETS_NAMED
-        shown += f" and {more} more" if more > 0 else ""
-        hint = f"to send one, write `!{names[0].rstrip('/')}` in .raiignore"
-        text = f"not sent, as their names are those of secrets: {shown}"
-        return [*found, Problem(text, hint=hint, severity=Severity.WARNING)]
+        if names := [item.name for item in self.left_out if item.by is LeftBy.SECRET]:
+            hint = f"to send one, write `!{names[0].rstrip('/')}` in .raiignore"
+            text = f"left out because they look like secrets: {_first(names)}"
+            found.append(Problem(text, hint=hint, severity=Severity.WARNING))
+        links = {m.name: m.target for m in self.members if m.kind is MemberKind.LINK}
+        if out := [name for name in links if leaves(name, links)]:
+            hint = "copy the files that the run needs into the project"
+            text = f"these links lead out of the project: {_first(out)}"
+            found.append(Problem(text, hint=hint, severity=Severity.WARNING))
+        return found
 
 
 def survey(project: Path, home: str = "", caps: Caps = UPLOAD) -> Survey:
@@ -250,4 +255,37 @@ _SPECIAL = {
 
 def cannot_read(name: str, error: OSError) -> Problem:
     """Return the problem that an entry of the project cannot be read."""
-    return Problem(f"{name!r} cannot be read: {error.strerror or error}")
+    why = str(error.strerror or error)
+    denied = isinstance(error, PermissionError)
+    hint = "chmod it, or add it to .raiignore" if denied else ""
+    return Problem(f"cannot read {name}: {why[:1].lower()}{why[1:]}", hint=hint)
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def leaves(link: str, links: Mapping[str, str]) -> bool:
+    """Whether a link leads out of the root, through other links too."""
+    here = link.split("/")[:-1]
+    ahead = [*reversed(links[link].split("/"))]
+    if links[link].startswith("/"):
+        return True
+    for _ in range(LINK_STEPS):
+        if not ahead:
+            return False
+        part = ahead.pop()
+        if part == "..":
+            if not here:
+                return True
+            here.pop()
+        elif part not in ("", "."):
+            here.append(part)
+            target = links.get("/".join(here))
+            if target is not None:
+                if target.startswith("/"):
+                    return True
+                here.pop()
+                ahead.extend(reversed(target.split("/")))
+    return True

@@ -18,9 +18,9 @@ from runner import files as disk
 from runner import trees
 from runner.archive import beside
 from runner.archive.compressed import zstd
-from runner.archive.contents import RUN_FILE, MemberKind
+from runner.archive.contents import RUN_FILE, MemberKind, leaves
 from runner.archive.meter import ArchiveMeter, OverCapsError
-from runner.archive.tree import HostileNameError, Tree, inside, leaves
+from runner.archive.tree import HostileNameError, Tree, inside
 from runner.core.caps import BUILD, Caps
 from runner.core.errors import NotAllowedError, RaiError, UsageError
 

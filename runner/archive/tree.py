@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from runner.archive.contents import MemberKind
-
-LINK_STEPS = 256
-"""The most components of a link's path that are followed."""
 
 
 class HostileNameError(ValueError):
@@ -65,28 +60,3 @@ class Tree:
             raise HostileNameError(f"{whole!r} is in {name!r}, which is not a folder")
         if not there is place is MemberKind.FOLDER:
             raise HostileNameError(f"{name!r} occurs twice")
-
-
-def leaves(link: str, links: Mapping[str, str]) -> bool:
-    """Whether a link leads out of the root, through other links too."""
-    here = link.split("/")[:-1]
-    ahead = [*reversed(links[link].split("/"))]
-    if links[link].startswith("/"):
-        return True
-    for _ in range(LINK_STEPS):
-        if not ahead:
-            return False
-        part = ahead.pop()
-        if part == "..":
-            if not here:
-                return True
-            here.pop()
-        elif part not in ("", "."):
-            here.append(part)
-            target = links.get("/".join(here))
-            if target is not None:
-                if target.startswith("/"):
-                    return True
-                here.pop()
-                ahead.extend(reversed(target.split("/")))
-    return True

@@ -156,9 +156,9 @@ class RunRecord(Struct, frozen=True):
 
     @property
     def hidden(self) -> bool:
-        """Whether lists leave it out, as the run that it prepared tells more."""
-        done = self.verdict is not None and self.verdict.reason is Reason.DONE
-        return self.inner and done
+        """Whether lists leave it out: it never ran, or the run that it prepared did."""
+        reason = self.verdict.reason if self.verdict else None
+        return reason is Reason.USAGE or (self.inner and reason is Reason.DONE)
 
     @property
     def first_round(self) -> tuple[CommandRecord, ...]:

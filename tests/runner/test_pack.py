@@ -477,7 +477,7 @@ def test_secrets_are_left_out_by_their_names_and_said(tmp_path):
     }
     (warning,) = archive.survey(project).warnings
     assert str(warning) == (
-        "warning: not sent, as their names are those of secrets: .ENV, .aws/,"
+        "warning: left out because they look like secrets: .ENV, .aws/,"
         " .docker/config.json, .env, .env.local and 14 more;"
         " to send one, write `!.ENV` in .raiignore"
     )
@@ -514,7 +514,7 @@ def test_the_packing_of_a_project_warns_of_secrets(tmp_path):
     project = archive.FolderProject(tree(tmp_path / "p", "a", "id_rsa"))
     told = [e.text for e in project.pack(tmp_path / "x") if isinstance(e, Warned)]
     assert told == [
-        "not sent, as their names are those of secrets: id_rsa;"
+        "left out because they look like secrets: id_rsa;"
         " to send one, write `!id_rsa` in .raiignore"
     ]
     assert list(members(tmp_path / "x")) == ["a"]
@@ -553,10 +553,10 @@ def test_files_that_vanish_or_change_meanwhile_are_all_named_and_nothing_is_left
         list(archive.pack(survey, tmp_path / "a"))
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
-    assert "'gone' cannot be read: No such file or directory" in lines
+    assert "cannot read gone: no such file or directory" in lines
     assert "'grown' changed while it was packed; try again" in lines
-    assert "'pipe' cannot be read: it is not a regular file" in lines
-    assert "'link' cannot be read: a link leads out of the folder" in lines
+    assert "cannot read pipe: it is not a regular file" in lines
+    assert "cannot read link: a link leads out of the folder" in lines
     assert {path.name for path in tmp_path.iterdir()} == {"p"}
 
 
@@ -606,7 +606,7 @@ def test_folders_and_files_without_permission_are_all_named(tmp_path):
     with permissions_that_count(), pytest.raises(UsageError) as caught:
         packed(project, tmp_path / "a")
     (project / "secret").chmod(0o700)
-    assert "'secret" in str(caught.value) and "'file'" in str(caught.value)
+    assert "read secret" in str(caught.value) and "read file" in str(caught.value)
 
 
 def test_folders_that_nest_without_end_are_refused(tmp_path):
@@ -635,3 +635,13 @@ def test_an_archive_that_is_there_stays_until_the_new_one_is_whole(tmp_path):
     assert (tmp_path / "x").read_text() == "old"
     list(steps)
     assert list(members(tmp_path / "x")) == ["a"]
+
+
+def test_links_that_lead_out_of_the_project_are_named_once(tmp_path):
+    project = tree(tmp_path / "p", "file")
+    for name, target in {"a": "/etc/passwd", "b": "../x", "in": "file"}.items():
+        (project / name).symlink_to(target)
+
+    (warning,) = archive.survey(project).warnings
+
+    assert warning.message == "these links lead out of the project: a, b"

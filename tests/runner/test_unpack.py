@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from runner import archive, files
 from runner.archive.compressed import zstd
-from runner.archive.contents import MemberKind
+from runner.archive.contents import MemberKind, leaves
 from runner.archive.meter import ArchiveMeter
-from runner.archive.tree import HostileNameError, Tree, leaves
+from runner.archive.tree import HostileNameError, Tree
 from runner.core import Reason
 from runner.core.errors import EngineError, NotAllowedError, RaiError, UsageError
 
