@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks import rows
 from runner.remote.following import Follower
 from runner.store.paths import RunPaths
-from runner.wire.frames import FilePart, from_line
 from runner.wire.remote_runs import QueueState
+from runner.wire.tail import FILES, MOST_HEADER_BYTES, from_line
 from tests.runner.server import direct
 from tests.runner.server.site import Person, Site, serving
 from tests.waiting import until
@@ -26,10 +26,9 @@ KILLS = int(os.environ.get("RAI_BENCH_KILLS", "50"))
 FOLLOWERS, JOBS = 20, 4
 LISTENERS = 100
 BEATS = 200
-MOST_LATE_S = 1.0
+MOST_LATE_S = 0.5
 LINES = 1_000_000
 PATIENCE_S = 300.0
-FILES = ("events.jsonl", "stdout.log", "stderr.log")
 RULES = "roles: {student: {at_once: none, a_day: none}}\n"
 UNTIL = (
     "[\"sh -c 'n=0; while [ $n -lt COUNT ]; do n=$((n+1)); echo line $n;"
@@ -129,21 +128,17 @@ def _soon(folder: Path) -> dict[str, object]:
 
 
 def _listen(person: Person, run: str, late: list[float], lock: threading.Lock) -> None:
-    """Read the frames of a run; note how late each line of its output is."""
-    found, pending = [], b""
-    with (
-        person.client(PATIENCE_S) as client,
-        client.follow(run, dict.fromkeys(FILES, 0)) as stream,
-    ):
-        while line := stream.readline(1 << 16):
-            header = from_line(line)
-            if not isinstance(header, FilePart):
-                continue
-            data = stream.read(header.size)
-            if header.file == "stdout.log":
-                now = time.time()
-                *whole, pending = (pending + data).split(b"\n")
-                found += [now - float(one) for one in whole]
+    """Follow a run; note how late each line of its output is."""
+    found, pending, have, over = [], b"", dict.fromkeys(FILES, 0), False
+    with person.client(PATIENCE_S) as client:
+        while not over:
+            with client.tail(run, have, 20) as body:
+                header = from_line(body.readline(MOST_HEADER_BYTES))
+                said = {name: body.read(size) for name, size in header.sizes.items()}
+            now, over = time.time(), header.over
+            have = {name: have[name] + len(data) for name, data in said.items()}
+            *whole, pending = (pending + said["stdout.log"]).split(b"\n")
+            found += [now - float(one) for one in whole]
     with lock:
         late += found
 

@@ -51,10 +51,8 @@ def _waiting(number: int, draw: random.Random) -> RunRow:
         "person",
         "student",
         "digest",
-        "upload",
         "sha256",
         b"",
         1000 * draw.random(),
         gpus=number % 2,
-        alone=draw.random() < 0.01,
     )

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from benchmarks import rows
 from runner.core.ending import Reason
-from runner.database.opening import open_store
+from runner.database.store import open_store
 from runner.remote.api import ServerClient
 from runner.wire.remote_runs import RemoteRun
 from tests.runner.server import direct

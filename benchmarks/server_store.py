@@ -19,8 +19,8 @@ from sqlalchemy import insert, text
 from benchmarks import rows
 from runner.core.ending import Reason
 from runner.database import tables
-from runner.database.base import Invitation, RunRow, UploadRow
-from runner.database.opening import SqlStore, open_store
+from runner.database.base import Invitation, RunRow
+from runner.database.store import Store, open_store
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import QueueState
 from tests.runner.database import postgres
@@ -86,7 +86,7 @@ def _calls(database: str, few: str, many: str) -> dict[str, object]:
     )
 
 
-def fill(store: SqlStore, count: int) -> None:
+def fill(store: Store, count: int) -> None:
     """Add ended runs of 50 teams over a term, and 20 that wait or run now."""
     ended = (_ended(number, count) for number in range(count))
     fields = [c.name for c in tables.runs.c if c.name != "cancelled_at"]
@@ -129,7 +129,6 @@ def _new() -> RunRow:
         person="ada",
         role="student",
         digest=os.urandom(32).hex(),
-        upload="",
         sha256=os.urandom(32).hex(),
         parcel=PARCEL,
         queued_at=NOW,
@@ -138,7 +137,7 @@ def _new() -> RunRow:
     )
 
 
-def methods(store: SqlStore) -> dict[str, Callable[[], object]]:
+def methods(store: Store) -> dict[str, Callable[[], object]]:
     """Return what a server calls often, each to be called again and again."""
     (code,) = store.invite([Invitation("team-1", "ada")], NOW, DAY_S)
     made = store.redeem(code.code, "", NOW, None, (Scope.RUN,))
@@ -162,7 +161,7 @@ def methods(store: SqlStore) -> dict[str, Callable[[], object]]:
 
     def upload() -> None:
         name = os.urandom(5).hex()
-        store.add_upload(UploadRow(name, "team-1", name, 1, 0, False, NOW))
+        store.add_upload("team-1", name, 1, NOW)
 
     return {
         "add_run": add,
@@ -188,7 +187,7 @@ def methods(store: SqlStore) -> dict[str, Callable[[], object]]:
         "identify": lambda: store.identify(token, NOW),
         "valid": lambda: store.valid(who.token_id, NOW),
         "add_upload": upload,
-        "stale_uploads": lambda: store.stale_uploads(0.0),
+        "remove_uploads": lambda: store.remove_uploads(0.0, lambda *_: None),
         "check": store.check,
     }
 

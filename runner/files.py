@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
-from runner.core import Problem
+from runner.core import Problem, Reason
+from runner.core.errors import RaiError
 
 MOST_LINKS = 40
 """The kernel's own limit."""
@@ -162,15 +163,20 @@ def problem(error: OSError) -> Problem:
     return Problem(f"{path}: {text}", hint=hint)
 
 
-def disk_fault(error: Exception, folder: Path) -> Problem | None:
-    """Return the problem of a full or broken disk; None for any other error.
+def reason(error: OSError) -> Reason:
+    """Return disk_full, or internal for any other error."""
+    return Reason.DISK_FULL if error.errno in FULL else Reason.INTERNAL
+
+
+def disk_fault(error: Exception, folder: Path) -> RaiError | None:
+    """Return the error of a full or broken disk; None for any other error.
 
     An error that names no file is that of the folder.
     """
     if not isinstance(error, OSError) or error.errno not in DISK_FAULTS:
         return None
     error.filename = error.filename or str(folder)
-    return problem(error)
+    return RaiError(problem(error), reason=reason(error))
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def client() -> Iterator[docker.APIClient]:
     """Talk to the Docker Engine as it is, for what rai does not say."""
     import docker

@@ -17,18 +17,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 RAI = str(Path(sys.executable).with_name("rai"))
 ROOT = Path(__file__).parent.parent
 MOST_S = 600.0
 Streams = Mapping[int, str | None]
 PIPES: Streams = {}
+
+
+def run_program(
+    argv: Sequence[str | Path], *, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run any program to its end, with its output as text.
+
+    ``options`` are those of ``subprocess.run``.
+    """
+    return subprocess.run(argv, check=check, capture_output=True, text=True, **options)
 
 
 def rai(

@@ -11,6 +11,7 @@ import tomllib
 import pytest
 
 from tests.conftest import ROOT
+from tests.program import run_program
 from tools import environment
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -33,7 +34,7 @@ def test_every_extra_that_the_project_works_with_brings_numpy(extra):
 def test_a_milestone_without_numpy_says_for_which_python_it_is_missing():
     # Without its site, Python has no packages.
     words = [sys.executable, "-S", ROOT / "project" / "m1.1.py"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_program(words)
 
     assert done.returncode == 1
     assert done.stderr.startswith(f"NumPy is not installed for {sys.executable}. In a")

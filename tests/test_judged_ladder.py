@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import editions
 import judged
 import msgspec
 import plan
@@ -20,6 +19,7 @@ from runner.judge import compiling
 from runner.judge.figures import Rules
 from runner.submission import planning
 from tests.exploits import standin
+from tests.project.test_plan import of_all
 
 
 def ladder(accuracy, architecture="sm_90"):
@@ -100,16 +100,7 @@ def test_the_plan_of_the_repository_is_accepted_for_each_milestone(name, archite
 
 @pytest.mark.parametrize("architecture", plan.Choice.architectures)
 def test_a_plan_of_any_variant_is_read(architecture):
-    shapes = plan.shapes(editions.DEFAULT, 10_000).values()
-    names = [
-        name
-        for name, variant in VARIANTS.items()
-        if not any(variant.refusal(shape, architecture) for shape in shapes)
-    ]
-    choice = plan.Choice(
-        architectures=(architecture,), m3=(), m4=(), final=tuple(names)
-    )
-    made = plan.made(choice)
+    made = of_all(architecture)
 
     found, problems = plan_reader.read(plan.text(made).encode())
 

@@ -18,7 +18,7 @@ import pytest
 
 from runner.cli import reporting
 from runner.core import RunRecord
-from runner.markup import document as markdown
+from runner.markup import markdown
 from runner.report import document
 from runner.report.blocks import Pairs, Section, Table
 from runner.report.document import Report
@@ -41,7 +41,7 @@ def test_the_markdown_is_that_of_the_figures(report):
     sections = document.sections(report)
     links = {one.name: f"pictures/{one.name}.svg" for one in pictures(sections)}
 
-    page = markdown.page(reporting.title(report), sections, 512 << 10, links)
+    page = markdown.document(reporting.title(report), sections, 512 << 10, links)
 
     assert (FOLDER / "report.md").read_text() == page, AGAIN
     there = {file.name for file in (FOLDER / "pictures").iterdir()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.program import run_program
 
 TOUR = ROOT / "docs" / "tour.md"
 SPEC = "rai: {version: 0.2}\ncommands:\n  build:\n    - echo Op Time 0.5\n"
@@ -82,11 +82,9 @@ def test_a_run_takes_the_steps_of_the_tour_in_their_order(tmp_path):
     (tmp_path / "rai_build.yml").write_text(SPEC)
     words = ["run", "-p", str(tmp_path), "--engine", "bare", "--quiet"]
 
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", TRACED, str(ROOT), *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
         check=True,
     )
 

@@ -22,7 +22,7 @@ import msgspec
 
 from runner import pictures
 from runner.cli import reporting
-from runner.markup import document as markdown
+from runner.markup import markdown
 from runner.report import document
 from runner.report.document import Report, charts
 
@@ -62,7 +62,7 @@ def _write_markdown(folder: Path) -> None:
     for one in charts.pictures(sections):
         links[one.name] = f"pictures/{one.name}.svg"
         (folder / links[one.name]).write_text(pictures.svg(one.chart))
-    text = markdown.page(
+    text = markdown.document(
         reporting.title(report), sections, reporting.MOST_MARKDOWN, links
     )
     (folder / "report.md").write_text(text)

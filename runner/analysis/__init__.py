@@ -9,21 +9,19 @@ from __future__ import annotations
 from runner.analysis.gpu_bounds import GpuBounds, KnownGpu, bounds, known_gpus
 from runner.analysis.kernel_analysis import (
     KernelAnalysis,
-    KernelBound,
+    LayerAnalysis,
     bounds_of,
     kernels,
+    layers,
 )
-from runner.analysis.layer_analysis import LayerAnalysis, layers
-from runner.analysis.occupancy import Occupancy, OccupancyLimit, OccupancyStep
+from runner.analysis.occupancy import Occupancy, OccupancyStep
 
 __all__ = [
     "GpuBounds",
     "KernelAnalysis",
-    "KernelBound",
     "KnownGpu",
     "LayerAnalysis",
     "Occupancy",
-    "OccupancyLimit",
     "OccupancyStep",
     "bounds",
     "bounds_of",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
-from runner.analysis import names
 from runner.core.kernel_shapes import GridSize, KernelWork, LayeredNetwork
 from runner.core.trace import KernelLaunches
 
@@ -17,6 +17,9 @@ _OPERATOR = re.compile(r"[;|&()<>]")
 
 Entry = TypeVar("Entry", KernelWork, LayeredNetwork)
 Value = TypeVar("Value")
+
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+_RETURNED = re.compile(r"^(?:static )?void ")
 
 
 def arguments(command: str, script: str) -> tuple[str, ...] | None:
@@ -46,15 +49,15 @@ class WorkIndex:
     def __init__(self, works: Iterable[KernelWork]) -> None:
         self._found: dict[tuple[str, GridSize | None], list[KernelWork]] = {}
         for work in works:
-            alike = self._found.setdefault((names.key(work.kernel), work.grid), [])
+            alike = self._found.setdefault((key(work.kernel), work.grid), [])
             # Of more than these nothing would be known: see ``agreed``.
             if len(alike) <= MOST_ALIKE:
                 alike.append(work)
 
     def of(self, launches: KernelLaunches) -> list[KernelWork]:
         """Return what the launches of one kernel in one configuration may be."""
-        key = names.key(launches.kernel)
-        alike = [self._found.get((key, grid), []) for grid in (launches.grid, None)]
+        name = key(launches.kernel)
+        alike = [self._found.get((name, grid), []) for grid in (launches.grid, None)]
         if any(len(works) > MOST_ALIKE for works in alike):
             return []
         return [
@@ -62,7 +65,7 @@ class WorkIndex:
             for works in alike
             for work in works
             if work.block in (None, launches.block)
-            and names.same(launches.kernel, work.kernel)
+            and same(launches.kernel, work.kernel)
         ]
 
 
@@ -120,3 +123,52 @@ def _as_called(entry: Entry, command: str) -> bool:
 
 def _unquoted(word: str) -> str:
     return word.strip("\"'")
+
+
+def same(profiled: str, written: str) -> bool:
+    """Whether a name that a profiler printed is that of a kernel in the file."""
+    if profiled == written:
+        return True
+    plain, wanted = bare(profiled), bare(written)
+    if "<" in written and _arguments(profiled) != _arguments(written):
+        return False
+    return plain == wanted or _ends_with(plain, wanted) or _ends_with(wanted, plain)
+
+
+def key(name: str) -> str:
+    """Return what names of one kernel have in common: its name in its namespace."""
+    return bare(name).rpartition("::")[2]
+
+
+@lru_cache(maxsize=4096)
+def bare(name: str) -> str:
+    """Return a function's name without its type, template arguments and parameters."""
+    text = _RETURNED.sub("", _ANONYMOUS.sub("", name.strip()))
+    kept, depth = [], 0
+    for letter in text:
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth = max(depth - 1, 0)
+        elif letter == "(" and depth == 0:
+            break
+        elif depth == 0:
+            kept.append(letter)
+    return "".join(kept).strip().removeprefix("::")
+
+
+@lru_cache(maxsize=4096)
+def _arguments(name: str) -> str:
+    """Return a name up to its parameters, without spaces."""
+    text, depth = _RETURNED.sub("", _ANONYMOUS.sub("", name.strip())), 0
+    for at, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth <= 0:
+            text = text[:at]
+            break
+    return re.sub(r"\s", "", text)
+
+
+def _ends_with(long: str, short: str) -> bool:
+    """Whether a name in a namespace ends with one that lacks it."""
+    return long.endswith(f"::{short}")

@@ -5,19 +5,15 @@ sends it. ``open_tar``, ``files``, ``checksums`` and ``unpack`` read either, and
 neither.
 """
 
-from runner.archive.beside import folder_beside
-from runner.archive.build import BuildWriter
-from runner.archive.ceilings import exceeded
 from runner.archive.contents import (
     RUN_FILE,
-    LeftOut,
-    Member,
     MemberKind,
     Survey,
+    exceeded,
     survey,
 )
 from runner.archive.ignore import LeftBy
-from runner.archive.packcache import PackCache
+from runner.archive.meter import BuildWriter
 from runner.archive.project import (
     FolderProject,
     Project,
@@ -31,12 +27,13 @@ from runner.archive.read import (
     checksums,
     creatable,
     files,
+    folder_beside,
     open_tar,
     pick,
     taken,
     unpack,
 )
-from runner.archive.write import pack
+from runner.archive.write import PackCache, pack
 from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
 __all__ = [
@@ -47,8 +44,6 @@ __all__ = [
     "Caps",
     "FolderProject",
     "LeftBy",
-    "LeftOut",
-    "Member",
     "MemberKind",
     "PackCache",
     "Project",

@@ -13,12 +13,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner import files
-from runner.archive import gitpattern
 from runner.archive.secrets import secret
 from runner.core import Place, Problem, Severity
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 OWN, GIT = ".raiignore", ".gitignore"
 
@@ -33,6 +33,14 @@ MOST_STARS = 1
 
 REST = "ps_d"
 """The group in which pathspec's patterns match the slash after a folder."""
+
+_EXPRESSION = re.compile(r"\\.|\[(\^?)(\]?(?:\\.|[^]\\])*)\]", re.DOTALL)
+_RANGE = re.compile(r"(\\.|[^\\])-(\\.|[^\\])|\\.", re.DOTALL)
+_FOLDERS_IN = re.compile(r"/\*\*/(?= *\Z)")
+_BLANKS_AT_END = re.compile(r"(?<!\\)((?:\\\\)+) +\Z")
+"""Blanks that no backslash keeps, as each is the second of a pair."""
+
+_ESCAPING = re.compile(r"(?<!\\)(?:\\\\)*\[[^]]*\\")
 
 
 class LeftBy(StrEnum):
@@ -202,9 +210,7 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             rules.append((number, text))
         else:
             problems.append(_not_a_rule(label, number, text))
-    spec = made(
-        lambda: GitIgnoreSpec.from_lines(lines, gitpattern.pattern, backend="re2")
-    )
+    spec = made(lambda: GitIgnoreSpec.from_lines(lines, _pattern, backend="re2"))
     if spec is None:
         if len(lines) > MOST_RULES or any(
             line.count("*") > MOST_STARS for line in lines
@@ -212,7 +218,7 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             hint = "write fewer, or fewer with several `*`"
             problems.append(Problem(f"{label} has too many rules", hint=hint))
             lines, rules, regexes = [], [], []
-        spec = GitIgnoreSpec.from_lines(lines, gitpattern.pattern, backend="simple")
+        spec = GitIgnoreSpec.from_lines(lines, _pattern, backend="simple")
     return RuleFile(label, base, spec, tuple(rules), tuple(regexes))
 
 
@@ -268,11 +274,11 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     """Return the expression of a rule; None if it is none."""
     from runner.patterns import linear
 
-    if gitpattern.misread(line):
+    if _misread(line):
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            pattern = gitpattern.pattern(line)
+            pattern = _pattern(line)
     except (ValueError, re.error):
         return None
     if pattern.include is None or pattern.regex is None:
@@ -288,3 +294,45 @@ def _not_a_rule(label: str, number: int, text: str) -> Problem:
         Place(label, number, 1),
         severity=Severity.WARNING,
     )
+
+
+def _misread(rule: str) -> bool:
+    """Whether pathspec reads a rule in another way than git.
+
+    A class such as [:alpha:], a backslash within brackets, or an exception of nothing.
+    """
+    return "[:" in rule or bool(_ESCAPING.search(rule)) or not rule.strip("!/ ")
+
+
+def _pattern(rule: str) -> GitIgnoreSpecPattern:
+    """Return pathspec's pattern of a rule, as git reads that.
+
+    To git no bracket expression matches a slash, and `a/**/` is about the folders in
+    `a`.
+    """
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    rule = _BLANKS_AT_END.sub(r"\1", rule)
+    found = GitIgnoreSpecPattern(_FOLDERS_IN.sub("/**/*/", rule))
+    if found.regex is None or "[" not in rule:
+        return found
+    regex = _EXPRESSION.sub(_without_slash, found.regex.pattern)
+    return GitIgnoreSpecPattern(re.compile(regex), include=found.include)
+
+
+def _without_slash(match: re.Match[str]) -> str:
+    negated, content = match.group(1, 2)
+    if content in (None, "/"):  # an escaped character, or `?`
+        return match.group()
+    if negated:
+        first = content.replace("]", r"\]", 1) if content[0] == "]" else content
+        return f"[^/{first}]"
+    return f"[{_RANGE.sub(_split, content)}]"
+
+
+def _split(match: re.Match[str]) -> str:
+    """Take the slash out of a range."""
+    first, last = match.group(1, 2)
+    if first is None or not first[-1] <= "/" <= last[-1]:
+        return match.group()
+    return f"{first}-.0-{last}"

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from runner import files, git, machine, trees
-from runner.archive.ceilings import exceeded
 from runner.archive.compressed import zstd
-from runner.archive.contents import Survey, survey
-from runner.archive.packcache import PackCache
-from runner.archive.read import CHUNK, open_tar, unpack
-from runner.archive.write import pack
+from runner.archive.contents import Survey, exceeded, survey
+from runner.archive.read import CHUNK, DamagedArchiveError, open_tar, unpack
+from runner.archive.write import PackCache, pack
 from runner.core import Archive, GitState, JobRequest, Problem, written
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
@@ -121,6 +119,10 @@ class FolderProject:
         """Leave the user's folder as it is."""
 
 
+PACKED = "the packed project"
+"""What errors call it, whose path on a server is nobody's business."""
+
+
 class SealedProject:
     """A project packed before: the very bytes that ``parcel`` names by checksum.
 
@@ -154,12 +156,14 @@ class SealedProject:
                 shutil.copyfile(self._archive, part)
             sha256, raw_bytes = _checksum(part, self._caps)
             if sha256 != self._parcel.sha256:
-                text = f"{self._archive} is not the project that its parcel names"
+                text = f"{PACKED} is not the project that its parcel names"
                 raise UsageError(f"{text}: its checksum is {sha256}")
-            members = unpack(part, self.folder, self._caps).members
+            members = unpack(part, self.folder, self._caps, called=PACKED).members
             part.replace(into)
+        except DamagedArchiveError as error:
+            raise UsageError(*error.problems) from error
         except OSError as error:
-            raise UsageError(f"{self._archive}: {error.strerror}") from error
+            raise UsageError(f"{PACKED}: {error.strerror}") from error
         finally:
             if not in_place:
                 part.unlink(missing_ok=True)
@@ -252,8 +256,8 @@ def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
                 size += len(chunk)
                 if size > most:
                     hint = "the setting project_size says how much"
-                    text = f"{archive} holds more than a project may"
+                    text = f"{PACKED} holds more than a project may"
                     raise UsageError(Problem(text, hint=hint))
     except (zstd.ZstdError, EOFError) as error:
-        raise UsageError(f"{archive} is damaged: {error}") from error
+        raise UsageError(f"{PACKED} is damaged: {error}") from error
     return digest.hexdigest(), size

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import io
 import os
 import shutil
+import stat
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -16,11 +20,9 @@ from msgspec import Struct
 
 from runner import files as disk
 from runner import trees
-from runner.archive import beside
 from runner.archive.compressed import zstd
 from runner.archive.contents import RUN_FILE, MemberKind, leaves
 from runner.archive.meter import ArchiveMeter, OverCapsError
-from runner.archive.tree import HostileNameError, Tree, inside
 from runner.core.caps import BUILD, Caps
 from runner.core.errors import NotAllowedError, RaiError, UsageError
 
@@ -31,6 +33,20 @@ DEEPEST = 1001
 
 # What tarfile raises for damaged input; a chain of long names recurses.
 _DAMAGED = (tarfile.TarError, zstd.ZstdError, ValueError, EOFError, RecursionError)
+
+MARK = ".rai-unpacking-"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+NAME_FAULTS = (
+    *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ELOOP),
+    *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR),
+)
+"""What a file system says of names that it cannot have, or have together."""
+
+
+class DamagedArchiveError(RaiError):
+    """An archive that cannot be read or unpacked, on whatever machine that is tried."""
 
 
 class Unpacked(Struct, frozen=True):
@@ -46,19 +62,24 @@ def open_tar(archive: Path) -> BinaryIO:
     return cast(BinaryIO, _Decompressed(disk.open_regular(archive)))
 
 
-def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unpacked:
+def unpack(
+    archive: Path, into: Path, caps: Caps = BUILD, root: str = "", called: str = ""
+) -> Unpacked:
     """Unpack into a new folder; ``root`` (e.g. "build") is taken off each name.
+
+    Errors name the archive as it is ``called``, by default by its path.
 
     Devices, pipes and links out of the folder are left out. Raise NotAllowedError, and
     make no folder, for anything else that is hostile: absolute names, ``..``, names
     more than the ceilings, and names that differ only by case where the file system
-    holds one of them only. Raise UsageError if ``into`` is taken.
+    holds one of them only. Raise UsageError if ``into`` is taken, DamagedArchiveError
+    if the archive cannot be unpacked, and RaiError if the machine is at fault.
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
-    with beside.temporary(into) as fresh:
+    with _temporary(into) as fresh:
         try:
-            with _members(archive, caps) as (tar, meter):
+            with _members(archive, caps, called) as (tar, meter):
                 unpacking = _Unpacking(str(fresh), root)
                 for info in tar:
                     if root and inside(info.name, root).split("/")[0] == RUN_FILE:
@@ -70,8 +91,11 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
             fresh.rename(into)
         except OSError as error:
             if error.errno in disk.FULL and (fault := disk.disk_fault(error, into)):
-                raise RaiError(fault) from error
-            raise RaiError(f"{archive} cannot be unpacked: {error}") from error
+                raise fault from error
+            why = str(error).replace(f"{fresh}/", "")
+            text = f"{called or archive} cannot be unpacked: {why}"
+            named = error.errno in NAME_FAULTS
+            raise (DamagedArchiveError if named else RaiError)(text) from error
     return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 
 
@@ -132,7 +156,7 @@ def taken(into: Path) -> bool:
 
 def creatable(into: Path) -> None:
     """Raise UsageError if a folder cannot be made here."""
-    with beside.temporary(into):
+    with _temporary(into):
         pass
 
 
@@ -165,7 +189,7 @@ class _Metered(io.RawIOBase):
 
 @contextmanager
 def _members(
-    archive: Path, caps: Caps
+    archive: Path, caps: Caps, called: str = ""
 ) -> Iterator[tuple[tarfile.TarFile, ArchiveMeter]]:
     meter = ArchiveMeter(caps)
     try:
@@ -183,9 +207,10 @@ def _members(
         ):
             yield tar, meter
     except (OverCapsError, HostileNameError) as error:
-        raise NotAllowedError(f"{archive} is refused: {error}") from error
+        raise NotAllowedError(f"{called or archive} is refused: {error}") from error
     except _DAMAGED as error:
-        raise RaiError(f"{archive} cannot be read: {error}") from error
+        text = f"{called or archive} cannot be read: {error}"
+        raise DamagedArchiveError(text) from error
 
 
 class _Unpacking:
@@ -283,3 +308,133 @@ class _Unpacking:
         if above and not os.path.isdir(path):  # noqa: PTH112 - Path is slow with many
             trees.make(self.folder, above.split("/"))
         return Path(self.folder, name)
+
+
+class HostileNameError(ValueError):
+    """A name that only a hostile archive has."""
+
+
+def inside(name: str, root: str) -> str:
+    """Return the name below the root, "" for the root itself."""
+    if name.startswith("/"):
+        raise HostileNameError(f"{name!r} is an absolute name")
+    if "\0" in name:
+        raise HostileNameError(f"{name!r} contains a NUL character")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise HostileNameError(f"{name!r} leads out of its folder")
+    if root and parts[:1] != [root]:
+        raise HostileNameError(f"{name!r} is not in {root}/")
+    return "/".join(parts[1:] if root else parts)
+
+
+class Tree:
+    """The names taken so far; ``any_case`` if case does not tell two apart."""
+
+    def __init__(self, *, any_case: bool) -> None:
+        self._taken: dict[str, tuple[str, MemberKind]] = {}
+        self._key = str.casefold if any_case else str
+
+    def claim(self, name: str, place: MemberKind) -> None:
+        """Take a name and its folders; raise HostileNameError if it is not free."""
+        # What is above a taken folder was checked when that was taken.
+        new, above = [], name
+        while "/" in above:
+            above = above.rpartition("/")[0]
+            new.append(above)
+            if self._key(above) in self._taken:
+                break
+        for folder in reversed(new):
+            self._take(folder, MemberKind.FOLDER, name)
+        self._take(name, place, name)
+
+    def at(self, name: str) -> MemberKind | None:
+        """Return what the name is, None if it is not taken."""
+        taken, place = self._taken.get(self._key(name), ("", None))
+        return place if taken == name else None
+
+    def _take(self, name: str, place: MemberKind, whole: str) -> None:
+        key = self._key(name)
+        if key not in self._taken:
+            self._taken[key] = (name, place)
+            return
+        taken, there = self._taken[key]
+        if taken != name:
+            raise HostileNameError(f"{whole!r} differs from {taken!r} only by case")
+        if name != whole and there is not MemberKind.FOLDER:
+            raise HostileNameError(f"{whole!r} is in {name!r}, which is not a folder")
+        if not there is place is MemberKind.FOLDER:
+            raise HostileNameError(f"{name!r} occurs twice")
+
+
+def folder_beside(into: Path) -> Path:
+    """Make a folder beside ``into``, which stays; raise UsageError if that fails."""
+    with _creating(into):
+        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+
+
+@contextmanager
+def _temporary(into: Path) -> Iterator[Path]:
+    """Make a folder beside ``into``, to be renamed to it; remove it otherwise.
+
+    It is locked for as long as its process lives. What a killed process left is removed
+    by the next one that wants the same place.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    with _creating(into):
+        _remove_left(into)
+        made, lock = _locked(into)
+    try:
+        yield made
+    finally:
+        with suppress(OSError):
+            trees.remove(made)
+        os.close(lock)
+
+
+@contextmanager
+def _creating(into: Path) -> Iterator[None]:
+    try:
+        into.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
+
+
+def _locked(into: Path) -> tuple[Path, int]:
+    """Make a folder and lock it; return it and its descriptor."""
+    while True:
+        name = f".{into.name}{MARK}"
+        made = Path(tempfile.mkdtemp(prefix=name, dir=into.parent))
+        with suppress(FileNotFoundError):
+            lock = os.open(made, _FOLDER)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            # Another process may have taken it for one that was left, and removed it.
+            if made.exists():
+                return made, lock
+            os.close(lock)
+
+
+def _remove_left(into: Path) -> None:
+    """Remove what killed processes of this user left for the same place."""
+    prefix = f".{into.name}{MARK}"
+    for name in os.listdir(into.parent):  # noqa: PTH208 - a name may hold wildcards
+        if name.startswith(prefix):
+            with suppress(OSError):
+                _remove_abandoned(into.parent / name)
+
+
+def _remove_abandoned(left: Path) -> None:
+    found = left.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        return
+    lock = os.open(left, _FOLDER)
+    try:
+        # Raises an error where it is locked, and where nothing can be locked.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        trees.remove(left)
+    finally:
+        os.close(lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -11,14 +12,17 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from runner import files, trees
-from runner.archive.tree import HostileNameError, inside
-from runner.core.errors import EngineError
+from runner.archive.read import NAME_FAULTS, HostileNameError, inside
+from runner.core.errors import EngineError, UsageError
 
 DEEPEST = 1000
 """The most folders within folders that are packed."""
 
 LONGEST_NAME = 4000
 """The most bytes of a packed name, so that it can be unpacked somewhere."""
+
+FAULTS = (*NAME_FAULTS, errno.ENOENT)
+"""What a file system says of names, and of a hard link to what is not there."""
 
 CHUNK_BYTES = 1 << 20
 
@@ -35,7 +39,9 @@ def unpack(
     ``root`` is taken off each name; with it, devices and pipes are left out.
 
     Raises:
-        EngineError: the archive is damaged or hostile.
+        UsageError: the project is damaged or hostile.
+        EngineError: the same of a build folder, or this machine is at fault.
+        RaiError: the disk is full or broken.
     """
     links: list[tarfile.TarInfo] = []
     try:
@@ -52,9 +58,12 @@ def unpack(
             _link(folder, member)
     except (tarfile.TarError, OSError, HostileNameError) as error:
         if fault := files.disk_fault(error, folder):
-            raise EngineError(fault) from error
-        what = f"{root} folder" if root else "project"
-        raise EngineError(f"the {what} cannot be unpacked: {error}") from error
+            raise fault from error
+        text = f"cannot be unpacked: {str(error).replace(f'{folder}/', '')}"
+        if root:
+            raise EngineError(f"the {root} folder {text}") from error
+        sent = not isinstance(error, OSError) or error.errno in FAULTS
+        raise (UsageError if sent else EngineError)(f"the project {text}") from error
     if owner is not None:
         change_owner(folder, owner)
 
@@ -88,7 +97,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(path, (member.mtime, member.mtime))
     else:
-        raise EngineError(f"the project cannot be unpacked: {member.name} is special")
+        raise HostileNameError(f"{member.name} is special")
 
 
 def _make(folder: Path, path: Path) -> None:
@@ -99,14 +108,14 @@ def _make(folder: Path, path: Path) -> None:
 def _inside(folder: Path, name: str) -> Path:
     """Return a member's path, without a leading slash; refuse `..`."""
     if ".." in PurePosixPath(name).parts:
-        raise EngineError(f"the project cannot be unpacked: {name} leaves it")
+        raise HostileNameError(f"{name} leaves it")
     return folder / name.lstrip("/")
 
 
 def _link(folder: Path, member: tarfile.TarInfo) -> None:
     path = _inside(folder, member.name)
     if not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise EngineError(f"the project cannot be unpacked: {member.name} leaves it")
+        raise HostileNameError(f"{member.name} leaves it")
     _make(folder, path.parent)
     path.symlink_to(member.linkname)
 

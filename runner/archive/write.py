@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from runner import files
-from runner.archive.ceilings import exceeded
 from runner.archive.compressed import Compressed
-from runner.archive.contents import Member, MemberKind, Survey, cannot_read
-from runner.archive.packcache import LARGEST_BYTES, Copied, PackCache
+from runner.archive.contents import Member, MemberKind, Survey, cannot_read, exceeded
 from runner.core import Archive, Problem, Severity
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import NotAllowedError, UsageError
@@ -27,6 +26,17 @@ _TYPES = {
     MemberKind.FOLDER: tarfile.DIRTYPE,
     MemberKind.LINK: tarfile.SYMTYPE,
 }
+
+MOST_BYTES, LARGEST_BYTES = 64 << 20, 1 << 20
+"""Of all files together, and of one: a larger one takes no time to open."""
+
+SETTLED_NS, COARSE_NS = 10**8, 3 * 10**9
+"""A file that changed later than this before it was read may change unseen.
+
+That is seconds on file systems that keep no fractions of a second.
+"""
+
+Signature = tuple[int, ...]
 
 
 def pack(
@@ -98,6 +108,8 @@ def _add(
                 if whole := _copy(file, member, copied):
                     cache.keep(member, status, copied.data)
     except OSError as error:
+        if error.errno in files.FULL:  # the archive's own disk
+            raise
         return cannot_read(member.name, error)
     if whole:
         return None
@@ -128,3 +140,61 @@ def _header(member: Member) -> bytes:
     open_to_all = member.executable or member.kind is MemberKind.FOLDER
     info.mode = 0o755 if open_to_all else 0o644
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+class PackCache:
+    """The members of small files, headers and padding included, in memory.
+
+    So that of a project that is packed again only what changed is read.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[str, tuple[Signature, bytes]] = {}
+        self._bytes = 0
+
+    def get(self, project: Path, member: Member) -> bytes | None:
+        """Return a file's member if the file is as it was when it was kept."""
+        if (found := self._members.get(member.name)) is None:
+            return None
+        try:
+            status = (project / member.name).lstat()
+        except OSError:
+            return None
+        return found[1] if found[0] == _signature(member, status) else None
+
+    def keep(self, member: Member, status: os.stat_result, data: bytes) -> None:
+        """Keep a file's member, read when it had this status, if there is room."""
+        old = self._members.pop(member.name, None)
+        self._bytes -= len(old[1]) if old else 0
+        fits = len(data) <= LARGEST_BYTES and self._bytes + len(data) <= MOST_BYTES
+        if fits and _settled(status):
+            self._members[member.name] = _signature(member, status), data
+            self._bytes += len(data)
+
+
+class Copied:
+    """Pass data on to another file, and keep it."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self._pieces = out, list[bytes]()
+
+    def write(self, data: bytes) -> int:
+        """Write the next piece."""
+        self._pieces.append(data)
+        return self._out.write(data)
+
+    @property
+    def data(self) -> bytes:
+        """What was written."""
+        return b"".join(self._pieces)
+
+
+def _signature(member: Member, status: os.stat_result) -> Signature:
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return (status.st_dev, status.st_ino, status.st_size, *times, member.executable)
+
+
+def _settled(status: os.stat_result) -> bool:
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    least = SETTLED_NS if changed % 10**6 else COARSE_NS
+    return time.time_ns() - changed > least

@@ -27,14 +27,12 @@ class BenchPlan(Struct, frozen=True):
     """How long a bench goes on.
 
     ``pairs`` is the most pairs of rounds, ``budget_s`` how long they may take together,
-    ``named`` the metrics that a gate asks for, and ``seed`` decides the order in each
-    pair.
+    ``named`` the metrics that a gate asks for.
     """
 
     pairs: int
     budget_s: float
     named: tuple[str, ...] = ()
-    seed: int | None = None
 
 
 class SideEvent(Struct, frozen=True):
@@ -152,7 +150,6 @@ class _Bench:
         clock: Callable[[], float],
     ) -> None:
         self.plan, self.cancel, self.clock = plan, cancel, clock
-        self.random = random.Random(plan.seed)
         self.first = _Turns("A", sides, cancel)
         self.second = _Turns("B", sides, cancel)
         self.both = (self.first, self.second)
@@ -187,7 +184,7 @@ class _Bench:
 
     def _round(self) -> Iterator[SideEvent]:
         """Let both have one round, in random order."""
-        for side in self.random.sample(self.both, 2):
+        for side in random.sample(self.both, 2):
             if not self._over:
                 yield from self._turn(side, _ends_a_round)
 
@@ -214,7 +211,7 @@ class _Bench:
         """Decide after a pair whether to end here."""
         plan, spent_s = self.plan, self.clock() - self.began_s
         if self.cancel.requested:
-            self.why = self.cancel.why
+            self.why = self.cancel.end[1]
         elif self.pairs >= plan.pairs:
             self.why = "--pairs allows no more"
         elif self.pairs == 1 and (odd := self._incomparable()):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import engines, session
-from runner.bench import gpus, sources
+from runner.bench import sources
 from runner.bench.sources import BenchSource
-from runner.core import Problem, Reason, Severity
+from runner.core import Gpu, Problem, Reason, Severity
 from runner.core.cancel import Cancel
-from runner.core.errors import EngineError, RaiError
+from runner.core.errors import BusyError, EngineError, RaiError
 from runner.engines import Choice
+from runner.engines.base import Engine
 from runner.session import Options, Prepared
 from runner.session.prepare import in_ci
 
@@ -171,5 +174,70 @@ def _choices(first: Prepared, second: Prepared) -> tuple[Choice, Choice]:
         reason = Reason.BAD_SPEC if of_file else Reason.NO_ENGINE
         raise EngineError(*told, reason=reason)
     counts = [one.gpu.count if one.gpu else 0 for one in (spec, other_spec)]
-    pair = gpus.shared(choice.engines, others, same=counts[0] == counts[1])
+    pair = shared(choice.engines, others, same=counts[0] == counts[1])
     return Choice(pair[0], choice.why), Choice(pair[1], choice.why)
+
+
+class SharedGpus:
+    """The GPUs that the runs of one bench hold together.
+
+    ``same`` says that they ask for as many: then the second gets those of the first
+    and no others, whichever would be free.
+    """
+
+    def __init__(self, *, same: bool) -> None:
+        self._same = same
+        self._held: dict[str, ExitStack] = {}
+        self._users: dict[str, set[str]] = {}
+
+    @contextmanager
+    def hold(self, engine: Engine, gpu: Gpu, run_id: str) -> Iterator[None]:
+        """Keep a GPU for one of the runs; it is locked until both have let it go.
+
+        Raises:
+            BusyError: a run that is not of this bench has it, or the other run of this
+                bench has others.
+        """
+        if gpu.uuid not in self._held:
+            others = [one for one, runs in self._users.items() if runs - {run_id}]
+            if self._same and others:
+                held = ", ".join(others)
+                raise BusyError(f"the other run of this bench uses GPU {held}")
+            with ExitStack() as taking:
+                taking.enter_context(engine.hold(gpu, run_id))
+                self._held[gpu.uuid] = taking.pop_all()
+                self._users[gpu.uuid] = set()
+        self._users[gpu.uuid].add(run_id)
+        try:
+            yield
+        finally:
+            self._users[gpu.uuid].remove(run_id)
+            if not self._users[gpu.uuid]:
+                del self._users[gpu.uuid]
+                self._held.pop(gpu.uuid).close()
+
+
+class BenchEngine:
+    """An engine that is as another, but for GPUs that it shares."""
+
+    def __init__(self, engine: Engine, shared: SharedGpus) -> None:
+        self._engine, self._shared = engine, shared
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for both runs."""
+        return self._shared.hold(self._engine, gpu, run_id)
+
+
+def shared(
+    engines: tuple[Engine, ...], others: tuple[Engine, ...], *, same: bool
+) -> tuple[tuple[Engine, ...], tuple[Engine, ...]]:
+    """Return the engines of both runs, which hold their GPUs together."""
+    gpus = SharedGpus(same=same)
+
+    def sharing(found: tuple[Engine, ...]) -> tuple[Engine, ...]:
+        return tuple(cast("Engine", BenchEngine(engine, gpus)) for engine in found)
+
+    return sharing(engines), sharing(others)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from runner.buildfile import build, build_image, dataresources, env, resources
-from runner.buildfile.expect import ANY, WHAT
+from runner.buildfile import resources
+from runner.buildfile.commands import (
+    ANY,
+    WHAT,
+    read_build_image,
+    read_commands,
+    read_env,
+)
 from runner.buildfile.secrets import filled, masked, redacted
 from runner.core import LIMITS, BuildImage, BuildSpec, Command, Place, Problem
 from runner.core.errors import SpecError
@@ -12,7 +18,7 @@ from runner.images.names import valid
 from runner.yamlfile import Fields, Grammar, Mapping, Problems, compose
 from runner.yamlfile import decode as decode_yaml
 
-__all__ = ["KEYS", "decode", "dotted", "filled", "masked", "parse", "redacted"]
+__all__ = ["KEYS", "decode", "filled", "masked", "parse", "redacted"]
 
 
 def decode(raw: bytes, file: str) -> str:
@@ -53,10 +59,10 @@ def _spec(root: Fields, file: str) -> BuildSpec:
         cpu_cores=cores,
         gpu=gpu,
         limits=resources.limits(wants),
-        data=dataresources.read(wants),
+        data=resources.data(wants),
         build_image=build_image,
         commands=commands,
-        env=env.read(root),
+        env=read_env(root),
     )
 
 
@@ -65,8 +71,8 @@ def _commands(
 ) -> tuple[BuildImage | None, tuple[Command, ...]]:
     before = root.problems.errors
     fields = root.section("commands", "`build:` and a list")
-    image = build_image.read(fields, has_gpu)
-    commands = build.read(fields, has_gpu)
+    image = read_build_image(fields, has_gpu)
+    commands = read_commands(fields, has_gpu)
     if image is None and not commands and root.problems.errors == before:
         here = root.place("commands")
         hint = "list them under `commands:` and `build:`, each after a `- `"
@@ -126,10 +132,3 @@ KEYS: Grammar = {
     "commands.build[].expect": (*WHAT, ANY),
 }
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
-
-
-def dotted() -> tuple[str, ...]:
-    """Return every key with its whole path."""
-    return tuple(
-        f"{path}.{key}" if path else key for path, keys in KEYS.items() for key in keys
-    )

@@ -134,13 +134,13 @@ class WatchedRun:
                 self._console.line(text, colour)
 
 
-def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:
-    """Ask what Ctrl-C shall do, and do it; without a terminal do what is ``unasked``.
+def goes_on(paths: RunPaths, console: Console) -> None:
+    """Ask what Ctrl-C shall do, and do it; without a terminal leave the run.
 
     Where the run shall be left the command ends.
     """
     console.close()
-    answer = unasked
+    answer = "d"
     if sys.stdin.isatty() and sys.stderr.isatty():
         try:
             print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
@@ -160,9 +160,10 @@ def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
     from runner import places
-    from runner.core.errors import RaiError
+    from runner.core.errors import BusyError, RaiError
 
     try:
         places.cancel(paths)
     except RaiError as error:
-        console.line(f"Not cancelled yet: {error}", "yellow")
+        when = " yet" if isinstance(error, BusyError) else ""
+        console.line(f"Not cancelled{when}: {error}", "yellow")

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from runner.cli import ci, common, gating, suggestions
-
-if TYPE_CHECKING:
-    from runner.bench import BenchOutcome, PairEnded
-    from runner.comparison.conditions import Condition
-    from runner.session import Options
-    from runner.terminal.console import Console
+from runner import bench as measuring
+from runner import report, session
+from runner.bench import (
+    BenchEnded,
+    BenchEvent,
+    BenchOutcome,
+    BenchPlan,
+    BenchSides,
+    PairEnded,
+    SideEvent,
+)
+from runner.bench.preparation import LABELS
+from runner.cli import ci, common, gating, interrupt, suggestions
+from runner.comparison import LEAST
+from runner.comparison.conditions import Condition
+from runner.comparison.gate import GateOutcome
+from runner.core import Problem, Reason, record
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
+from runner.core.variables import Secrets
+from runner.report import Pairs, Table, benched
+from runner.report import diff as differing
+from runner.report.diff import RunDiff
+from runner.session import Options
+from runner.session.prepare import settings
+from runner.store import scratch, sides
+from runner.store.paths import Home
+from runner.terminal import messages
+from runner.terminal.console import SILENCE_S, Console, Mode
+from runner.terminal.messages import COMMANDS_ENDED
+from runner.terminal.tables import blocks
 
 PAIRS = 30
 MOST_PAIRS = 500
+
+_NOT_SHOWN = (ev.Finished, ev.Collected)
+_QUIET = (ev.Progress, ev.Tick, ev.Output, ev.BuildOutput)
 
 
 def bench(
@@ -108,9 +137,6 @@ def bench(
     rai bench ../old . --command final    two folders, by one command
     rai bench main --fail-if "op_time>3%"
     """
-    from runner import session
-    from runner.core.variables import Secrets
-
     conditions = gating.conditions(fail_if)
     options = session.Options(
         engine,
@@ -142,10 +168,6 @@ def bench(
 
 def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
     """Refuse a gate that so few pairs cannot decide, before anything runs."""
-    from runner.comparison import LEAST
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
     relative = [one.text for one in conditions if one.relative]
     if relative and pairs < LEAST:
         text = f'"{relative[0]}" needs {LEAST} pairs at least, and --pairs is {pairs}'
@@ -167,16 +189,6 @@ def _carry_out(
 
     A gate whose figures the first pair does not have ends both.
     """
-    from contextlib import closing
-
-    from runner import bench as measuring
-    from runner import session
-    from runner.cli import benching, interrupt
-    from runner.core.cancel import Cancel
-    from runner.session.prepare import settings
-    from runner.store import scratch
-    from runner.store.paths import Home
-    from runner.terminal.console import Mode
 
     found, _ = settings(options)
     both = (
@@ -195,15 +207,15 @@ def _carry_out(
         for text in session.tidy(found):
             console.line(text, "yellow")
         named = gating.named(conditions)
-        asked = measuring.BenchPlan(pairs, sides.budget_s, named)
-        shown = benching.BenchShown(console, sides, asked)
+        asked = BenchPlan(pairs, sides.budget_s, named)
+        shown = BenchShown(console, sides, asked)
         try:
             with closing(measuring.carry_out(sides, asked, cancel)) as events:
                 for event in events:
-                    if isinstance(event, measuring.BenchEnded):
+                    if isinstance(event, BenchEnded):
                         return event.outcome, console
                     shown.show(event)
-                    if isinstance(event, measuring.PairEnded) and event.number == 1:
+                    if isinstance(event, PairEnded) and event.number == 1:
                         _refuse_impossible(conditions, event, console)
         except KeyboardInterrupt:
             shown.interrupted()
@@ -217,8 +229,6 @@ def _refuse_impossible(
     console: Console,
 ) -> None:
     """Refuse a gate that more pairs cannot decide; both runs end by that."""
-    from runner.core.errors import UsageError
-
     problems = gating.impossible(conditions, pair.before, pair.after)
     if problems:
         console.line("Ending both runs: the gate cannot be judged.", "red")
@@ -235,12 +245,9 @@ def _ended(
     as_json: bool,
 ) -> int:
     """Print what came of it, judge it, and return the exit status."""
-    from runner.cli import benching
-    from runner.core import record
-
     console.close()
-    benching.ended(outcome, console)
-    found = benching.difference(outcome)
+    _show_end(outcome, console)
+    found = _difference(outcome)
     gate = None
     if conditions and outcome.pairs and not outcome.failed:
         gate = gating.of_diff(
@@ -250,12 +257,12 @@ def _ended(
             outcome.after,
             unsure,
         )
-    benching.report_to(reported, outcome, found, gate)
+    _report_to(reported, outcome, found, gate)
     if as_json:
         more = {"gate": record.plain(gate)} if gate else {}
-        common.print_json({**benching.plain(outcome, found), **more})
+        common.print_json({**_plain(outcome, found), **more})
     elif outcome.pairs:
-        benching.report_on(outcome, found)
+        _report_on(outcome, found)
     if not outcome.pairs or outcome.failed:
         return _early(outcome, console)
     return gating.told(gate, console.line) if gate else 0
@@ -263,9 +270,6 @@ def _ended(
 
 def _early(outcome: BenchOutcome, console: Console) -> int:
     """Print why a bench ended early; return the exit status of what ended it."""
-    from runner.core import Reason
-    from runner.terminal.messages import COMMANDS_ENDED
-
     if outcome.reason is Reason.CANCELLED:
         return outcome.reason.exit_code
     if not outcome.failed:
@@ -277,3 +281,124 @@ def _early(outcome: BenchOutcome, console: Console) -> int:
     again = "See what it printed: rai logs" if printed else "See it again: rai show"
     console.line(f"{outcome.reason.advice} {again} {run.id}", "yellow")
     return outcome.reason.exit_code
+
+
+class BenchShown:
+    """Shows the events of both runs: whose they are, then a line for each pair."""
+
+    def __init__(self, console: Console, both: BenchSides, plan: BenchPlan) -> None:
+        self._console, self._plan = console, plan
+        self._what = {
+            label: source.shown
+            for label, source in zip(LABELS, both.sources, strict=True)
+        }
+        self._side = ""
+        self._runs: list[str] = []
+        self._first = dict.fromkeys(LABELS, True)
+
+    def show(self, event: BenchEvent) -> None:
+        """Show one event."""
+        if isinstance(event, PairEnded):
+            self._pair(event)
+        elif isinstance(event, SideEvent):
+            self._of_side(event.label, event.event)
+
+    def interrupted(self) -> None:
+        """Print the ids of the runs, after a second Ctrl-C."""
+        again = ", ".join(f"rai show {run}" for run in self._runs)
+        self._console.line(f"Bench interrupted. See it again: {again}", "red")
+
+    def _of_side(self, label: str, event: ev.Event) -> None:
+        if isinstance(event, ev.Created):
+            text = f"{label}: {self._what[label]}, run {event.run_id}"
+            self._side = label
+            self._runs.append(event.run_id)
+            self._console.line(text, "cyan")
+        if isinstance(event, ev.RoundEnded) and self._first[label]:
+            self._first[label] = False
+            if not any(self._first.values()):
+                self._announce()
+        if label != self._side and self._first[label] and _tells(event):
+            self._side = label
+            self._console.line(f"{label}: {self._what[label]}", "cyan")
+        if not isinstance(event, _NOT_SHOWN) and not self._is_brief(event):
+            self._console.show(event)
+
+    def _is_brief(self, event: ev.Event) -> bool:
+        """Whether it is a tick of a short round, which needs no line in a log."""
+        in_turn = not any(self._first.values()) and self._console.mode is Mode.PLAIN
+        return in_turn and isinstance(event, ev.Tick) and event.elapsed_s < SILENCE_S
+
+    def _announce(self) -> None:
+        budget = report.seconds(self._plan.budget_s)
+        text = (
+            f"Measuring A and B in turn: {_pairs(self._plan.pairs)} at most, {budget}"
+        )
+        self._console.line(f"{text} at most.", "cyan")
+        self._console.announce(*self._runs)
+
+    def _pair(self, event: PairEnded) -> None:
+        found = benched.pair(event.before, event.after, self._plan.named)
+        number = f"Pair {event.number}"
+        self._console.latest(f"{number}: {found}" if found else number)
+
+
+def _show_end(outcome: BenchOutcome, console: Console) -> None:
+    """Show how both runs ended, and why there are no more pairs."""
+    for label, run in zip(LABELS, (outcome.before, outcome.after), strict=True):
+        text, colour = messages.told(run)
+        console.line(f"{label}: {text}", colour)
+    if outcome.pairs and not outcome.failed:
+        console.line(f"Compared after {_pairs(outcome.pairs)}: {outcome.why}.", "cyan")
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"
+
+
+def _difference(outcome: BenchOutcome) -> RunDiff:
+    """Return all that differs between the two runs."""
+    both = sides.of(*outcome.paths, outcome.before, outcome.after)
+    return differing.between(*both, outcome.comparison)
+
+
+def _report_on(outcome: BenchOutcome, found: RunDiff) -> None:
+    """Print what cannot be compared, the figures, and a sentence for each verdict."""
+    said = benched.verdicts(found, outcome.comparison)
+    names = ("verdict" if len(said) == 1 else "verdicts", *("" for _ in said))
+    rows = tuple(zip(names, said, strict=False))
+    blocks([*differing.measured(found, LABELS), *([Pairs(rows)] if rows else [])])
+
+
+def _report_to(
+    reported: ci.CiSession,
+    outcome: BenchOutcome,
+    found: RunDiff,
+    gate: GateOutcome | None,
+) -> None:
+    """Tell a CI system of both runs, their comparison, and a gate that failed."""
+    for paths, run in zip(outcome.paths, (outcome.before, outcome.after), strict=True):
+        reported.ended(paths, run)
+    if outcome.pairs:
+        said = benched.verdicts(found, outcome.comparison)
+        verdicts = Table("Verdicts", ("",), tuple((text,) for text in said))
+        reported.show([*differing.measured(found, LABELS), verdicts])
+    if gate:
+        reported.failed("rai: gate", gate.failed)
+
+
+def _plain(outcome: BenchOutcome, found: RunDiff) -> dict[str, Any]:
+    """Return the outcome as `--json` prints it."""
+    return {
+        "before": record.plain(outcome.before),
+        "after": record.plain(outcome.after),
+        "diff": record.plain(found),
+        "pairs": outcome.pairs,
+        "why": outcome.why,
+        "failed": outcome.failed,
+        "reason": outcome.reason.value,
+    }
+
+
+def _tells(event: ev.Event) -> bool:
+    return not isinstance(event, (*_QUIET, *_NOT_SHOWN, ev.StateChanged, ev.RoundEnded))

@@ -207,7 +207,7 @@ def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
     from runner.core.errors import RaiError
     from runner.markup import reported
     from runner.store import tags
-    from runner.store.last_output import last_output
+    from runner.store.excerpt import last_output
 
     good = (Outcome.OK, Outcome.SKIPPED)
     failed = [c.index for c in record.commands if c.outcome not in good]

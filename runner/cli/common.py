@@ -13,41 +13,8 @@ from runner import core
 from runner.cli import suggestions
 from runner.store.settings import ENGINES, SETTINGS
 
-
-def variables(words: Sequence[str]) -> dict[str, str]:
-    """Parse what -e takes: NAME=value, or NAME for a variable of this process.
-
-    Raises:
-        UsageError: this process has no such variable, or one is given two values;
-            carries every problem.
-    """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
-    pairs = [word.partition("=") for word in words]
-    hint = "export it first, or write -e NAME=value"
-    if missing := [n for n, equals, _ in pairs if not equals and n not in os.environ]:
-        raise UsageError(
-            *(
-                Problem(f"-e {n}: the environment has no {n}", hint=hint)
-                for n in missing
-            )
-        )
-    found: dict[str, str] = {}
-    twice: list[str] = []
-    for name, equals, text in pairs:
-        value = text if equals else os.environ[name]
-        if found.setdefault(name, value) != value:
-            twice.append(name)
-    if twice:
-        text = "is given twice, with different values"
-        hint = "leave one out"
-        raise UsageError(*(Problem(f"-e {name} {text}", hint=hint) for name in twice))
-    return found
-
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from runner.core import Problem, RunRecord
     from runner.remote.entries import ProfileEntry
@@ -230,9 +197,9 @@ def find_run(run: str, *, fresh: bool = True) -> RunPaths:
 
     If it shall be ``fresh``, the copy of a run on a server is brought up to date.
     """
-    from runner.store.home import find
+    from runner import places
 
-    found = find(home(), run)
+    found = places.find(home(), run)
     if fresh:
         from runner.cli import copies
 
@@ -246,9 +213,10 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
     """
+    from runner import places
     from runner.core.errors import UsageError
 
-    _, found, problems = look_up(given)
+    _, found, problems = look_up(given, places.find)
     if problems:
         raise UsageError(*problems)
     if fresh:
@@ -258,10 +226,11 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     return found
 
 
-def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
-    """Return the home, the runs that were named, each once, and every problem."""
+def look_up(
+    given: Iterable[str], find: Callable[[Home, str], RunPaths]
+) -> tuple[Home, list[RunPaths], list[Problem]]:
+    """Return the home, the runs that ``find`` finds, each once, and every problem."""
     from runner.core.errors import UsageError
-    from runner.store.home import find
 
     opened = home()
     found: list[RunPaths] = []
@@ -385,3 +354,35 @@ def check_output(path: Path, option: str) -> None:
     if not os.access(folder, os.W_OK):
         text = f"{option} {path}: the folder {folder} cannot be written"
         raise UsageError(Problem(text, hint="name another"))
+
+
+def variables(words: Sequence[str]) -> dict[str, str]:
+    """Parse what -e takes: NAME=value, or NAME for a variable of this process.
+
+    Raises:
+        UsageError: this process has no such variable, or one is given two values;
+            carries every problem.
+    """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+
+    pairs = [word.partition("=") for word in words]
+    hint = "export it first, or write -e NAME=value"
+    if missing := [n for n, equals, _ in pairs if not equals and n not in os.environ]:
+        raise UsageError(
+            *(
+                Problem(f"-e {n}: the environment has no {n}", hint=hint)
+                for n in missing
+            )
+        )
+    found: dict[str, str] = {}
+    twice: list[str] = []
+    for name, equals, text in pairs:
+        value = text if equals else os.environ[name]
+        if found.setdefault(name, value) != value:
+            twice.append(name)
+    if twice:
+        text = "is given twice, with different values"
+        hint = "leave one out"
+        raise UsageError(*(Problem(f"-e {name} {text}", hint=hint) for name in twice))
+    return found

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from runner.cli import common, suggestions
+from runner.core import LIMITS, record
+from runner.core.errors import UsageError
+from runner.core.policy import Policy
+from runner.session.options import NONE_GIVEN, Options
+from runner.store import config_file, policy
+from runner.store import settings as stored
 from runner.terminal.streams import say
+
+DEFAULT = "default"
 
 
 def config(
@@ -35,15 +46,10 @@ def config(
 
     The origin of a value is an option, a variable, a file and its line, or the default.
     """
-    from runner.core import record
-    from runner.core.errors import UsageError
-    from runner.session import configuration
-    from runner.session.options import Options
-
     options = Options(engine=engine, profile=profile)
-    found = configuration.listed(options)
+    found = listed(options)
     if show_origin or as_json or (key or "").startswith("policy."):
-        found += configuration.allowed()
+        found += tuple(_of_policy(policy.read()))
     if key is not None:
         found = tuple(entry for entry in found if entry.key == key)
         if not found:
@@ -55,3 +61,59 @@ def config(
     for entry in found:
         line = f"{entry.key}={entry.value}" if key is None else entry.value
         say(f"{entry.origin}\t{line}" if show_origin else line)
+
+
+class ConfigEntry(Struct, frozen=True):
+    """One line of a configuration: its key, its value as text, and what says it."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def listed(options: Options = NONE_GIVEN) -> tuple[ConfigEntry, ...]:
+    """List the settings in their order, then the images in place of others.
+
+    Raises:
+        ConfigError: a file, a variable or an option is wrong; carries all problems.
+    """
+    files = stored.settings_files()
+    found = stored.find(os.environ, files, options.settings)
+    values = {s.key: s.of(found.settings) for s in stored.SETTINGS}
+    rules = (
+        ConfigEntry(
+            f"{stored.IMAGES}.{r.pattern}", r.image, config_file.origin(r.place)
+        )
+        for r in found.settings.images
+    )
+    return (*_entries(values, found.origins), *rules)
+
+
+def _entries(
+    values: Mapping[str, object], origins: Mapping[str, str]
+) -> Iterator[ConfigEntry]:
+    for setting in stored.SETTINGS:
+        text = stored.written(setting, values[setting.key])
+        yield ConfigEntry(setting.key, text, origins.get(setting.key, DEFAULT))
+
+
+def _of_policy(rules: Policy) -> Iterator[ConfigEntry]:
+    """List what the site's policy says, each key beginning with `policy.`."""
+    for limit in LIMITS:
+        if ceiling := rules.ceilings.get(limit.field):
+            text = limit.kind.write(ceiling.most)
+            where = config_file.origin(ceiling.place)
+            yield ConfigEntry(f"policy.limits.{limit.key}", text, where)
+    for key, text, place in (
+        ("profile", "strict", rules.strict),
+        ("strict_limits", "true", rules.strict_limits),
+    ):
+        if place:
+            yield ConfigEntry(f"policy.{key}", text, config_file.origin(place))
+    lists = [("images", names) for names in rules.images]
+    for key, names in (*lists, ("data", rules.data_hosts)):
+        if names:
+            text = ", ".join(names.patterns)
+            yield ConfigEntry(f"policy.{key}", text, config_file.origin(names.place))
+    for one in rules.private:
+        yield ConfigEntry("policy.private", one.name, config_file.origin(one.place))

@@ -95,6 +95,25 @@ def told(console: Console, trouble: str) -> None:
         console.line("The connection is back.", "green")
 
 
+def fetch_sources(*runs: RunPaths) -> None:
+    """Fetch projects that another machine sent, to compare them; warn where that fails.
+
+    Larger ones are compared by their checksums alone.
+    """
+    from runner import places
+    from runner.cli import common
+    from runner.core import Problem, Severity
+    from runner.core.errors import RaiError
+    from runner.store.sides import CAPS
+
+    for paths in runs:
+        try:
+            places.fetch_source(paths, CAPS.total_bytes)
+        except RaiError as error:
+            text = f"the files of run {paths.id} are not compared: {error}"
+            common.warn([Problem(text, severity=Severity.WARNING)])
+
+
 def refresh(runs: Iterable[RunPaths]) -> None:
     """Bring copies up to date, within some seconds; warn of those that are not."""
     from runner import places, report

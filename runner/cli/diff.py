@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating
+from runner.cli import ci, common, copies, gating
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
@@ -57,6 +57,8 @@ def diff(
     with ci.session(in_ci, answer=as_json) as reported:
         earlier, later = _named(run, other, baseline)
         old, new = places.record_of(earlier), places.record_of(later)
+        if old.archive_sha256 != new.archive_sha256:
+            copies.fetch_sources(earlier, later)
         compared = differing.compared(old, new, named=gating.named(gate))
         found = differing.between(*sides.of(earlier, later, old, new), compared)
         reported.show(differing.blocks(found))
@@ -97,7 +99,7 @@ def _named(
     """
     from runner import places
     from runner.core.errors import UsageError
-    from runner.store.home import before, find, latest
+    from runner.store.home import before, latest
 
     if baseline is not None and other is not None:
         text = "three runs are given: --baseline names the earlier one, so leave out A"
@@ -105,9 +107,11 @@ def _named(
     if other is not None:
         run, baseline = other, run
     home = common.home()
-    later = find(home, run) if run is not None else latest(home, ended=True)
+    later = places.find(home, run) if run is not None else latest(home, ended=True)
+    copies.refresh([later])
     if baseline is not None:
-        earlier = find(home, baseline)
+        earlier = places.find(home, baseline)
+        copies.refresh([earlier])
     else:
         new = places.record_of(later)
         earlier = before(home, new)

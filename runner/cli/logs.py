@@ -77,19 +77,19 @@ def logs(
 def _since(text: str) -> float:
     from datetime import datetime
 
-    from runner.core import moments
+    from runner.core import quantities
     from runner.core.errors import UsageError
 
-    found = moments.moment(text, datetime.now().astimezone())
+    found = quantities.moment(text, datetime.now().astimezone())
     if found is None:
-        raise UsageError(f"--since {text!r} is not a time: {moments.EXAMPLES}")
+        raise UsageError(f"--since {text!r} is not a time: {quantities.MOMENTS}")
     return found
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
     from runner import buildfile, files
+    from runner.buildfile import selection
     from runner.core.errors import UsageError
-    from runner.session import selection
     from runner.session.project import MOST_BYTES
 
     try:

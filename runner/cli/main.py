@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -18,7 +20,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from runner import files
-from runner.cli import corrections, original
+from runner.cli import original
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -80,6 +82,9 @@ ALIASES = {"ps": "runs", "history": "runs", "queue": "runs"}
 
 _WARNED: set[str] = set()
 
+ALIKE = 0.7
+"""How alike two words are, by difflib, if one is offered for the other."""
+
 
 class Commands(TyperGroup):
     """The commands; only the one that is named is imported."""
@@ -111,7 +116,7 @@ class Commands(TyperGroup):
             under = self.get_command(ctx, named)
             names = getattr(under, "commands", ())
             line = f"rai {named}".rstrip()
-            raise UsageError(corrections.problem(error, line, names)) from error
+            raise UsageError(_correction(error, line, names)) from error
 
 
 @cache
@@ -255,7 +260,9 @@ def _status(arguments: Sequence[str]) -> int:
         return error.reason.exit_code
     except OSError as error:
         # A full disk, a missing permission, a closed stream: not an error of rai.
-        _report(UsageError(_explained(error)), debug)
+        found = _explained(error)
+        _report(found, debug)
+        return found.reason.exit_code
     except Exception as error:
         _report(RaiError(f"{type(error).__name__}: {error}"), debug)
     return Reason.INTERNAL.exit_code
@@ -267,7 +274,7 @@ def _run(given: list[str]) -> int:
     gc.set_threshold(50_000)
     known = (*COMMANDS, *ALIASES)
     if given[:1] and given[0][:1] != "-" and given[0] not in known:
-        raise UsageError(corrections.unknown_command(given[0], known))
+        raise UsageError(unknown_command(given[0], known))
     _refuse_contradictions(given)
     status: object = 0
     try:
@@ -280,13 +287,13 @@ def _run(given: list[str]) -> int:
     return status if isinstance(status, int) else int(status is not None)
 
 
-def _explained(error: OSError) -> Problem:
+def _explained(error: OSError) -> RaiError:
     """Return what is wrong with a file, or with stdout, and what to do."""
     try:
         sys.stdout.flush()
     except OSError as unwritten:
         error = streams.unwritten(unwritten, sys.stdout)
-    return files.problem(error)
+    return RaiError(files.problem(error), reason=files.reason(error), advice="")
 
 
 def _refuse_contradictions(given: list[str]) -> None:
@@ -336,3 +343,79 @@ def _report(error: RaiError, debug: bool) -> None:
 
 if __name__ == "__main__":  # as a server starts its job host
     main()
+
+
+def unknown_command(typed: str, commands: Collection[str]) -> Problem:
+    """Return the problem of a command that does not exist, with what may be meant."""
+    text = f"rai has no command '{typed}'"
+    if Path(typed).is_dir():
+        hint = f"`rai run {typed}` runs the project in the folder {typed}"
+    elif found := alike(typed, commands):
+        hint = _meant([f"rai {name}" for name in found])
+    else:
+        hint = "`rai --help` lists the commands"
+    return Problem(text, hint=hint)
+
+
+def _correction(error: Any, command: str, commands: Collection[str]) -> Problem:  # noqa: ANN401 - typer hides the type
+    """Return what is wrong with a command line, from typer's error about it.
+
+    ``commands`` are those of the group that reported it.
+    """
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else command
+    text, hint = _finding(error, command, commands)
+    return Problem(text, hint=hint or f"`{command} --help` shows what it takes")
+
+
+def _finding(
+    error: Any,  # noqa: ANN401 - typer hides the type
+    command: str,
+    commands: Collection[str],
+) -> tuple[str, str]:
+    """Return what is wrong, and what to do if that is known."""
+    message: str = error.format_message().removesuffix(".")
+    option = getattr(error, "option_name", None)
+    if option and message.startswith("No such option"):
+        found = alike(option, error.possibilities or ())
+        return f"{command} has no option {option}", _meant(found)
+    if option:
+        what = "needs a value" if "requires" in message else "takes no value"
+        return f"{option} {what}", ""
+    parameter = getattr(error, "param", None)
+    if parameter is not None and message.startswith("Missing argument"):
+        name = parameter.make_metavar(error.ctx).strip("{}")
+        if name.startswith("RUN"):
+            return "name the run", f"for the last one: {command} latest"
+        return f"{name} is missing", ""
+    least = getattr(getattr(parameter, "type", None), "min", None)
+    if parameter is not None and least is not None:
+        value = error.message.partition(" is not ")[0].strip("'")
+        expected = f"a whole number of at least {least}"
+        return f'{parameter.opts[0]} is "{value}"; expected {expected}', ""
+    if typed := re.fullmatch(r"No such command '(.*?)'.*", message, re.DOTALL):
+        found = alike(typed[1], commands)
+        meant = [f"{command} {name}" for name in found]
+        return f"{command} has no command '{typed[1]}'", _meant(meant)
+    if extra := re.fullmatch(
+        r"Got unexpected extra argument\(s\) \((.*)\)", message, re.DOTALL
+    ):
+        return f"{command} does not take '{extra[1]}'", ""
+    return f"{command}: {message[:1].lower()}{message[1:]}", ""
+
+
+def _meant(found: Sequence[str]) -> str:
+    words = " or ".join(f"`{word}`" for word in found)
+    return f"did you mean {words}?" if words else ""
+
+
+def alike(typed: str, known: Iterable[str]) -> list[str]:
+    """Return the words that begin as a word does; if none does, those much like it."""
+    known = [*known]
+    if found := [name for name in known if name.startswith(typed)]:
+        return found
+    from difflib import get_close_matches
+
+    bare = {name.lstrip("-"): name for name in known}
+    found = get_close_matches(typed.lstrip("-"), bare, cutoff=ALIKE)
+    return [bare[name] for name in found]

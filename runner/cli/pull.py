@@ -26,12 +26,14 @@ def pull(
     from runner.core import Limits, record
     from runner.core.errors import UsageError
     from runner.store import outputs
-    from runner.store.home import find, record_of
+    from runner.store.home import record_of
 
     home = common.home()
-    paths = find(home, run)
+    paths = places.find(home, run)
     copies.refresh([paths])
     found = record_of(paths)
+    if found.state.final and places.active(paths):
+        places.wait(paths)  # its build folder comes back before its record
     if not paths.build.exists() and found.build_bytes is not None:
         places.fetch_build(paths)
     if not paths.build.exists():

@@ -138,8 +138,7 @@ class ServerRun:
         from runner.cli import interrupt
         from runner.core.cancel import Cancel
         from runner.places.server import shown
-        from runner.remote.api import ServerClient
-        from runner.remote.retrying import Patience
+        from runner.remote.api import Patience, ServerClient
 
         patience = Patience(math.inf, self._away)
         cancel = Cancel()

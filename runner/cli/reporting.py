@@ -29,7 +29,6 @@ START_BYTES = 8 << 10
 MARKS = ('<meta name="generator" content="rai">', "<!-- rai report -->", '"rai_report"')
 """What each form of a report has near its beginning."""
 
-
 MOST_MARKDOWN = 512 << 10
 """The most bytes of a report as md, which GitHub still shows as a page."""
 
@@ -111,9 +110,9 @@ def made(
         return f"{common.json_text(plain(report))}\n"
     sections = document.sections(report)
     if form is ReportFormat.MD:
-        from runner.markup import document as markdown
+        from runner.markup import markdown
 
-        return markdown.page(title(report), sections, MOST_MARKDOWN)
+        return markdown.document(title(report), sections, MOST_MARKDOWN)
     from runner import pages
 
     timelines = {

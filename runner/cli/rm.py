@@ -37,8 +37,9 @@ def rm(
     from runner.core.errors import UsageError
     from runner.report import size
     from runner.store import prune, removal, tags
+    from runner.store.home import find
 
-    home, found, problems = common.look_up(runs)
+    home, found, problems = common.look_up(runs, find)
     copies.refresh(found)
     problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
     if problems:

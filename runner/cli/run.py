@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from runner import archive
+from runner.archive import Survey
 from runner.cli import ci, common, gating, remotely, running, suggestions
+from runner.core import Severity
+from runner.core.errors import NotAllowedError
+from runner.session.project import build_file, folder_project
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from runner.core.events import Event
+    from runner.report import Table
     from runner.store.paths import RunPaths
     from runner.terminal.console import Console
+
+SHOWN = 1000
+"""The most lines of a list; JSON has more."""
 
 
 def run(
@@ -106,9 +117,7 @@ def run(
 
     project = common.project(directory, path)
     if dry_run:
-        from runner.cli.dry_run import show
-
-        show(project, as_json=as_json)
+        _dry_run(project, as_json=as_json)
         return
     gate = gating.conditions(fail_if)
     if gate and detach:
@@ -234,3 +243,55 @@ def _left(run_id: str, console: Console, *, as_json: bool) -> None:
         common.print_json({"id": run_id})
     else:
         say(run_id)
+
+
+def _dry_run(path: Path, *, as_json: bool) -> None:
+    """Print the files of the project's folder that would be sent or left out."""
+    project = folder_project(build_file(path).parent, common.settings())
+    found, most = project.survey(), project.caps.members
+    if as_json:
+        common.print_json(_plain(found, most))
+    else:
+        _print(found)
+    common.warn(found.warnings)
+    errors = [p for p in found.problems if p.severity is Severity.ERROR]
+    if errors := [*errors, *archive.exceeded(found, project.caps)]:
+        raise NotAllowedError(*errors)
+
+
+def _plain(found: Survey, most: int) -> dict[str, Any]:
+    from msgspec.structs import replace
+
+    from runner.core import record
+
+    shown: dict[str, Any] = record.plain(replace(found, members=found.members[:most]))
+    counts = {"member_count": len(found.members), "total_bytes": found.total_bytes}
+    return {**shown, **counts}
+
+
+def _print(found: Survey) -> None:
+    from runner import report
+    from runner.terminal.tables import blocks
+
+    count, total = len(found.members), report.size(found.total_bytes)
+    entries = "1 entry" if count == 1 else f"{count:,} entries"
+    sent = [(report.size(m.size_bytes), m.name) for m in found.members]
+    left_out = [(item.name, item.why) for item in found.left_out]
+    shown = [
+        _table(f"Would be sent: {entries}, {total}", ("size", "name"), sent, count)
+    ]
+    if left_out:
+        heads = ("name", "by")
+        shown.append(_table("Left out", heads, left_out, found.left_out_count))
+    blocks(shown)
+
+
+def _table(
+    title: str, heads: tuple[str, str], rows: Sequence[tuple[str, str]], count: int
+) -> Table:
+    from runner import report
+
+    more = count - SHOWN
+    cut = [*rows[:SHOWN], ("", f"... and {more:,} more")] if more > 0 else rows
+    right = frozenset({0}) if heads[0] == "size" else frozenset[int]()
+    return report.Table(title, heads, tuple(cut), right)

@@ -17,6 +17,7 @@ from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
+    from runner.remote.entries import ProfileEntry
     from runner.report import Listed, Table
     from runner.store.home import RunQuery
     from runner.store.paths import Home, RunPaths
@@ -63,12 +64,16 @@ def runs(
         ),
     ] = None,
     on: common.On = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Every team's runs on the server, for staff.")
+    ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
     """List runs, newest first.
 
-    The options choose runs for which all of them hold. With --on it is what runs and
-    waits on a server, in the order of the starts.
+    Those of one's team on the server are among them. The options choose runs for which
+    all of them hold. With --on it is what runs and waits on a server, in the order of
+    the starts.
     """
     from runner.core.errors import UsageError
 
@@ -77,9 +82,13 @@ def runs(
     if on is not None and on != "here":
         if named := [name for name, value in given.items() if value is not None]:
             raise UsageError(f"--on lists a server's queue: leave out {named[0]}")
+        if everyone:
+            raise UsageError("--on lists a server's whole queue: leave out --all")
         _queue(on, as_json=as_json)
     else:
-        _show(_query(given), number, as_json=as_json)
+        query = _query(given)
+        there = None if on == "here" else _there(query, number, everyone=everyone)
+        _show(query, number, there, as_json=as_json)
 
 
 history = runs
@@ -105,15 +114,17 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     """
     from datetime import datetime
 
-    from runner.core import Problem, moments
+    from runner.core import Problem, quantities
     from runner.core.errors import UsageError
     from runner.store.home import RunQuery
 
     problems = [Problem(f"{name} is empty") for name, one in given.items() if one == ""]
     since, project = given["--since"], given["--project"] or ""
-    began = moments.moment(since, datetime.now().astimezone()) if since else None
+    began = quantities.moment(since, datetime.now().astimezone()) if since else None
     if since and began is None:
-        problems.append(Problem(f"--since {since!r} is not a time: {moments.EXAMPLES}"))
+        problems.append(
+            Problem(f"--since {since!r} is not a time: {quantities.MOMENTS}")
+        )
     if problems:
         raise UsageError(*problems)
     is_folder = project in (".", "..") or "/" in project
@@ -127,12 +138,86 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     )
 
 
-def _show(query: RunQuery, limit: int | None = None, *, as_json: bool) -> None:
+def _there(query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
+    """Begin to ask the server for its runs, if there is one that may have some."""
+    from runner.places import server
+
+    if everyone:
+        return _There(common.server(None), query, limit, everyone=True)
+    # A server knows neither branches nor tags nor commands.
+    if (query.branch, query.tag, query.command) != (None, None, None):
+        return None
+    entry = server.login()
+    return _There(entry, query, limit, everyone=False) if entry else None
+
+
+class _There:
+    """The runs of a server that are not here."""
+
+    def __init__(
+        self, entry: ProfileEntry, query: RunQuery, limit: int, *, everyone: bool
+    ) -> None:
+        from runner.places import server
+        from runner.remote.ending import listed
+        from runner.store.runs import names
+
+        here, now = names(common.home()), time.time()
+        self._entry, self._everyone = entry, everyone
+        self._listing = server.Listing(
+            entry,
+            lambda run: run.id not in here and query.wants(listed(run, now)),
+            limit,
+            everyone=everyone,
+        )
+
+    def found(self) -> list[Listed]:
+        """Return them; where the server does not tell, none and a warning.
+
+        Raises:
+            RaiError: all teams' runs are asked for, and are not told.
+        """
+        from runner.core import Problem, Severity
+        from runner.core.errors import RaiError
+        from runner.places.server import shown
+
+        try:
+            return [self._listed(run) for run in self._listing.runs()]
+        except RaiError as error:
+            if self._everyone:
+                raise
+            text = f"the runs on {shown(self._entry.url)} are not listed: {error}"
+            common.warn([Problem(text, severity=Severity.WARNING)])
+            return []
+
+    def _listed(self, run: RemoteRun) -> Listed:
+        from runner.places.server import shown
+        from runner.remote import problems
+        from runner.remote.ending import listed
+        from runner.report import Listed
+
+        whose = run.person if run.mine else f"{run.team}/{run.person}"
+        own = run.mine and run.person == self._entry.person
+        record = listed(run, time.time())
+        on = shown(self._entry.url)
+        return Listed(record, "", None, "", on, "" if own else problems.shown(whose))
+
+
+def _show(
+    query: RunQuery,
+    limit: int | None = None,
+    there: _There | None = None,
+    *,
+    as_json: bool,
+) -> None:
     """Show the runs that are asked for, and name those that cannot be read."""
     from runner import report
     from runner.terminal.tables import blocks
 
     found, unreadable = read(common.home(), query, limit)
+    if there is not None:
+        found += there.found()
+        found.sort(key=lambda one: one.record.created_at, reverse=True)
+        found = found[:limit]
     if as_json:
         common.print_json([_plain(one) for one in found])
         return
@@ -182,6 +267,7 @@ def _plain(one: Listed) -> dict[str, object]:
 
     facts: dict[str, object] = {"tag": one.tag or None, "note": one.note or None}
     facts |= {"size_bytes": one.size_bytes, "on": one.away or None}
+    facts["whose"] = one.whose or None
     return {**record.plain(one.record), **facts}
 
 
@@ -255,5 +341,11 @@ def _free(view: QueueView) -> str:
     ]
     if not parts:
         return "Nothing can run there now."
+    if view.in_slurm:
+        jobs, others = view.gpus - view.gpus_free, view.slots - view.slots_free
+        return (
+            f"In Slurm: {jobs} of at most {view.gpus} runs with a GPU, {others} of at"
+            f" most {view.slots} without."
+        )
     start = "" if view.running or view.waiting else "Nothing runs or waits. "
     return f"{start}Free: {', '.join(parts)}."

@@ -31,8 +31,8 @@ def unended(incomplete: str) -> list[str]:
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return what selects a command of the project that the command line names."""
+    from runner.buildfile.selection import selecting
     from runner.session.project import read_spec
-    from runner.session.selection import selecting
 
     # DIR is among the rest while the option at the end has no value.
     given = (ctx.params.get("path"), *ctx.args, ".")

@@ -129,7 +129,7 @@ def _name(
         UsageError: there is none, not the one that is named, or several.
     """
     from runner.core.errors import UsageError
-    from runner.evidence.build import BuildFiles
+    from runner.evidence import BuildFiles
 
     a_trace = BuildFiles(record).is_trace
     found = sorted(filter(a_trace, there))

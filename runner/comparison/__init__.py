@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from runner.comparison.changes import (
     LEAST,
-    MARGIN,
     Change,
     ComparedMetric,
     Comparison,
-    are_paired,
     compare,
     compare_runs,
     stands,
 )
-from runner.comparison.families import LEVEL, looks
+from runner.comparison.families import looks
 from runner.comparison.metrics import (
     PEAK_MEMORY,
     MetricName,
@@ -36,8 +34,6 @@ from runner.comparison.words import amount, percent, sentence
 
 __all__ = [
     "LEAST",
-    "LEVEL",
-    "MARGIN",
     "PEAK_MEMORY",
     "Change",
     "ComparedMetric",
@@ -46,7 +42,6 @@ __all__ = [
     "Samples",
     "Unit",
     "amount",
-    "are_paired",
     "compare",
     "compare_runs",
     "keys",

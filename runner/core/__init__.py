@@ -38,7 +38,6 @@ from runner.core.gpu import (
     WayTried,
 )
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
-from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import LIMITS, Limit, Limits
 from runner.core.problem import Place, Problem, Severity
 from runner.core.run import (
@@ -53,13 +52,16 @@ from runner.core.run import (
 from runner.core.units import GIB, MIB, MOST_PIDS
 from runner.core.work import (
     Archive,
+    BuiltImage,
     DataFile,
     DataMount,
     EngineFacts,
     ImageAction,
     ImageFacts,
+    ImageParts,
     ImagePlan,
     Invocation,
+    Origin,
     Step,
     Stream,
     Workspace,

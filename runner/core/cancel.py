@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from runner.core.ending import Reason
+
 
 class Cancel:
     """Set once, from a signal handler or another thread; read by engines."""
@@ -11,11 +13,11 @@ class Cancel:
     def __init__(self, above: Cancel | None = None) -> None:
         """Make one that is requested too when ``above`` is."""
         self._event, self._above = threading.Event(), above
-        self.why = "stopped on request"
+        self._end = Reason.CANCELLED, "stopped on request"
 
-    def request(self, why: str = "") -> None:
+    def request(self, why: str = "", reason: Reason = Reason.CANCELLED) -> None:
         """Ask for the run to end cleanly; the record says why."""
-        self.why = why or self.why
+        self._end = reason, why or self._end[1]
         self._event.set()
 
     @property
@@ -23,3 +25,8 @@ class Cancel:
         """Whether somebody asked the run to end."""
         above = self._above is not None and self._above.requested
         return above or self._event.is_set()
+
+    @property
+    def end(self) -> tuple[Reason, str]:
+        """How a run ends for which it was requested, and why it was."""
+        return self._end

@@ -170,6 +170,12 @@ class Reason(StrEnum):
         "Where there is none, `--gpus 0`, or `optional: true` in resources.gpu, runs"
         " only the commands that need no GPU.",
     )
+    DISK_FULL = (
+        "disk_full",
+        11,
+        "Or choose a folder on another disk: by -o, RAI_HOME (runs) or TMPDIR"
+        " (temporary files).",
+    )
     CANCELLED = "cancelled", 130, "Run it again if its results are still wanted."
 
 

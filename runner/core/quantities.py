@@ -1,4 +1,4 @@
-"""Parse numbers, switches, times and sizes as people write them; None for others.
+"""Parse numbers, switches, times, sizes and moments as people write them, else None.
 
 ``duration_text`` and ``size_text`` write what is read here.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -37,6 +38,9 @@ _LONGEST = 100
 
 _MOST = 10**15
 """The largest time or size that is accepted."""
+
+_TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+MOMENTS = "`5m`, `1h30m`, `14:05`, `2026-11-22` or `2026-11-22 14:05:09`"
 
 
 def whole(text: str) -> int | None:
@@ -138,3 +142,24 @@ TIME = Kind("a time", lambda text: duration_s(text) or None, duration_text, "_s"
 SIZE = Kind("a size", lambda text: size_bytes(text) or None, size_text, "_bytes")
 COUNT = Kind("a whole number", whole)
 SWITCH = Kind("true or false", boolean, lambda on: "on" if on else "off")
+
+
+def moment(text: str, now: datetime) -> float | None:
+    """Return a moment as seconds since 1970; None if it is none.
+
+    A span is before ``now``, whose time zone counts where none is given. A time of day
+    is the last such moment.
+    """
+    text = text.strip()
+    if clock := _TIME_OF_DAY.fullmatch(text):
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        today = now.replace(hour=hour, minute=minute, second=second, microsecond=0)
+        return (today if today <= now else today - timedelta(days=1)).timestamp()
+    if ":" not in text and (span := duration_s(text)) is not None:
+        return now.timestamp() - span
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    found = found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
+    return found.timestamp()

@@ -1,16 +1,24 @@
-"""People, their one-time codes and their tokens."""
+"""People, their one-time codes and tokens, and what staff did.
+
+Codes and tokens are made at random, and kept as their SHA-256 only.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
 
 from runner.core.errors import BusyError, UsageError
-from runner.database import credentials
 from runner.database.base import (
+    STAFF,
+    AuditEntry,
     Identity,
     Invitation,
     IssuedCode,
@@ -18,7 +26,7 @@ from runner.database.base import (
     TokenRow,
 )
 from runner.database.connections import Transactions, insert
-from runner.database.tables import codes, people, teams, tokens
+from runner.database.tables import audit, codes, people, server, teams, tokens
 from runner.wire.accounts import Scope
 
 FIRST_ROLE = "student"
@@ -26,9 +34,18 @@ LONGEST_NAME = 100
 USED_EVERY_S = 60.0
 """How often the last use of a token is written."""
 
+LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
+"""What a code is made of: no 0, O, 1, I or l, which look alike."""
+
+GROUPS = 3
+IN_A_GROUP = 5
+SECRET_BYTES = 32
+LONGEST = 200
+"""Characters of a code or token; a longer one is not looked at."""
+
 
 class Accounts(Transactions):
-    """The part of a store that knows who somebody is."""
+    """The part of a store that knows who somebody is, and what staff did."""
 
     def invite(
         self, invitations: Sequence[Invitation], now: float, valid_s: float
@@ -51,7 +68,7 @@ class Accounts(Transactions):
         with self.writing() as link:
             for place in order:
                 one = invitations[place]
-                code = credentials.new_code()
+                code = _new_code()
                 until = now + valid_s
                 _add_person(link, one, now)
                 _replace_code(link, one, code, until)
@@ -66,10 +83,13 @@ class Accounts(Transactions):
         valid_s: float | None,
         scopes: tuple[Scope, ...],
     ) -> tuple[str, Identity] | None:
-        """Return a new token and whose it is; None for a code that is not valid."""
-        if (hashed := credentials.code_hash(code)) is None:
+        """Return a new token and whose it is; None for a code that is not valid.
+
+        The token has those of ``scopes`` that its team's role may have.
+        """
+        if (hashed := _code_hash(code)) is None:
             return None
-        made = credentials.new_token()
+        made = _new_token()
         until = None if valid_s is None else now + valid_s
         with self.writing() as link:
             # The code is gone with the statement that finds it, so it is good once.
@@ -80,10 +100,16 @@ class Accounts(Transactions):
             ).first()
             if owner is None:
                 return None
+            role = link.execute(
+                select(teams.c.role).where(teams.c.name == owner.team)
+            ).scalar_one()
+            scopes = tuple(
+                one for one in scopes if one is not Scope.STAFF or role == STAFF
+            )
             link.execute(
                 tokens.insert().values(
                     id=made.id,
-                    hash=credentials.digest(made.secret),
+                    hash=_digest(made.secret),
                     team=owner.team,
                     person=owner.person,
                     scopes=" ".join(scopes),
@@ -92,9 +118,6 @@ class Accounts(Transactions):
                     expires_at=until,
                 )
             )
-            role = link.execute(
-                select(teams.c.role).where(teams.c.name == owner.team)
-            ).scalar_one()
         who = Identity(made.id, owner.person, owner.team, role, scopes, until)
         return made.token, who
 
@@ -103,7 +126,7 @@ class Accounts(Transactions):
 
         Its last use is noted, at most once a minute.
         """
-        if (given := credentials.read(token)) is None:
+        if (given := _parts(token)) is None:
             return None
         query = (
             select(tokens, teams.c.role)
@@ -112,7 +135,7 @@ class Accounts(Transactions):
         )
         with self.reading() as link:
             row = link.execute(query).first()
-        if row is None or not credentials.same(given.secret, row.hash):
+        if row is None or not _same(given.secret, row.hash):
             return None
         if row.revoked_at is not None or _over(row.expires_at, now):
             return None
@@ -195,6 +218,40 @@ class Accounts(Transactions):
                 for row in link.execute(query)
             ]
 
+    def drained(self) -> str:
+        """Return why no run starts, "" if runs start."""
+        with self.reading() as link:
+            return str(link.execute(select(server.c.drained)).scalar_one())
+
+    def drain(self, why: str) -> None:
+        """Start no more runs, for this reason; "" starts them again."""
+        with self.writing() as link:
+            link.execute(update(server).values(drained=why))
+
+    def audit(self, entry: AuditEntry) -> None:
+        """Keep an act of staff."""
+        with self.writing() as link:
+            link.execute(
+                audit.insert().values(
+                    at=entry.at, who=entry.who, act=entry.act, about=entry.about
+                )
+            )
+
+    def audited(self, limit: int = 100) -> list[AuditEntry]:
+        """Return acts of staff, the newest first."""
+        query = (
+            select(audit.c.at, audit.c.who, audit.c.act, audit.c.about)
+            .order_by(audit.c.id.desc())
+            .limit(limit)
+        )
+        with self.reading() as link:
+            return [AuditEntry(*row) for row in link.execute(query)]
+
+    def check(self) -> None:
+        """Raise RaiError if the store cannot be read and written."""
+        with self.writing() as link:
+            link.execute(update(server).values(checks=server.c.checks + 1))
+
     def _note_use(self, token_id: str, now: float) -> None:
         stale = or_(
             tokens.c.last_used.is_(None), tokens.c.last_used <= now - USED_EVERY_S
@@ -204,6 +261,60 @@ class Accounts(Transactions):
         )
         with self.writing() as link:
             link.execute(change)
+
+
+class _Token(Struct, frozen=True):
+    """A token's two parts: its id, which may be seen, and its secret."""
+
+    id: str
+    secret: str
+
+    @property
+    def token(self) -> str:
+        """The token as its owner keeps it."""
+        return f"rai_{self.id}_{self.secret}"
+
+
+def _new_code() -> str:
+    """Return a new code with 74 random bits, such as k7m2p-9xwqz-4hjtr."""
+    return "-".join(
+        "".join(secrets.choice(LETTERS) for _ in range(IN_A_GROUP))
+        for _ in range(GROUPS)
+    )
+
+
+def _code_hash(code: str) -> str | None:
+    """Return the hash of a code as somebody typed it; None if it can be no code."""
+    if len(code) > LONGEST:
+        return None
+    letters = "".join(code.lower().split()).replace("-", "")
+    if len(letters) != GROUPS * IN_A_GROUP or not set(letters) <= set(LETTERS):
+        return None
+    return _digest(letters)
+
+
+def _new_token() -> _Token:
+    """Return a new token."""
+    return _Token(secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES))
+
+
+def _parts(token: str) -> _Token | None:
+    """Return the parts of a token; None if it can be none."""
+    if len(token) > LONGEST or not token.isascii():
+        return None
+    rai, _, rest = token.partition("_")
+    token_id, _, secret = rest.partition("_")
+    return _Token(token_id, secret) if rai == "rai" and token_id else None
+
+
+def _digest(secret: str) -> str:
+    """Return the SHA-256 of a secret; it has too many bits to be found from that."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _same(secret: str, kept: str) -> bool:
+    """Whether a secret has this hash; the time it takes tells nothing of either."""
+    return hmac.compare_digest(_digest(secret), kept)
 
 
 def _check_names(one: Invitation) -> None:
@@ -237,7 +348,7 @@ def _replace_code(link: Connection, one: Invitation, code: str, until: float) ->
     adding = insert(link, codes).values(
         team=one.team,
         person=one.person,
-        hash=credentials.code_hash(code),
+        hash=_code_hash(code),
         expires_at=until,
     )
     new = {"hash": adding.excluded.hash, "expires_at": adding.excluded.expires_at}

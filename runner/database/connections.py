@@ -32,7 +32,7 @@ BUSY_S = 30.0
 CONNECT_S = 10
 
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
-_WRITES = "rai_writes"
+_BEGIN = "rai_begin"
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -70,23 +70,22 @@ class Transactions:
     def writing(self) -> Iterator[Connection]:
         """Write in a transaction, which an exception rolls back."""
         with reported(self.shown), self._writer, self.engine.connect() as link:
-            link.execution_options(**{_WRITES: True})
+            link.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
             with link.begin():
                 yield link
 
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """Read the whole store as it is now, while others write.
+    def copy(self, path: Path) -> bool:
+        """Write all of it, as it is at one moment, to a new file of SQLite.
 
-        A transaction of SQLite sees no later change anyway.
+        Return False for PostgreSQL, which has programs of its own for that.
         """
+        if self.engine.dialect.name != "sqlite":
+            return False
+        files.touch(path)  # for its owner alone
         with reported(self.shown), self.engine.connect() as link:
-            if link.dialect.name == "postgresql":
-                link.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
-            with link.begin():
-                yield link
+            link.execution_options(**{_BEGIN: ""})
+            link.exec_driver_sql("VACUUM INTO ?", (str(path),))
+        return True
 
     def close(self) -> None:
         """Close all connections."""
@@ -236,5 +235,5 @@ def _begin(link: Connection) -> None:
 
     SQLite refuses such a transaction without waiting.
     """
-    writes = link.get_execution_options().get(_WRITES)
-    link.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if words := link.get_execution_options().get(_BEGIN, "BEGIN"):
+        link.exec_driver_sql(words)

@@ -22,7 +22,6 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    text,
 )
 
 
@@ -114,15 +113,11 @@ tokens = Table(
 uploads = Table(
     "uploads",
     metadata,
-    Column("id", StoredText, primary_key=True),
-    _text("team"),
-    _text("sha256"),
+    Column("team", StoredText, primary_key=True),
+    Column("sha256", StoredText, primary_key=True),
     _bytes("size"),
-    _bytes("offset"),
-    Column("whole", Boolean, nullable=False),
-    _time("changed_at"),
-    UniqueConstraint("team", "sha256"),
-    Index("uploads_by_change", "changed_at"),
+    _time("used_at"),
+    Index("uploads_by_use", "used_at"),
 )
 
 runs = Table(
@@ -133,15 +128,12 @@ runs = Table(
     _text("person"),
     _text("role"),
     _text("digest"),
-    _text("upload"),
     _text("sha256"),
     _time("queued_at"),
     _text("project"),
     _text("engine"),
     Column("gpus", Integer, nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("alone", Boolean, nullable=False),
-    Column("gpu_model", StoredText, nullable=False, server_default=text("''")),
     _text("state"),
     _text("why"),
     Column("attempt", Integer, nullable=False),
@@ -159,7 +151,6 @@ runs = Table(
     Index("runs_by_team_and_state", "team", "state", "queued_at", "id"),
     Index("runs_by_start", "started_at", "id"),
     Index("runs_by_end", "removed", "ended_at", "id"),
-    Index("runs_by_upload", "upload"),
 )
 
 parcels = Table(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner import engines, machine
+from runner import engines, machine, process
 from runner.core import GIB, BuildSpec, GpuSituation
 from runner.core.errors import ConfigError, EngineError
-from runner.doctor import gpus, login
+from runner.doctor import gpus
 from runner.doctor.finding import Finding, Health
 from runner.engines import strict
 from runner.engines.base import Engine
@@ -22,6 +24,16 @@ __all__ = ["Finding", "Health", "conclusion", "examine", "working"]
 
 LOW_DISK_BYTES = 5 * GIB
 
+ASK = (
+    "busctl",
+    "get-property",
+    "org.freedesktop.login1",
+    "/org/freedesktop/login1",
+    "org.freedesktop.login1.Manager",
+    "KillUserProcesses",
+)
+ASK_S = 2.0
+
 
 def examine(home: Path, data_dir: Path | None) -> list[Finding]:
     """Return the findings about everything that affects runs here."""
@@ -31,7 +43,7 @@ def examine(home: Path, data_dir: Path | None) -> list[Finding]:
     found += _network(serving)
     found += _gpus(serving)
     found += [_policy(), _disk(home), _data(data_dir), _time(), _python()]
-    return [*found, *_slurm(), *login.findings()]
+    return [*found, *_slurm(), *_detached()]
 
 
 def working(found: Sequence[Finding]) -> list[str]:
@@ -164,3 +176,28 @@ def _python() -> Finding:
     cores = machine.cores()
     text = f"{sys.version.split()[0]} at {sys.executable}, {cores} cores"
     return Finding("python", Health.OK, text)
+
+
+def _detached() -> list[Finding]:
+    """Return a note where logind ends a session's processes; nothing if not known."""
+    if os.getuid() == 0:  # logind leaves root's alone, unless it is told otherwise
+        return []
+    try:
+        groups = Path("/proc/self/cgroup").read_text()
+        answer = process.run(ASK, timeout_s=ASK_S).stdout
+    except (OSError, EngineError):
+        return []
+    return detached(groups, answer)
+
+
+def detached(groups: str, answer: bytes) -> list[Finding]:
+    """Decide by the control groups of this process and by what logind answers."""
+    in_session = re.search(r"/session-[^/]+\.scope(/|$)", groups, re.MULTILINE)
+    if not in_session or answer.strip() != b"b true":
+        return []
+    text = "logind ends them at logout (KillUserProcesses=yes)"
+    advice = (
+        "`loginctl enable-linger` once, and start them with `systemd-run --user --scope"
+        " rai run --detach`"
+    )
+    return [Finding("detached runs", Health.NOTE, text, advice)]

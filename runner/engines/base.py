@@ -22,7 +22,7 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.events import Event
 from runner.core.terminal import Terminal
-from runner.gpu.source import GpuSource
+from runner.gpu.allocation import GpuSource
 
 
 class Engine(GpuSource, Protocol):
@@ -48,21 +48,17 @@ class Engine(GpuSource, Protocol):
         """Pull or build the image; the last event is ImageReady."""
         ...
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+    def run(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
+    ) -> Generator[Event, None, None]:
         """Run the steps, then yield the build folder as BuildFolder events.
 
         With ``work.gpu`` yield a GpuGiven before the first command, and another, with
         the GPUs' state at that time, after the last.
-        """
-        ...
 
-    def shell(
-        self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Generator[Event, None, None]:
-        """Do as ``run``, but run each step on a terminal of its own, used from another.
-
-        There is no output event: a step prints to ``terminal``, and reads what is typed
-        there. The new terminal is inside; no program there can reach ``terminal``
+        With ``terminal`` each step runs on a terminal of its own, used from that one.
+        There is no output event then: a step prints to ``terminal``, and reads what is
+        typed there. The new terminal is inside; no program there can reach ``terminal``
         itself. If the person leaves, the step is cancelled. The caller may close the
         generator after the last step, if it does not want the build folder.
         """

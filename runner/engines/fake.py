@@ -130,19 +130,10 @@ class FakeEngine:
 
         return held()
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
-        """Yield the events of the scripted results."""
-        return self._carry_out(work, cancel, None)
-
-    def shell(
-        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    def run(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
     ) -> Generator[ev.Event, None, None]:
-        """Yield the same, but write the output to the terminal."""
-        return self._carry_out(work, cancel, terminal)
-
-    def _carry_out(
-        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Generator[ev.Event, None, None]:
+        """Yield the events of the scripted results; write output to a terminal."""
         yield ev.Starting()
         if work.gpu is not None:
             if self.held != [gpu.uuid for gpu in work.gpu.gpus]:

@@ -78,19 +78,10 @@ class Imageless(OnThisMachine):
         """Make the place for a run's commands; remove everything of it on exit."""
         raise NotImplementedError
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+    def run(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
+    ) -> Generator[Event, None, None]:
         """Run the steps, yield the build folder, and remove everything it made."""
-        return self._carry_out(work, cancel, None)
-
-    def shell(
-        self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Generator[Event, None, None]:
-        """Run the steps, each on a terminal of its own; else do as ``run``."""
-        return self._carry_out(work, cancel, terminal)
-
-    def _carry_out(
-        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Generator[Event, None, None]:
         leftovers.remove()
         watch = self.watch(work.gpu)
         with self.workplace(work, cancel) as place:

@@ -25,15 +25,6 @@ class Removed(Struct, frozen=True):
     freed_bytes: int | None
 
 
-class DataVolume(Struct, frozen=True):
-    """A volume that rai filled with data files; ``used`` if a run may need it now."""
-
-    name: str
-    created_at: float
-    size_bytes: int
-    used: bool
-
-
 class ImageStore(Engine, Protocol):
     """An engine that has images."""
 
@@ -51,14 +42,6 @@ class ImageStore(Engine, Protocol):
 
     def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names; return those kept and the bytes freed."""
-        ...
-
-    def data_volumes(self) -> tuple[DataVolume, ...]:
-        """Return the volumes that rai filled with data files."""
-        ...
-
-    def remove_data_volumes(self, volumes: Sequence[DataVolume]) -> None:
-        """Remove volumes of data files; those that came into use stay."""
         ...
 
 

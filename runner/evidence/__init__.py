@@ -4,10 +4,385 @@
     found.run          # RunEvidence
     found.timelines    # of each profile, by its name in the build folder
 
-build.py (files of the build folder) -> reading.py (the ends of each command's output,
-profiles, rai-kernels.json, and all of it)
+The ends of what each command printed are in bounded memory: events.jsonl says which
+bytes of the logs are whose, and only those that are shown are read.
 """
 
-from runner.evidence.reading import FoundEvidence, read
+from __future__ import annotations
+
+import posixpath
+import re
+import time
+from collections import deque
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableSequence,
+    Sequence,
+)
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from runner import archive, files, traces
+from runner.commandline import programs
+from runner.core import Limits, RunRecord, Stream, kernel_shapes_reader
+from runner.core.errors import RaiError
+from runner.core.evidence import OutputEnds, RunEvidence
+from runner.core.kernel_shapes import FILE, KernelShapes
+from runner.core.kernel_shapes_reader import MOST_BYTES as MOST_SHAPES_BYTES
+from runner.core.trace import Timeline, Trace
+from runner.markup.reported import readable
+from runner.store import measurements, tags
+from runner.store.paths import RunPaths
+from runner.store.tail import Tail
 
 __all__ = ["FoundEvidence", "read"]
+
+FEWEST_SPANS = 5000
+"""A timeline has so many at least, however many profiles there are."""
+
+MOST_CPU_S = 60.0
+"""After so much work no further profile is read; a million records take 4 s."""
+
+MOST_BYTES = 1 << 20
+"""Of all commands of a run together, which share it equally."""
+
+PART_BYTES = 16 << 10
+"""The most of a command's beginning, and of its end."""
+
+_LAST = 1 << 62
+_OUTPUT = b'"event":"Output"'
+
+MOST_TRACE_BYTES = 512 << 20
+MOST_TRACES_BYTES = 1 << 30
+MOST_TRACES = 32
+"""What is unpacked of one run; a profile of a million launches has about 100 MB."""
+
+MOST_NAMED = 20
+"""The most files that are named as not read; the others are counted."""
+
+_ROOT = "build"
+_SURE = (".nvprof", ".sqlite")
+_TRACE = re.compile(r"(.*[^A-Za-z0-9])?traces?\.json(\.gz)?", re.ASCII)
+"""Such as `trace.json`, and `HOST_1.2.pt.trace.json.gz`, as PyTorch calls its own."""
+
+_WORD = re.compile(r"[^\s\"'=;|&()<>]+")
+
+
+class FoundEvidence(Struct, frozen=True):
+    """A run, and the timelines of its profiles by their names in the build folder."""
+
+    run: RunEvidence
+    timelines: Mapping[str, Timeline]
+
+
+def read(
+    paths: RunPaths,
+    record: RunRecord,
+    away: str = "",
+    *,
+    timelines: bool = False,
+) -> FoundEvidence:
+    """Return what a run left behind.
+
+    What cannot be read is among the problems, and the rest stands. Timelines are read
+    only if wanted.
+    """
+    printed, problems = outputs(paths, [c.index for c in record.first_round])
+    with TemporaryDirectory(prefix="rai-report-") as folder:
+        into = Path(folder)
+        names, unread = unpack(paths, record, into)
+        found, wrong = _shapes(into) if FILE in names else (None, ())
+        traced = [name for name in names if name != FILE]
+        sums, drawn, unreadable = profiles(into, traced, timelines=timelines)
+    run = RunEvidence(
+        record,
+        tags.read(paths),
+        tags.note(paths),
+        away,
+        printed,
+        found,
+        sums,
+        measurements.of(paths),
+        (*problems, *unread, *wrong, *unreadable),
+    )
+    return FoundEvidence(run, drawn)
+
+
+def _shapes(folder: Path) -> tuple[KernelShapes | None, tuple[str, ...]]:
+    """Return what the file says, and what is wrong with it."""
+    try:
+        most = kernel_shapes_reader.MOST_BYTES
+        data = files.read_below(folder, FILE, most)
+    except OSError as error:
+        return None, (f"{FILE} cannot be read: {error.strerror}",)
+    found, problems = kernel_shapes_reader.read(data)
+    return found, tuple(problem.message for problem in problems)
+
+
+def profiles(
+    folder: Path, names: Sequence[str], *, timelines: bool
+) -> tuple[tuple[Trace, ...], dict[str, Timeline], tuple[str, ...]]:
+    """Return the sums of each file, its timeline if wanted, and what went wrong.
+
+    The timelines share the spans that one may have, and the sums their names.
+    """
+    sums: list[Trace] = []
+    drawn: dict[str, Timeline] = {}
+    problems: list[str] = []
+    most = max(traces.MOST // max(len(names), 1), FEWEST_SPANS)
+    begun = time.process_time()
+    for name in names:
+        if time.process_time() - begun > MOST_CPU_S:
+            problems.append(f"{name} is not read: the profiles before it took too long")
+            continue
+        try:
+            if timelines:
+                found, drawn[name] = traces.read(folder / name, name, most)
+            else:
+                found = traces.summary(folder / name, name)
+        except (OSError, RaiError) as error:
+            problems.append(str(error))
+            continue
+        if len(names) > 1:
+            found = traces.shared(found, len(names))
+        sums.append(found)
+        problems += [f"{name}: {problem}" for problem in found.problems]
+    return tuple(sums), drawn, tuple(problems)
+
+
+class _Bytes(Struct):
+    """Where in a stream's log a piece of output is, and whose it is."""
+
+    index: int
+    stream: Stream
+    offset: int
+    length: int
+
+
+class _Ends:
+    """Where the beginning and the end of one command's output are."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.total = 0
+        self.head: list[_Bytes] = []
+        self.tail: deque[_Bytes] = deque()
+        self._head_size = self._tail_size = 0
+
+    def add(self, piece: _Bytes) -> None:
+        """Take in the next piece; forget what is in the middle by now."""
+        self.total += piece.length
+        if (room := self._most - self._head_size) > 0:
+            taken = min(room, piece.length)
+            _append(self.head, _part(piece, 0, taken))
+            self._head_size += taken
+            piece = _part(piece, taken, piece.length)
+        if piece.length:
+            _append(self.tail, piece)
+            self._tail_size += piece.length
+        while (over := self._tail_size - self._most) > 0:
+            first = self.tail.popleft()
+            if first.length > over:
+                self.tail.appendleft(_part(first, over, first.length))
+            self._tail_size -= min(over, first.length)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.total == self._head_size + self._tail_size
+
+
+def outputs(
+    paths: RunPaths, commands: Collection[int]
+) -> tuple[dict[int, OutputEnds], tuple[str, ...]]:
+    """Return what commands printed, by index, and what could not be read.
+
+    Both streams are in it, in the order in which their pieces came.
+    """
+    each = min(PART_BYTES, MOST_BYTES // 2 // max(len(commands), 1))
+    ends = {index: _Ends(each) for index in commands}
+    problems = []
+    try:
+        for piece in _pieces(paths):
+            if (of := ends.get(piece.index)) is not None:
+                of.add(piece)
+    except (OSError, RaiError) as error:
+        problems.append(f"events.jsonl cannot be read to its end: {error}")
+    found: dict[int, OutputEnds] = {}
+    try:
+        with ExitStack() as opened:
+            logs: dict[Stream, BinaryIO] = {}
+            for index, of in ends.items():
+                for stream in {one.stream for one in (*of.head, *of.tail)} - set(logs):
+                    log = files.open_regular(paths.log(stream))
+                    logs[stream] = opened.enter_context(log)
+                if of.total:
+                    found[index] = _read(logs, of)
+    except OSError as error:
+        problems.append(f"what commands printed cannot be read: {error}")
+    return found, tuple(problems)
+
+
+def _pieces(paths: RunPaths) -> Iterator[_Bytes]:
+    decoder = msgspec.json.Decoder(_Bytes)
+    for line in Tail(paths).lines():
+        if _OUTPUT not in line:
+            continue
+        try:
+            piece = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RaiError(str(error)) from error
+        if not 0 <= piece.offset < _LAST or not 0 <= piece.length < _LAST:
+            raise RaiError("output at a place that no file has")
+        if piece.length:
+            yield piece
+
+
+def _part(piece: _Bytes, start: int, end: int) -> _Bytes:
+    return _Bytes(piece.index, piece.stream, piece.offset + start, end - start)
+
+
+def _append(pieces: MutableSequence[_Bytes], piece: _Bytes) -> None:
+    """Add a piece; lengthen the last one if it continues that."""
+    last = pieces[-1] if pieces else None
+    if (
+        last is not None
+        and last.stream is piece.stream
+        and last.offset + last.length == piece.offset
+    ):
+        last.length += piece.length
+    else:
+        pieces.append(piece)
+
+
+def _read(logs: Mapping[Stream, BinaryIO], ends: _Ends) -> OutputEnds:
+    """Return an output; where it is cut, its parts end and begin with whole lines."""
+    head, tail = _joined(logs, ends.head), _joined(logs, ends.tail)
+    if ends.whole:
+        return OutputEnds(readable(head + tail, whole=True))
+    head = head[: head.rfind(b"\n") + 1] or head
+    tail = tail[tail.find(b"\n") + 1 :] or tail
+    left_out = ends.total - len(head) - len(tail)
+    return OutputEnds(readable(head, whole=True), readable(tail, whole=True), left_out)
+
+
+def _joined(logs: Mapping[Stream, BinaryIO], pieces: Iterable[_Bytes]) -> bytes:
+    found = []
+    for piece in pieces:
+        log = logs[piece.stream]
+        log.seek(piece.offset)
+        found.append(log.read(piece.length))
+    return b"".join(found)
+
+
+class BuildFiles:
+    """What is wanted of an archive, what was taken, and what was left there.
+
+    A file is wanted if it is a profile by its suffix or by the record, or a JSON file
+    that a profiler's command names or whose name ends with ``trace.json``. Nothing of
+    it is read outside of the archive.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        self.taken: dict[str, int] = {}
+        self._problems: list[str] = []
+        self._more = 0
+        self._left = MOST_TRACES_BYTES
+        self._room = MOST_TRACES
+        self._profiles = {
+            file.path for command in record.commands for file in command.profile_files
+        }
+        self._named = {
+            posixpath.basename(word)
+            for command in record.commands
+            if programs.tools(command.text)
+            for word in _WORD.findall(command.text)
+            if word.endswith(".json")
+        }
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return which files are not read, and why."""
+        more = (f"{self._more} more files are not read",) if self._more else ()
+        return (*self._problems, *more)
+
+    def take(self, name: str, size: int) -> bool:
+        """Whether to unpack a file; what is taken, and what is too large, is noted."""
+        if self._wanted(name, size):
+            self.taken[name] = size
+            return True
+        return False
+
+    def _wanted(self, name: str, size: int) -> bool:
+        if name == FILE:
+            return self._fits(name, size, MOST_SHAPES_BYTES)
+        if not self.is_trace(name):
+            return False
+        if self._room == 0:
+            return self._leave(f"{name} is not shown: over {MOST_TRACES} profiles")
+        if not self._fits(name, size, MOST_TRACE_BYTES):
+            return False
+        if size > self._left:
+            most = f"{MOST_TRACES_BYTES >> 20} MiB"
+            return self._leave(f"{name} is not read: all profiles have over {most}")
+        self._room -= 1
+        self._left -= size
+        return True
+
+    def is_trace(self, name: str) -> bool:
+        """Whether a file may be what a profiler recorded over time."""
+        base = posixpath.basename(name)
+        suffix = posixpath.splitext(base)[1]
+        if base in self._named or _TRACE.fullmatch(base):
+            return name != FILE
+        return suffix in _SURE or (name in self._profiles and suffix == "")
+
+    def _fits(self, name: str, size: int, most: int) -> bool:
+        if size <= most:
+            return True
+        return self._leave(f"{name} is not read: it has over {most >> 20} MiB")
+
+    def _leave(self, why: str) -> bool:
+        """Note why a file is not wanted."""
+        if len(self._problems) < MOST_NAMED:
+            self._problems.append(why)
+        else:
+            self._more += 1
+        return False
+
+
+def unpack(
+    paths: RunPaths, record: RunRecord, into: Path
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Unpack the files into an empty folder; return their names, and what went wrong.
+
+    Names are in order of the alphabet.
+    """
+    if not paths.build.exists():
+        why = f"the run has no build folder, so no profile's file and no {FILE}"
+        return (), (why,) if record.state.final else ()
+    wanted = BuildFiles(record)
+    caps = archive.build_caps(record.limits or Limits())
+    failed: tuple[str, ...] = ()
+    try:
+        archive.pick(paths.build, into, wanted.take, caps, _ROOT)
+    except (OSError, RaiError) as error:
+        failed = (f"the build folder cannot be read: {error}",)
+    found = (name for name, size in wanted.taken.items() if _whole(into / name, size))
+    return tuple(sorted(found)), (*wanted.problems, *failed)
+
+
+def _whole(path: Path, size: int) -> bool:
+    """Return whether a file was unpacked to its end."""
+    try:
+        return path.lstat().st_size == size
+    except OSError:
+        return False

@@ -14,7 +14,6 @@ forms. Prose, source code and tables written by hand are ignored.
 from __future__ import annotations
 
 from runner.core.figures import combined, fitting
-from runner.findings.inference import op_time_sum
 from runner.findings.scanner import EVERYTHING, Scanner, find
 from runner.findings.sources import attributed
 from runner.findings.timing import elapsed
@@ -28,6 +27,5 @@ __all__ = [
     "elapsed",
     "find",
     "fitting",
-    "op_time_sum",
     "seconds",
 ]

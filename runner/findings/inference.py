@@ -63,11 +63,6 @@ _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
 _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
 
-def op_time_sum(inference: Inference) -> float:
-    """Return the figure for rankings: the sum of the op times, in seconds."""
-    return math.fsum(inference.op_times_s)
-
-
 class InferenceReader:
     """A reader that groups the course's lines into inferences."""
 

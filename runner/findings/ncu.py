@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from runner.core import ProfileRow, ProfileTable
 from runner.core.figures import KernelCounters
-from runner.findings.kernel_names import LONGEST_NAME
-from runner.findings.tables import MOST_ROWS
+from runner.findings.tables import LONGEST_NAME, MOST_ROWS
 from runner.findings.units import EXPONENTS, scaled
 
 TOOL = "ncu"

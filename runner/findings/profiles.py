@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from runner.core import KernelCounters, ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
-from runner.findings.kernel_names import LONGEST_NAME
 from runner.findings.ncu import NAMES, AddCounters, CounterSums, Dim, size
 from runner.findings.sources import SourceReader
-from runner.findings.tables import MOST_ROWS, Add, TableReader
+from runner.findings.tables import LONGEST_NAME, MOST_ROWS, Add, TableReader
 from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
 MOST_TABLES = 100

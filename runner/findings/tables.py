@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from runner.core import ProfileRow, ProfileTable
 from runner.findings import nsys, nvprof
-from runner.findings.kernel_names import LONGEST_NAME, joined, unfinished
 from runner.findings.units import keep
 
 MOST_ROWS = 500
@@ -37,6 +36,14 @@ _RUN_ON = re.compile(r"(?<=\D)[0-9]{1,9}\.[0-9]{1,9}(?:%|(?:ns|us|ms|s)\b)\s.*")
 
 Parse = Callable[[str], ProfileRow | None]
 Add = Callable[[ProfileTable], None]
+
+LONGEST_NAME = 1024
+"""The number of characters of a kernel's name that are kept."""
+
+_TYPE_AT_END = re.compile(
+    r"(?:,|\b(?:const|unsigned|float|double|int|bool|char|long|short|void)"
+    r"|\[CUDA(?: Unified(?: Memory)?)?(?: memcpy)?)$"
+)
 
 
 class TableReader:
@@ -165,3 +172,18 @@ class TableReader:
         keep(self._rows, replace(row, name=name[:LONGEST_NAME]), MOST_ROWS)
         self._half, self._gap, self._stray = "", False, False
         self._unreadable = name != row.name
+
+
+def joined(name: str, text: str) -> str:
+    """Join two parts of a name, with a space if one was lost."""
+    space = _TYPE_AT_END.search(name) and (text[:1].isalnum() or text[:1] in "_:")
+    return (f"{name} {text}" if space else name + text)[:LONGEST_NAME]
+
+
+def unfinished(name: str) -> bool:
+    """Whether a kernel's name continues below: it has open brackets, or only begins."""
+    if len(name) >= LONGEST_NAME:
+        return False
+    if name == "void" or (name.startswith("void ") and not name.endswith(")")):
+        return True
+    return any(name.count(a) > name.count(b) for a, b in ("()", "[]", "<>"))

@@ -21,8 +21,7 @@ from runner.core.errors import EngineError, RaiError, UsageError
 from runner.core.events import Output
 from runner.core.screen import printable
 from runner.git import repository as parts
-from runner.git.repository import COMMIT, GIT, Repository
-from runner.git.workingtree import DETACHED
+from runner.git.repository import COMMIT, DETACHED, GIT, Repository
 
 LOOK_UP_S = 30.0
 READ_S = 600.0

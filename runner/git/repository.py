@@ -1,4 +1,4 @@
-"""Where a repository keeps its parts, and git in an empty one that uses them.
+"""A project's commit, and whether its files differ: git in an empty repository.
 
 The settings of a repository and its submodules can name programs: hooks, filters,
 transports, monitors. So git is never run with them. HEAD and the refs are read here,
@@ -11,12 +11,16 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from runner import files, machine
+from runner import files, machine, process
+from runner.core import GitState, Stream
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Output
 
 SMALL_BYTES = 1 << 20
 PACKED_REFS_BYTES = 1 << 26
@@ -38,6 +42,25 @@ GIT = (
     *("-c", "core.packedGitLimit=512m"),
 )
 """The beginning of a command line that runs git within a limit of memory."""
+
+STATUS_S = 5.0
+DETACHED = "(detached)"
+
+_SETTINGS = (
+    "core.autocrlf",
+    "core.checkstat",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "core.trustctime",
+    "status.showuntrackedfiles",
+)
+"""The settings that affect which files differ; their values are plain words."""
+
+_WORD = re.compile("[A-Za-z0-9]*")
+_IGNORED = "core.excludesfile"
 
 
 class Repository(Struct, frozen=True):
@@ -160,3 +183,93 @@ def environment(own: Path, repository: Repository) -> dict[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }
+
+
+def state(project: Path) -> GitState | None:
+    """Return the project's commit; None outside a repository or before the first."""
+    found = around(project)
+    head = _head(found) if found else None
+    return GitState(*head, _dirty(found, head[0])) if found and head else None
+
+
+def _head(repository: Repository) -> tuple[str, str] | None:
+    """Return the commit and the branch."""
+    text, branch = followed(repository, "HEAD")
+    if not COMMIT.fullmatch(text) or not branch.isprintable():
+        return None
+    return text, branch or DETACHED
+
+
+def _dirty(repository: Repository, commit: str) -> bool | None:
+    """Whether files differ from the commit; None if that is not known."""
+    try:
+        with emptied(commit) as own:
+            _ignore(own, repository)
+            argv = [*GIT, *_options(own, repository), "status", "-z"]
+            argv += ["--porcelain", "--ignore-submodules=all"]
+            variables = environment(own, repository) | {
+                "GIT_WORK_TREE": str(repository.tree),
+                "GIT_INDEX_FILE": str(repository.own / "index"),
+            }
+            return _prints_anything(argv, variables)
+    except (OSError, EngineError):
+        return None
+
+
+def _ignore(own: Path, repository: Repository) -> None:
+    """Ignore what the project's info/exclude says."""
+    with suppress(FileNotFoundError):
+        ignored = files.read_below(repository.shared, "info/exclude", SMALL_BYTES)
+        (own / "info" / "exclude").write_bytes(ignored)
+
+
+def _options(own: Path, repository: Repository) -> list[str]:
+    """Return options for the harmless settings of the user, then the project."""
+    users = _settings([], {**os.environ, "GIT_DIR": str(own)})
+    try:
+        text = files.read_below(repository.shared, "config", SMALL_BYTES)
+    except FileNotFoundError:
+        text = b""
+    # Do not read the files that it includes.
+    where = ["--no-includes", "--file", "-"]
+    projects = _settings(where, dict(os.environ), text or b"\n")
+    both = {
+        name: value for name, value in (users | projects).items() if name != _IGNORED
+    }
+    kept = {name: value for name, value in both.items() if _WORD.fullmatch(value)}
+    usual = f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/ignore"
+    kept[_IGNORED] = str(Path(users.get(_IGNORED) or usual).expanduser())
+    return [word for pair in kept.items() for word in ("-c", "=".join(pair))]
+
+
+def _settings(
+    where: list[str], environment: dict[str, str], text: bytes | None = None
+) -> dict[str, str]:
+    # By name: the list of all settings could be far larger.
+    names = "|".join(map(re.escape, (*_SETTINGS, _IGNORED)))
+    argv = ["git", "config", "-z", *where, "--get-regexp", f"^({names})$"]
+    done = process.run(argv, input=text, timeout_s=STATUS_S, env=environment)
+    pairs = (item.partition("\n") for item in os.fsdecode(done.stdout).split("\0"))
+    # A name without `=` stands for true.
+    return {name: value if equals else "true" for name, equals, value in pairs if name}
+
+
+def _prints_anything(argv: list[str], environment: dict[str, str]) -> bool | None:
+    """Whether a program prints anything to stdout; None if it fails first."""
+    running = process.stream(
+        argv,
+        timeout_s=STATUS_S,
+        cancel=Cancel(),
+        room=process.room(SMALL_BYTES),
+        grace_s=0.0,
+        env=environment,
+    )
+    while True:
+        try:
+            event = next(running)
+        except StopIteration as end:
+            ended: process.Ended = end.value
+            return False if ended.exit_code == 0 and not ended.reason else None
+        if isinstance(event, Output) and event.stream is Stream.STDOUT:
+            running.close()
+            return True

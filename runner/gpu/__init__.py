@@ -4,7 +4,6 @@ nvidia      the GPUs of this machine, their state, and their locks
 access      the ways by which an engine can give GPUs to a run
 allotment   the GPUs of a machine that this process was given
 choice      the GPUs that a request may get
-driver      whether an image's CUDA works with the driver and the GPU
 absence     why a machine has no GPU that works
 allocation  how a run gets its GPUs and waits for them
 """

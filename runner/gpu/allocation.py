@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -22,12 +24,39 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import BusyError, EngineError
-from runner.gpu import choice, driver
-from runner.gpu.source import GpuSource
+from runner.gpu import choice
 
 POLL_S = 0.5
 
 Events = Generator[ev.Event, None, GpuSituation | None]
+
+# From NVIDIA's CUDA Compatibility guide and toolkit release notes: the oldest drivers
+# (Linux) and compute capabilities of each CUDA. Within one major version a newer
+# toolkit works with an older driver (minor version compatibility).
+OLDEST_DRIVER = {13: "580", 12: "525.60.13", 11: "450.80.02"}
+OLDEST_COMPUTE = {13: "7.5", 12: "5.0", 11: "3.5"}
+OFFERED = (13, 12)
+"""The values of the build argument CUDA of rai's image."""
+
+
+class GpuSource(Protocol):
+    """The GPUs that one engine can give to a run."""
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the GPUs that a run could be given here, and each way tried.
+
+        An engine on another machine can list them only from a container of ``image``;
+        without one the list may be None. No container is started if no way is open.
+        """
+        ...
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for a run while the context lasts and this process lives.
+
+        Raises:
+            BusyError: another run holds it, on entry.
+        """
+        ...
 
 
 def find(
@@ -81,10 +110,10 @@ def compatible(
     """
     if spec.gpu is None or image is None or not image.cuda:
         return situation
-    if problem := driver.problem(image.cuda, situation.driver):
+    if problem := driver_problem(image.cuda, situation.driver):
         return (yield from _go_on_without(spec, spec.gpu, problem))
     found = choice.candidates(spec.gpu, situation)
-    problems = [driver.compute_problem(image.cuda, gpu) for gpu in found]
+    problems = [compute_problem(image.cuda, gpu) for gpu in found]
     fit = tuple(g for g, p in zip(found, problems, strict=True) if p is None)
     if len(fit) < spec.gpu.count:
         first = next(filter(None, problems))
@@ -149,3 +178,48 @@ def _all_or_none(
                 held.push(taking.pop_all())
                 return tuple(gpus)
     return ()
+
+
+def driver_problem(cuda: str, driver: str) -> Problem | None:
+    """Return a problem if a driver is too old for an image's CUDA.
+
+    ``cuda`` is e.g. "13" or "12.8", ``driver`` e.g. "535.183.01"; if either is unknown
+    there is no problem.
+    """
+    needed = OLDEST_DRIVER.get(_numbers(cuda)[0]) if _numbers(cuda) else None
+    if needed is None or not _numbers(driver) or _numbers(driver) >= _numbers(needed):
+        return None
+    return Problem(
+        f"CUDA {cuda} of the image needs the NVIDIA driver {needed} or newer,"
+        f" but the driver is {driver}",
+        hint=_older_cuda(
+            OLDEST_DRIVER, driver, f"update the driver to {needed} or newer"
+        ),
+    )
+
+
+def compute_problem(cuda: str, gpu: Gpu) -> Problem | None:
+    """Return a problem if an image's CUDA does not support a GPU, or None."""
+    oldest = OLDEST_COMPUTE.get(_numbers(cuda)[0]) if _numbers(cuda) else None
+    have = _numbers(gpu.compute)
+    if oldest is None or not have or have >= _numbers(oldest):
+        return None
+    return Problem(
+        f"CUDA {cuda} of the image needs compute capability {oldest} or newer,"
+        f" but {gpu.name} has {gpu.compute}",
+        hint=_older_cuda(OLDEST_COMPUTE, gpu.compute, "run on a newer GPU"),
+    )
+
+
+def _older_cuda(oldest: dict[int, str], have: str, otherwise: str) -> str:
+    """Return advice to build with the newest CUDA that works, or ``otherwise``."""
+    for major in OFFERED:
+        if _numbers(have) >= _numbers(oldest[major]):
+            return f"build the image with `args: {{CUDA: {major}}}`, or {otherwise}"
+    return otherwise
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a version's numbers, for comparison; () if it is not a version."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -92,9 +92,7 @@ def run(
         except Exception as error:
             fault = files.disk_fault(error, paths.root)
             bug = None if fault else error
-            verdict = (
-                verdicts.from_error(RaiError(fault)) if fault else verdicts.bug(error)
-            )
+            verdict = verdicts.from_error(fault) if fault else verdicts.bug(error)
         if bug is None:
             for event in job.not_reached():
                 yield keep(event)
@@ -143,8 +141,8 @@ class _Job:
         """Return the verdict, from the commands that ended."""
         if self.cancel.requested:
             kept = "; what it wrote so far is kept" if self.collected else ""
-            message = self.cancel.why + kept
-            return Verdict(True, False, None, Reason.CANCELLED, message)
+            reason, why = self.cancel.end
+            return Verdict(True, False, None, reason, why + kept)
         verdict = verdicts.judge(
             self.ended, self.request, self.found, self.gpu, self.checks, self.steps
         )

@@ -13,7 +13,7 @@ from typing import Any
 from runner import report
 from runner.core import CommandRecord, Outcome, Reason
 from runner.core.screen import printable
-from runner.markup import figures
+from runner.markup import reported
 from runner.markup.annotations import how
 from runner.markup.reported import ReportedRun
 
@@ -101,7 +101,7 @@ def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
     if verdict is None or verdict.reason is not Reason.DONE:
         return []
     last: dict[str, float] = {}
-    for figure in figures.medians(list(figures.of(run.record))):
+    for figure in reported.medians(list(reported.of(run.record))):
         last[figure.name.partition("[")[0]] = figure.value
     kinds = (
         ("op_time", "Op Time (s)", "asc"),

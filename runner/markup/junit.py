@@ -19,7 +19,7 @@ from msgspec import Struct
 from runner import report
 from runner.core import CommandRecord, Outcome, Reason, RunRecord
 from runner.core.screen import printable
-from runner.markup import figures
+from runner.markup import reported
 from runner.markup.annotations import Annotation, how
 from runner.markup.reported import ReportedRun
 
@@ -73,7 +73,7 @@ def _suite(number: int, run: ReportedRun) -> str:
         body = f"{verdict.message}\n{verdict.advice}"
         reason = verdict.reason.value
         cases.append(_Case("run", name, 0.0, "error", reason, words, body))
-    medians = figures.medians(list(figures.of(record)))
+    medians = reported.medians(list(reported.of(record)))
     found = [*_about(run), *((f.name, f"{f.value:.9g}") for f in medians)]
     return _element(number, name, cases, found, record)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from runner.core.screen import printable
-from runner.report.blocks import Block, Pairs
+from runner.report.blocks import Block, Pairs, Paragraph, Part, ProgramOutput, Section
+from runner.report.charts import Picture, TimelineView
 
 LONGEST_CELL = 1000
 """Characters of a cell; what is longer, such as a name of a template, is cut."""
@@ -27,6 +29,12 @@ _MARKUP = re.compile(
 _REFERENCE = re.compile(r"(&#64;|&#35;)(?=\w)")
 _APART = "&#8203;"
 _NOTE = "\n*{} rows are left out, as there is no room for them.*\n"
+
+MARK = "<!-- rai report -->"
+"""The first line, which no page shows: such a file may be written anew."""
+
+NO_FILES: Mapping[str, str] = {}
+_DEEPEST = 6
 
 
 class PagePart(Struct, frozen=True):
@@ -147,3 +155,51 @@ def _row(cells: Sequence[str], anchor: str = "") -> str:
 
 def _size(value: str) -> int:
     return len(value.encode())
+
+
+def document(
+    title: str,
+    sections: Sequence[Section],
+    most_bytes: int,
+    pictures: Mapping[str, str] = NO_FILES,
+) -> str:
+    """Return a page of at most so many bytes.
+
+    ``pictures`` are links to the pictures' files, by the pictures' names; one without a
+    file is left out, as its figures are in the tables beside it. Rows that do
+    not fit are left out and counted.
+    """
+    parts = [PagePart(f"{MARK}\n"), heading(title, 1)]
+    for section in sections:
+        parts += _section(section, 2, pictures)
+    return page(parts, most_bytes)
+
+
+def _section(
+    section: Section, level: int, pictures: Mapping[str, str]
+) -> Iterator[PagePart]:
+    yield heading(section.title, min(level, _DEEPEST))
+    for part in section.parts:
+        yield from _part(part, min(level + 1, _DEEPEST), pictures)
+    for inner in section.sections:
+        yield from _section(inner, level + 1, pictures)
+
+
+def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PagePart]:
+    match part:
+        case Paragraph(text):
+            yield paragraph(text)
+        case ProgramOutput(title, text):
+            yield output(title, text)
+        case Picture(name, text):
+            if link := pictures.get(name):
+                yield picture(text, link)
+        case TimelineView(path, title):
+            run, _, file = path.partition("/")
+            command = shlex.join(("rai", "timeline", run, file))
+            yield paragraph(
+                f"The timeline of {title} is in the report as HTML (--format html), and"
+                f" `{command}` shows it."
+            )
+        case _:
+            yield block(part, level)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from runner.buildfile import dataresources, env
-from runner.core import LIMITS, Limits
+from runner.buildfile import resources
+from runner.buildfile.commands import read_env
+from runner.core import Limits
 from runner.core.milestone import Held, HeldKind, MilestoneRun
 from runner.core.quantities import COUNT, SIZE, Kind
 from runner.yamlfile import Fields, Node, Scalar, Sequence, kind
@@ -103,20 +104,12 @@ def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
         commands=commands,
         holds=tuple(_holds(item, earlier)),
         gpu=item.boolean("gpu", False),
-        limits=_limits(item),
-        data=dataresources.read(item),
-        env=env.read(item),
+        limits=resources.read_limits(item.section("limits"), Limits()),
+        data=resources.data(item),
+        env=read_env(item),
         own_image=item.read("image", "golden", _IMAGE, "golden") == "team",
     )
     return run if name else None
-
-
-def _limits(item: Fields) -> Limits:
-    fields, usual = item.section("limits"), Limits()
-    read: dict[str, Any] = {
-        row.field: fields.limit(row, row.of(usual)) for row in LIMITS
-    }
-    return Limits(**read)
 
 
 def _holds(item: Fields, earlier: tuple[str, ...]) -> Iterator[Held]:

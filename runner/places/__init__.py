@@ -18,8 +18,9 @@ from runner import files, trees
 from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
 from runner.places.base import Following, LocalWorker, RunPlace, Worker
-from runner.places.server import NAME, Server
+from runner.places.server import NAME, Server, copied
 from runner.slurm import target
 from runner.store import claim, handed, home, removal, runs, sealed
 from runner.store.claim import Claim, ClaimedError, Standing
@@ -33,6 +34,8 @@ __all__ = [
     "cancel",
     "elsewhere",
     "fetch_build",
+    "fetch_source",
+    "find",
     "followed",
     "known",
     "open_home",
@@ -135,6 +138,28 @@ def refresh(
 def fetch_build(paths: RunPaths) -> None:
     """Fetch the build folder of a run that ended elsewhere, if it is not here."""
     _place_of(paths).fetch_build(paths)
+
+
+def fetch_source(paths: RunPaths, most_bytes: int) -> None:
+    """Fetch the packed project of a run that was sent elsewhere, if it is not here."""
+    _place_of(paths).fetch_source(paths, most_bytes)
+
+
+def find(opened: Home, text: str) -> RunPaths:
+    """Return the run that ``text`` names, as ``store.home.find`` does, here or there.
+
+    What is an id and no run here is asked of the user's server last.
+
+    Raises:
+        UsageError: it is no run, or several.
+        RaiError: the server is not reached.
+    """
+    try:
+        return home.find(opened, text)
+    except UsageError:
+        if not re.fullmatch(runs.ID, text) or (found := copied(opened, text)) is None:
+            raise
+        return found
 
 
 def known(paths: RunPaths) -> RunRecord | None:

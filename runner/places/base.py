@@ -135,6 +135,9 @@ class RunPlace:
     def fetch_build(self, paths: RunPaths) -> None:
         """Fetch the build folder of a run that has ended, if it is not here."""
 
+    def fetch_source(self, paths: RunPaths, most_bytes: int) -> None:
+        """Fetch the packed project of a run sent elsewhere, if it is not here."""
+
     def verdict(self, paths: RunPaths) -> Verdict | None:
         """Return why a run is gone that left no record; None if nothing is known."""
         return None

@@ -37,7 +37,7 @@ from runner.process.child import (
     signal_group,
     start,
 )
-from runner.process.others import descendants, kill_marked, marked, used
+from runner.process.others import descendants, kill_marked, used
 
 if sys.platform == "linux":
     import fcntl
@@ -47,7 +47,6 @@ __all__ = [
     "Ended",
     "descendants",
     "kill_marked",
-    "marked",
     "run",
     "stream",
 ]
@@ -78,20 +77,35 @@ def run(
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    cancel: Cancel | None = None,
 ) -> Completed:
     """Run a program to its end and return its output, whatever its exit code.
 
     Raises:
-        EngineError: it cannot be started, or does not end within ``timeout_s``.
+        EngineError: it cannot be started, does not end within ``timeout_s``, or was
+            killed for a ``cancel`` (cancelled).
     """
     process = start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
+    deadline = time.monotonic() + timeout_s
     try:
-        stdout, stderr = process.communicate(input, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        kill(process)
-        raise EngineError(
-            f"`{_shown(argv)}` did not end within {timeout_s:g} s"
-        ) from None
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            try:
+                stdout, stderr = process.communicate(
+                    input, timeout=min(left, POLL_S) if cancel else left
+                )
+                break
+            except subprocess.TimeoutExpired:
+                input = None  # the rest of it is still sent
+                if time.monotonic() >= deadline:
+                    text = f"`{_shown(argv)}` did not end within {timeout_s:g} s"
+                    kill(process)
+                    raise EngineError(text) from None
+                if cancel and cancel.requested:
+                    kill(process)
+                    raise EngineError(
+                        f"`{_shown(argv)}` was stopped", reason=Reason.CANCELLED
+                    ) from None
     except KeyboardInterrupt:
         kill(process)
         raise

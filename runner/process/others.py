@@ -20,24 +20,16 @@ Usage = tuple[float | None, int | None]
 PR_SET_PDEATHSIG = 1
 
 
-def marked(name: str, value: str) -> list[int]:
-    """Return this machine's processes that have ``name=value`` in their environment.
+def kill_marked(name: str, value: str) -> None:
+    """Kill this machine's processes that have ``name=value`` in their environment.
 
     This finds processes that left their group and session, if this user may see them.
     """
-    mark, found = f"{name}={value}".encode(), []
+    mark = f"{name}={value}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return found
-
-
-def kill_marked(name: str, value: str) -> None:
-    """Kill every process that is so ``marked``."""
-    for pid in marked(name, value):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:

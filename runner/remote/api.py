@@ -6,6 +6,7 @@ as long as the client's patience lasts, where the server is not reached.
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,34 +16,37 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
-from runner import __version__
+from runner import __version__, files
 from runner.core import Problem, Reason
-from runner.remote import downloading
-from runner.remote.connection import Body, BodyStream, HttpAnswer, ServerConnection
+from runner.remote.connection import (
+    PIECE_BYTES,
+    Body,
+    BodyStream,
+    HttpAnswer,
+    ServerConnection,
+)
 from runner.remote.problems import (
     MISSING,
     NO_TOKEN,
     LoginNeededError,
     NoServerError,
+    RefusedError,
     UnreachableError,
     refused,
     shown,
 )
-from runner.remote.retrying import NONE, Patience, until_reached
-from runner.wire import API, JSON, UPLOAD_OFFSET
+from runner.wire import API, JSON
 from runner.wire.accounts import LoginAnswer, LoginRequest, Me, ServerFacts
-from runner.wire.frames import BEAT_S
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueView, RemoteRun, RunPage, RunRequest
-from runner.wire.uploads import UploadRequest, UploadState
 
 if TYPE_CHECKING:
     from runner.remote.entries import ProfileEntry
 
 _T = TypeVar("_T")
 
-WHOLE = "X-Rai-Whole"
 BYTES = "application/octet-stream"
 _ARCHIVES = {"build.tar.zst": "build", "source.tar.zst": "source"}
 AWAY = (500, 502, 503, 504)
@@ -51,14 +55,83 @@ AWAY = (500, 502, 503, 504)
 
 _BY_STATUS = {NO_TOKEN: Reason.NOT_ALLOWED, MISSING: Reason.USAGE}
 
-SILENT_S = 3 * BEAT_S
-"""A followed run that is silent for so long is taken as broken off."""
-
 PASSING = (408, 503)
 """What a server answers for a moment: it stops, or a part of it is away.
 
 Where it lasts longer the answer says when to ask again, and is an error.
 """
+
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 10.0
+"""Between two attempts to reach a server."""
+
+PARTIAL, NO_SUCH_RANGE = 206, 416
+_LENGTH = re.compile(r"\d{1,18}")
+_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18})")
+
+
+class Patience(Struct, frozen=True):
+    """How long to ask again after a server was not reached, and who is told why.
+
+    While a laptop sleeps no time passes.
+    """
+
+    seconds: float = 0.0
+    told: Callable[[UnreachableError], None] | None = None
+
+
+NONE = Patience()
+
+
+class Backoff:
+    """Pauses that grow from attempt to attempt."""
+
+    def __init__(self) -> None:
+        self._pause_s = FIRST_PAUSE_S
+
+    def restart(self) -> None:
+        """Begin anew with the shortest pause."""
+        self._pause_s = FIRST_PAUSE_S
+
+    def next_s(self) -> float:
+        """Return how long to pause now, and let the next pause be longer."""
+        # So that many clients do not come back in the same moment.
+        pause_s = self._pause_s * random.uniform(0.5, 1.0)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return pause_s
+
+
+class Pauses:
+    """The pauses between attempts, up to the end of one's patience."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience, self._backoff = patience, Backoff()
+        self.restart()
+
+    def restart(self) -> None:
+        """Note that something got on: patience and pauses begin anew."""
+        self._by = time.monotonic() + self._patience.seconds
+        self._backoff.restart()
+
+    def wait(self, error: UnreachableError) -> None:
+        """Pause after an error; raise it if it is the last one."""
+        left = self._by - time.monotonic()
+        if left <= 0:
+            raise error
+        if self._patience.told is not None:
+            self._patience.told(error)
+        time.sleep(min(self._backoff.next_s(), left))
+
+
+def until_reached(call: Callable[[], _T], patience: Patience) -> _T:
+    """Return what a call returns; repeat it where the server is not reached."""
+    pauses = Pauses(patience)
+    while True:
+        try:
+            return call()
+        except UnreachableError as error:
+            pauses.wait(error)
 
 
 class ServerClient:
@@ -112,30 +185,21 @@ class ServerClient:
         self._need_token()
         self._again(lambda: self._asked("DELETE", f"/tokens/{quote(token_id, '')}"))
 
-    def reserve(self, request: UploadRequest) -> UploadState:
-        """Announce an upload; the same file has the same one."""
+    def has_upload(self, sha256: str, size: int) -> bool:
+        """Return whether the server has a file; it says here why it takes none."""
         self._need_token()
-        return self._call("POST", "/uploads", UploadState, msgspec.json.encode(request))
+        path, query = f"/uploads/{sha256}", {"size": str(size)}
+        try:
+            self._again(lambda: self._asked("GET", path, query=query))
+        except RefusedError as error:
+            if error.missing:
+                return False
+            raise
+        return True
 
-    def upload_state(self, upload: str) -> tuple[int, bool]:
-        """Return how many bytes of an upload the server has, and if it is whole."""
-        path = f"/uploads/{quote(upload, '')}"
-        answer = self._again(lambda: self._asked("HEAD", path))
-        offset = answer.headers.get(UPLOAD_OFFSET, "")
-        if not _is_number(offset):
-            raise self._no_server(f"its {UPLOAD_OFFSET} is {shown(offset)!r}")
-        return int(offset), answer.headers.get(WHOLE) == "1"
-
-    def send(self, upload: str, piece: Body, offset: int) -> UploadState:
-        """Send a piece of an upload that begins at an offset; it is not repeated.
-
-        Raises:
-            RefusedError: with the status 409 the server has another offset.
-        """
-        path = f"/uploads/{quote(upload, '')}"
-        headers = {UPLOAD_OFFSET: str(offset), "Content-Type": BYTES}
-        answer = self._asked("PATCH", path, piece, headers)
-        return self._decoded(answer, UploadState)
+    def put_upload(self, sha256: str, file: Body) -> None:
+        """Send a whole file; it is not repeated."""
+        self._asked("PUT", f"/uploads/{sha256}", file, {"Content-Type": BYTES})
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
@@ -148,12 +212,26 @@ class ServerClient:
         self._need_token()
         return self._call("GET", f"/runs/{quote(run, '')}", RemoteRun)
 
-    def runs(self, state: str = "", after: str = "", limit: int = 100) -> RunPage:
-        """Return a page of the team's runs."""
+    def runs(
+        self,
+        state: str = "",
+        after: str = "",
+        limit: int = 100,
+        *,
+        everyone: bool = False,
+    ) -> RunPage:
+        """Return a page of the team's runs, or of those of ``everyone`` for staff."""
         self._need_token()
         given = {"state": state, "after": after, "limit": str(limit)}
+        given["all"] = "1" if everyone else ""
         query = {name: value for name, value in given.items() if value}
         return self._call("GET", "/runs", RunPage, query=query)
+
+    def parcel(self, run: str) -> bytes:
+        """Return the text of a run's parcel."""
+        self._need_token()
+        path = f"/runs/{quote(run, '')}/files/parcel.json"
+        return self._again(lambda: self._asked("GET", path)).body
 
     def cancel(self, run: str) -> RemoteRun:
         """Ask a run to end."""
@@ -166,19 +244,20 @@ class ServerClient:
         return self._call("GET", "/queue", QueueView)
 
     @contextmanager
-    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[BodyStream]:
-        """Yield the frames of a run as they come, from where one's files end.
+    def tail(
+        self, run: str, have: Mapping[str, int], wait_s: int
+    ) -> Iterator[BodyStream]:
+        """Yield what is new of a run, as ``wire.tail`` says; nothing is repeated.
 
-        ``have`` has the bytes of each file, by its name or without its suffix. A break
-        raises UnreachableError from a read; nothing is repeated.
+        ``have`` has the bytes of each file by its name. The server waits for news for
+        at most ``wait_s``. A break raises UnreachableError from a read.
         """
         self._need_token()
         query = {name.partition(".")[0]: str(size) for name, size in have.items()}
-        path = f"{API}/runs/{quote(run, '')}/follow"
-        with self._connection.stream(path, query=query, read_s=SILENT_S) as (
-            answer,
-            body,
-        ):
+        query["wait"] = str(wait_s)
+        path = f"{API}/runs/{quote(run, '')}/tail"
+        opened = self._connection.stream(path, query=query, wait_s=wait_s)
+        with opened as (answer, body):
             self._raise_refusal(answer)
             yield body
 
@@ -195,18 +274,63 @@ class ServerClient:
         self._need_token()
         under = _ARCHIVES.get(name) or f"files/{quote(name, '')}"
         source = f"{API}/runs/{quote(run, '')}/{under}"
+        part, pauses = files.aside(path), Pauses(self.patience)
+        while True:
+            have = part.stat().st_size if part.exists() else 0
+            headers = {"Range": f"bytes={have}-"} if have else {}
+            try:
+                opened = self._connection.stream(source, headers=headers)
+                with opened as (answer, body):
+                    if answer.status != NO_SUCH_RANGE:
+                        self._raise_refusal(answer)
+                    if self._take(answer, body, part, have, most_bytes):
+                        break
+            except UnreachableError as error:
+                if part.exists() and part.stat().st_size > have:
+                    pauses.restart()
+                pauses.wait(error)
+        part.replace(path)
+        return path.stat().st_size
 
-        @contextmanager
-        def opened(
-            headers: Mapping[str, str],
-        ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
-            with self._connection.stream(source, headers=headers) as (answer, body):
-                if answer.status != downloading.NO_SUCH_RANGE:
-                    self._raise_refusal(answer)
-                yield answer, body
-
+    def _take(
+        self,
+        answer: HttpAnswer,
+        body: BodyStream,
+        part: Path,
+        have: int,
+        most_bytes: int,
+    ) -> bool:
+        """Write what comes; return False if it has to be asked for from the start."""
         url = self.entry.url
-        return downloading.fetch(opened, path, most_bytes, url, self.patience)
+        found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if answer.status == NO_SUCH_RANGE:
+            if found and int(found[2]) == have:
+                return True
+            if not have:
+                raise NoServerError(f"{url} has no beginning of {part.name}")
+            part.unlink()
+            return False
+        at = have if answer.status == PARTIAL else 0
+        if answer.status == PARTIAL and not (
+            found and found[1] and int(found[1]) == at
+        ):
+            raise NoServerError(f"{url} sends another part of a file than asked for")
+        length = _LENGTH.fullmatch(answer.headers.get("Content-Length", ""))
+        whole = at + int(length[0]) if length else at
+        too_large = whole > most_bytes
+        with part.open("r+b" if have else "wb") as file:
+            file.truncate(at)
+            file.seek(at)
+            while not too_large and (piece := body.read1(PIECE_BYTES)):
+                file.write(piece)
+                at += len(piece)
+                too_large = at > most_bytes
+        if too_large:
+            part.unlink()
+            raise NoServerError(f"{url} sends over {most_bytes:,} bytes of a file")
+        if at < whole:
+            raise UnreachableError(f"{url} broke off in the middle of a file")
+        return True
 
     def _need_token(self) -> None:
         if not self.entry.token:
@@ -300,7 +424,3 @@ def _number(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with, for comparison."""
     found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,3}", version)
     return tuple(map(int, found[0].split("."))) if found else ()
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19

@@ -1,7 +1,8 @@
 """HTTP to one server: over TLS with the system's certificates or a pinned one, or Unix.
 
-Every answer is bounded in bytes and time, no redirect is followed, nothing is unpacked,
-and no connection is tried twice: whoever calls decides that.
+The server is not trusted. What it may send and how long it may take is bounded here, no
+redirect is followed, nothing is unpacked, and no connection is tried twice: whoever
+calls decides that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import requests
 from msgspec import Struct
 from requests.adapters import HTTPAdapter
 from requests.utils import get_environ_proxies
-from urllib3.exceptions import HTTPError
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 from runner import __version__
 from runner.core import Problem
@@ -32,20 +35,22 @@ from runner.remote.problems import (
     UntrustedServerError,
     shown,
 )
-from runner.remote.unixsocket import UnixAdapter
 from runner.wire import addresses
 
 CONNECT_S = 10.0
 READ_S = 30.0
-MOST_ANSWER_S = 120.0
-"""How long an answer of JSON may take altogether."""
+"""How long a server may take from a request to the end of its answer's headers."""
+
+SLOW_S = 30.0
+LEAST_BYTES = 32 << 10
+"""A body brings so many bytes in each SLOW_S, or ends."""
 
 MOST_ANSWERED_BYTES = 16 << 20
 PIECE_BYTES = 64 << 10
 GATEWAY = (502, 504)
 """What a proxy answers while the server behind it is away."""
 
-Body = bytes | io.BufferedIOBase
+Body = bytes | io.FileIO
 
 
 class HttpAnswer(Struct, frozen=True):
@@ -86,9 +91,10 @@ class ServerConnection:
         if token:
             self._session.headers["Authorization"] = f"Bearer {token}"
         if path:
-            self._session.mount("http+unix://", UnixAdapter(path))
+            self._session.mount("http+unix://", _UnixAdapter(path))
             return
-        self._session.mount("https://", _TlsAdapter(fingerprint))
+        self._session.mount("https://", _Adapter(fingerprint))
+        self._session.mount("http://", _Adapter(""))
         self._session.verify = not fingerprint
         if not addresses.is_loopback(addresses.host_and_port(url)[0]):
             self._session.proxies.update(get_environ_proxies(url, no_proxy=None))
@@ -117,14 +123,14 @@ class ServerConnection:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        read_s: float | None = None,
+        wait_s: float = 0.0,
     ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
         """Yield an answer and its body, which is read as it comes.
 
-        The body of an error is read at once, and is the answer's. A body that is silent
-        for ``read_s`` is taken as broken off.
+        The body of an error is read at once, and is the answer's. The server may take
+        ``wait_s`` longer to answer than usual.
         """
-        with self._opened("GET", path, query, headers, None, read_s) as response:
+        with self._opened("GET", path, query, headers, None, wait_s) as response:
             if response.status_code >= 400:
                 answer = self._whole(response)
             else:
@@ -140,7 +146,7 @@ class ServerConnection:
         query: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         body: Body | None,
-        read_s: float | None = None,
+        wait_s: float = 0.0,
     ) -> Iterator[requests.Response]:
         with failing(self.url):
             response = self._session.request(
@@ -151,7 +157,7 @@ class ServerConnection:
                 data=body,
                 stream=True,
                 allow_redirects=False,
-                timeout=(CONNECT_S, READ_S if read_s is None else read_s),
+                timeout=(CONNECT_S, READ_S + wait_s),
             )
         try:
             self._check(response)
@@ -174,16 +180,12 @@ class ServerConnection:
             raise NoServerError(text)
 
     def _whole(self, response: requests.Response) -> HttpAnswer:
-        by = time.monotonic() + MOST_ANSWER_S
         body, source = bytearray(), _ResponseBody(response, self.url)
         while piece := source.piece(PIECE_BYTES):
             body += piece
             if len(body) > MOST_ANSWERED_BYTES:
                 text = f"{self.url} answers with over {MOST_ANSWERED_BYTES:,} bytes"
                 raise NoServerError(text)
-            if time.monotonic() > by:
-                text = f"{self.url} did not end its answer in {MOST_ANSWER_S:g} s"
-                raise UnreachableError(text)
         return HttpAnswer(response.status_code, response.headers, bytes(body))
 
 
@@ -204,8 +206,97 @@ def failing(url: str) -> Iterator[None]:
         raise _explained(error, url) from error
 
 
-class _TlsAdapter(HTTPAdapter):
-    """TLS by a pinned certificate, else by those that the system trusts."""
+class _Timed(io.RawIOBase):
+    """What a server sends at a connection, up to a moment."""
+
+    def __init__(self, raw: io.RawIOBase, link: socket.socket) -> None:
+        self._raw, self._link = raw, link
+        self.allow(link.gettimeout() or 0.0)
+
+    def allow(self, seconds: float) -> None:
+        """Let the server have so many seconds from now on."""
+        self._by = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:  # noqa: ANN401 - as RawIOBase has it
+        """Read what has come into a buffer; raise TimeoutError after the moment."""
+        left = self._by - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the server is too slow")
+        self._link.settimeout(left)
+        found: int | None = self._raw.readinto(buffer)
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        self._raw.close()
+        super().close()
+
+
+class _TimedAnswer(http.client.HTTPResponse):
+    """An answer that has READ_S up to the end of its headers, whatever comes before.
+
+    http.client waits for each read anew, and reads any number of "100 Continue".
+    """
+
+    def __init__(self, link: socket.socket, *given: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(link, *given, **options)
+        self.timed = _Timed(self.fp.detach(), link)
+        self.fp = io.BufferedReader(self.timed)
+
+    def begin(self) -> None:
+        """Read the headers, and give the body its time."""
+        super().begin()
+        self.timed.allow(SLOW_S)
+
+
+class _Connection(HTTPConnection):
+    response_class = _TimedAnswer
+
+    def send(self, data: Any) -> None:  # noqa: ANN401 - as HTTPConnection has it
+        """Send a piece of a request within the usual time, not what was left of one."""
+        if self.sock is not None:
+            self.sock.settimeout(READ_S)
+        super().send(data)
+
+
+class _TlsConnection(_Connection, HTTPSConnection):
+    pass
+
+
+class _UnixLink(_Connection):
+    def __init__(self, *given: Any, socket_path: str, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*given, **options)
+        self._path = socket_path
+
+    def connect(self) -> None:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(self.timeout)
+            made.connect(self._path)
+        except OSError as error:
+            made.close()
+            raise NewConnectionError(self, str(error)) from error
+        self.sock = made
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+class _UnixPool(HTTPConnectionPool):
+    ConnectionCls = _UnixLink
+
+
+class _Adapter(HTTPAdapter):
+    """HTTP, and TLS by a pinned certificate, else by those that the system trusts."""
 
     def __init__(self, fingerprint: str) -> None:
         # With a pin it alone decides, so that a self-signed certificate will do.
@@ -225,21 +316,50 @@ class _TlsAdapter(HTTPAdapter):
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().init_poolmanager(connections, maxsize, block, **self._tls, **options)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> Any:  # noqa: ANN401
-        return super().proxy_manager_for(proxy, **self._tls, **options)
+        found = super().proxy_manager_for(proxy, **self._tls, **options)
+        found.pool_classes_by_scheme = _POOLS
+        return found
+
+
+_POOLS = {"http": _Pool, "https": _TlsPool}
+
+
+class _UnixAdapter(HTTPAdapter):
+    """HTTP at one Unix socket, never at a proxy."""
+
+    def __init__(self, path: str) -> None:
+        self._pool = _UnixPool("localhost", socket_path=path)
+        super().__init__(max_retries=0)
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> _UnixPool:  # noqa: ANN401
+        return self._pool
+
+    def close(self) -> None:
+        self._pool.close()
+        super().close()
 
 
 class _ResponseBody(io.RawIOBase):
     """The body of an answer, as bytes come."""
 
     def __init__(self, response: requests.Response, url: str) -> None:
-        self._raw, self._url = response.raw, url
+        self._raw, self._url, self._brought = response.raw, url, 0
+        answer = response.raw._original_response
+        assert isinstance(answer, _TimedAnswer)
+        self._timed = answer.timed
 
     def piece(self, most: int) -> bytes:
         """Return what has come, and wait for it if nothing has; b"" at the end."""
         with failing(self._url):
-            return bytes(self._raw.read1(most, decode_content=False))
+            found = bytes(self._raw.read1(most, decode_content=False))
+        self._brought += len(found)
+        if self._brought >= LEAST_BYTES:
+            self._brought = 0
+            self._timed.allow(SLOW_S)
+        return found
 
     def readable(self) -> bool:
         """Return True."""
@@ -274,7 +394,7 @@ def _explained(error: Exception, url: str) -> RaiError:
     if isinstance(error, requests.Timeout) or any(
         isinstance(cause, TimeoutError) for cause in causes
     ):
-        return UnreachableError(f"{url} does not answer")
+        return UnreachableError(f"{url} does not answer in time")
     return UnreachableError(f"no connection to {url}: {_why(causes)}")
 
 

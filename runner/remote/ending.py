@@ -14,10 +14,15 @@ from runner.core.errors import RaiError
 from runner.remote.problems import shown
 from runner.store import latest, runs, sealed
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import RemoteRun
+from runner.wire.remote_runs import QueueState, RemoteRun
 
 NOT_FETCHED = "the build folder was not fetched"
 NOT_SERVED = (Reason.INTERNAL, Reason.RUNNER_LOST, Reason.GPU_ERROR)
+GOING = {
+    QueueState.WAITING: State.QUEUED,
+    QueueState.STARTING: State.PREPARING,
+    QueueState.RUNNING: State.RUNNING,
+}
 STATES = {Reason.CANCELLED: State.CANCELLED, Reason.RUNNER_LOST: State.LOST}
 
 
@@ -38,6 +43,22 @@ def word_of(run: RemoteRun) -> ServersWord:
         return ServersWord(Reason.RUNNER_LOST, "its events end before it does", at)
     said = "stopped on request" if reason is Reason.CANCELLED else "the server ended it"
     return ServersWord(reason, why or said, at)
+
+
+def listed(run: RemoteRun, now: float) -> RunRecord:
+    """Return what a server's list says of a run, as a record; its texts are escaped."""
+    state, verdict = GOING.get(run.state, State.DONE), None
+    if run.state is QueueState.ENDED:
+        reason = run.reason or Reason.RUNNER_LOST
+        state, done = STATES.get(reason, State.DONE), reason is Reason.DONE
+        served = reason not in NOT_SERVED
+        verdict = Verdict(served, done, None, reason, shown(run.why))
+    began, ended = (
+        None if at is None else min(max(at, 0.0), now)
+        for at in (run.queued_at, run.ended_at)
+    )
+    project = shown(run.project)
+    return RunRecord(run.id, project, "", began or 0.0, state, verdict, ended)
 
 
 def record_end(

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
 
 from runner.core import Problem, Reason
 from runner.core.errors import RaiError
-from runner.remote.api import AWAY, ServerClient
+from runner.remote.api import AWAY, Backoff, ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.remote.connection import BodyStream
 from runner.remote.ending import NOT_FETCHED, ServersWord, record_end, word_of
-from runner.remote.mirror import Mirror, MirroredError
+from runner.remote.mirror import PIECE_BYTES, Mirror, MirroredError
 from runner.remote.problems import NoServerError, RefusedError, UnreachableError
-from runner.remote.retrying import Backoff
 from runner.store import claim, seen
 from runner.store.paths import RunPaths
-from runner.wire.frames import Done
+from runner.wire.tail import LEAST_S, TailHeader
 
 NOT_NOW = (429, *AWAY)
 POLL_S = 0.3
-SILENCE_S = 0.3
 CATCH_UP_S = 2.0
+LONGEST_WAIT_S = 20
+"""How long the server may wait for news; where there were some, a second at first."""
 
 Connect = Callable[[], ServerClient]
 
@@ -43,7 +41,8 @@ class Follower:
         self._connect, self._bounds = connect, bounds
         self._stop = threading.Event()
         self._asked = self._elsewhere = False
-        self._first_s = self._heard_s = math.inf
+        self._first_s: float | None = None
+        self._caught_up = False
         self._backoff = Backoff()
         # A daemon: a server that is silent does not keep this process alive.
         self._thread = threading.Thread(
@@ -64,13 +63,13 @@ class Follower:
 
         The copy of a run that never stops to print counts as up to date after a while.
         """
-        now = time.monotonic()
+        first_s = self._first_s
         return (
             not self._thread.is_alive()
             or self._elsewhere
             or bool(self.trouble)
-            or now - self._heard_s > SILENCE_S
-            or now - self._first_s > CATCH_UP_S
+            or self._caught_up
+            or (first_s is not None and time.monotonic() - first_s > CATCH_UP_S)
         )
 
     @property
@@ -107,43 +106,51 @@ class Follower:
             self._stop.wait(POLL_S)
 
     def _copy(self, mirror: Mirror) -> None:
+        wait_s = 0
         with self._connect() as client:
             while not self._over:
+                began_s = time.monotonic()
                 try:
-                    self._follow(client, mirror)
+                    much = self._ask(client, mirror, wait_s)
                 except UnreachableError as error:
-                    self._pause(error)
+                    self.trouble = str(error) or "it does not answer"
+                    self._stop.wait(self._backoff.next_s())
+                    wait_s = 0
+                    continue
+                took_s = time.monotonic() - began_s
+                news = wait_s > 0 and took_s < wait_s
+                wait_s = 1 if news else min(2 * wait_s or 1, LONGEST_WAIT_S)
+                if not (much or self._over):
+                    # The server takes this time, unless it means ill.
+                    self._stop.wait(LEAST_S - took_s)
 
-    def _follow(self, client: ServerClient, mirror: Mirror) -> None:
-        """Copy up to the end of the run, or of the connection."""
-        run = self.paths.id
+    def _ask(self, client: ServerClient, mirror: Mirror, wait_s: int) -> bool:
+        """Copy what is new; return whether much was, and there is more.
+
+        If the run has ended, or the server does not know it, the copy ends too.
+        """
+        have = mirror.have
         try:
             self._pass_cancel(client)
-            with client.follow(run, mirror.have) as stream:
-                done = self._taken(mirror, stream)
+            with client.tail(self.paths.id, have, wait_s) as body:
+                header = mirror.take(body, have)
         except RefusedError as error:
             if error.refusal.status in NOT_NOW:
                 raise UnreachableError(str(error)) from error
             if not error.missing:
                 raise
             self._missing(client)
-            return
-        if done is not None:
-            self._end(client, done)
-        elif not self._stop.is_set():
+            return False
+        if header is None:
             raise UnreachableError(f"{client.entry.url} ended the connection")
-
-    def _taken(self, mirror: Mirror, stream: BodyStream) -> Done | None:
-        for header in mirror.take(stream):
-            self.trouble = ""
-            self._backoff.restart()
-            self._heard_s = time.monotonic()
-            self._first_s = min(self._first_s, self._heard_s)
-            if isinstance(header, Done):
-                return header
-            if self._stop.is_set():
-                return None
-        return None
+        self.trouble = ""
+        self._backoff.restart()
+        if self._first_s is None:
+            self._first_s = time.monotonic()
+        self._caught_up = not header.more
+        if header.over:
+            self._end(client, header)
+        return header.more and sum(header.sizes.values()) >= PIECE_BYTES
 
     def _pass_cancel(self, client: ServerClient) -> None:
         """Pass on what a command could not, as it did not reach the server."""
@@ -151,21 +158,17 @@ class Follower:
             client.cancel(self.paths.id)
             self._asked = True
 
-    def _pause(self, error: UnreachableError) -> None:
-        self.trouble = str(error) or "it does not answer"
-        self._stop.wait(self._backoff.next_s())
-
-    def _end(self, client: ServerClient, done: Done) -> None:
+    def _end(self, client: ServerClient, header: TailHeader) -> None:
         """Fetch the build folder, and write the record."""
         note = ""
-        if done.build is not None:
+        if header.build is not None:
             try:
                 fetch_build(client, self.paths, self._bounds)
             except (NoServerError, RefusedError) as error:
                 if isinstance(error, RefusedError) and error.refusal.status in NOT_NOW:
                     raise UnreachableError(str(error)) from error
                 note = f"{NOT_FETCHED}: {error}; try again: rai pull {self.paths.id}"
-        record_end(self.paths, word_of(done.run), [note] if note else [])
+        record_end(self.paths, word_of(header.run), [note] if note else [])
 
     def _missing(self, client: ServerClient) -> None:
         """End a run that the server does not know, unless it may be another team's."""

@@ -1,14 +1,14 @@
 """The copy of a run on a server, in the run's folder of its client.
 
-Bytes are appended as they come, at the offsets that the server names, so a copy that
-broke off anywhere goes on where its files end.
+Bytes are appended as they come, so a copy that broke off anywhere goes on where its
+files end. The server is not trusted: it may make them no longer than the run itself.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -25,16 +25,16 @@ from runner.remote.problems import shown
 from runner.store import latest, seen
 from runner.store.paths import RunPaths
 from runner.store.runs import MOST_LINE_BYTES
-from runner.wire.frames import (
+from runner.wire.remote_runs import QueueState, RemoteRun
+from runner.wire.tail import (
+    EVENTS,
+    FILES,
     MOST_HEADER_BYTES,
-    Done,
-    FilePart,
-    FrameHeader,
-    Latest,
-    Status,
+    STDERR,
+    STDOUT,
+    TailHeader,
     from_line,
 )
-from runner.wire.remote_runs import QueueState, RemoteRun
 
 PIECE_BYTES = 64 << 10
 MOST_SHOWN = 300
@@ -75,11 +75,13 @@ class Mirror:
             except OSError:
                 pass  # a file system without locks: the sizes are compared below
             self._files: dict[str, BinaryIO] = {
-                name: opened.enter_context(path.open("ab", 0))
-                for name, path in self._named.items()
+                name: opened.enter_context(self._named[name].open("ab", 0))
+                for name in FILES
             }
             self._line = bytearray(_open_line(paths.events))
             self._opened = opened.pop_all()
+        self._run: RemoteRun | None = None
+        self._latest = ""
 
     def __enter__(self) -> Self:
         return self
@@ -94,76 +96,65 @@ class Mirror:
             name: os.fstat(file.fileno()).st_size for name, file in self._files.items()
         }
 
-    def take(self, stream: BodyStream) -> Iterator[FrameHeader]:
-        """Write what a stream brings; yield each frame's header when it is written.
+    def take(self, body: BodyStream, asked: Mapping[str, int]) -> TailHeader | None:
+        """Write what an answer brings; return its header, or None if it broke off.
 
-        It ends where the stream does; a whole one ends with a Done.
+        ``asked`` is the ``have`` with which it was asked for.
 
         Raises:
             BadStreamError: the server sent what no run is.
+            MirroredError: another process wrote meanwhile.
             OSError: it cannot be written, as on a full disk.
         """
-        while line := stream.readline(MOST_HEADER_BYTES):
-            if not line.endswith(b"\n"):
-                if len(line) < MOST_HEADER_BYTES:
-                    return  # it broke off
-                raise self._bad("a header of endless length")
-            try:
-                header = from_line(line)
-            except ValueError as error:
-                raise self._bad(str(error)) from error
-            if not self._written(header, stream):
-                return
-            yield header
-            if isinstance(header, Done):
-                return
+        line = body.readline(MOST_HEADER_BYTES)
+        if not line.endswith(b"\n"):
+            if len(line) < MOST_HEADER_BYTES:
+                return None
+            raise self._bad("a header of endless length")
+        try:
+            header = from_line(line)
+        except ValueError as error:
+            raise self._bad(str(error)) from error
+        if self.have != asked:
+            raise MirroredError
+        self._note(header)
+        whole = all(self._append(name, header.sizes[name], body) for name in FILES)
+        return header if whole else None
 
-    def _written(self, header: FrameHeader, stream: BodyStream) -> bool:
-        """Write what a frame says; return whether all of it came."""
-        match header:
-            case FilePart():
-                return self._append(header, stream)
-            case Latest(text):
-                if len(text) <= latest.LINE_BYTES:
-                    with suppress(OSError):
-                        files.write(self._paths.latest, text.encode())
-            case Status(run) | Done(run):
-                self._check(run, over=isinstance(header, Done))
-                seen.write(self._paths, run)
-        return True
-
-    def _check(self, run: RemoteRun, *, over: bool) -> None:
+    def _note(self, header: TailHeader) -> None:
+        """Note how the run stands, and what it uses."""
+        run = header.run
         if run.id != self._paths.id:
             raise self._bad(f"it speaks of run {run.id}")
-        if over and run.state is not QueueState.ENDED:
+        if header.over and run.state is not QueueState.ENDED:
             raise self._bad(f"the end of a run that is {run.state}")
+        if run != self._run:
+            seen.write(self._paths, run)
+            self._run = run
+        text = header.latest
+        if text != self._latest and len(text) <= latest.LINE_BYTES:
+            with suppress(OSError):
+                files.write(self._paths.latest, text.encode())
+            self._latest = text
 
-    def _append(self, part: FilePart, stream: BodyStream) -> bool:
-        """Append a part to its file; return whether all of it came."""
+    def _append(self, name: str, size: int, body: BodyStream) -> bool:
+        """Append so many bytes to a file; return whether all of them came."""
         have = self.have
-        if part.at != have[part.file]:
-            what = f"{part.file} from byte {part.at:,} on, and {have[part.file]:,}"
-            raise self._bad(f"{what} are here")
-        most = self._most(part.file, have)
-        if part.at + part.size > most:
-            what = f"over {most:,} bytes of {part.file}"
+        most = self._bounds.log_bytes
+        if name == EVENTS:
+            most = self._bounds.of_events(have[STDOUT] + have[STDERR])
+        if have[name] + size > most:
+            what = f"over {most:,} bytes of {name}"
             raise self._bad(f"{what}, more than its limits allow")
-        left = part.size
-        while left:
-            piece = stream.read1(min(left, PIECE_BYTES))
+        while size:
+            piece = body.read1(min(size, PIECE_BYTES))
             if not piece:
                 return False
-            left -= len(piece)
-            if part.file == self._paths.events.name:
+            size -= len(piece)
+            if name == EVENTS:
                 self._check_lines(piece)
-            self._write(part.file, piece)
+            self._write(name, piece)
         return True
-
-    def _most(self, file: str, have: dict[str, int]) -> int:
-        if file != self._paths.events.name:
-            return self._bounds.log_bytes
-        logs = have[self._paths.stdout.name] + have[self._paths.stderr.name]
-        return self._bounds.of_events(logs)
 
     def _write(self, name: str, piece: bytes) -> None:
         pending = memoryview(piece)

@@ -20,7 +20,6 @@ NO_TOKEN = 401
 MISSING = 404
 CONFLICT = 409
 NOT_AS_ANNOUNCED = 422
-IN_USE = 423
 
 
 class UnreachableError(BusyError):

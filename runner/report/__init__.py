@@ -13,8 +13,7 @@ from runner.report.measurement import measured
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import Listed, of, op_time_s, result, table
-from runner.report.samples import sampled
+from runner.report.run import Listed, of, op_time_s, table
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
 from runner.report.versus import Series, versus
@@ -31,7 +30,6 @@ from runner.report.words import (
     mismatch,
     named_by,
     one_line,
-    outcome,
     processes,
     seconds,
     size,
@@ -65,12 +63,9 @@ __all__ = [
     "of",
     "one_line",
     "op_time_s",
-    "outcome",
     "plan",
     "processes",
     "profile",
-    "result",
-    "sampled",
     "seconds",
     "shortened",
     "size",

@@ -98,7 +98,8 @@ def expected(commands: Sequence[CommandRecord]) -> list[Block]:
 class Listed(Struct, frozen=True):
     """A run, with its tag, the space that it takes on disk once it ended, its note.
 
-    ``away`` is a machine that carries it out and cannot be seen from this one.
+    ``away`` is a machine that carries it out and cannot be seen from this one, or the
+    server that has it alone. ``whose`` is a run of somebody else there.
     """
 
     record: RunRecord
@@ -106,6 +107,7 @@ class Listed(Struct, frozen=True):
     size_bytes: int | None
     note: str = ""
     away: str = ""
+    whose: str = ""
 
 
 def table(
@@ -145,7 +147,7 @@ def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
         seconds(max(0.0, (run.ended_at or now) - run.created_at)),
         "" if op_time is None else f"{op_time:.6f} s",
         size(one.size_bytes),
-        result(run) or _state(run, one.away),
+        _standing(one),
         named(_project(run.project, projects), run.title),
         one.note,
     )
@@ -203,6 +205,13 @@ def named(project: str, title: str) -> str:
     """Return a project with what its run was of a submission, or their beginning."""
     name = f"{project} ({title})" if title else project
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _standing(one: Listed) -> str:
+    """Return the result or state of a run, where it is, and whose."""
+    found = result(one.record) or one.record.state.value
+    where = f"{found} on {one.away}" if one.away else found
+    return f"{where}, {one.whose}" if one.whose else where
 
 
 def _state(record: RunRecord, away: str) -> str:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 from runner.scheduling.history import QueueHistory
-from runner.scheduling.judging import Hold, RunRoom, judged
+from runner.scheduling.judging import Hold, judged
 from runner.scheduling.roles import ServerRules
+from runner.scheduling.room import RunRoom
 from runner.scheduling.turns import QueuedRun, by_age, lane
 
 PLAYED = 150
@@ -27,7 +28,7 @@ def estimates(
 
     ``order`` are those that wait, ``room`` what is left beside the active ones.
     """
-    starts = _played(order[:PLAYED], active, room.played(), rules, history, now)
+    starts = _played(order[:PLAYED], active, room.copy(), rules, history, now)
     return _extended(order, starts)
 
 

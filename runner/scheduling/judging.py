@@ -2,74 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import Protocol
 
 from runner.scheduling.roles import ServerRules
+from runner.scheduling.room import RunRoom
 from runner.scheduling.turns import Queued, QueuedRun, QueueLane, lane
-
-
-class RunRoom(Protocol):
-    """What is free for runs; a MachineRoom or a ClusterRoom."""
-
-    teams: dict[str, int]
-
-    @property
-    def going(self) -> int:
-        """How many runs go on."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether a run that goes on has all of it to itself."""
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs there are that are not out."""
-
-    @property
-    def gpus_free(self) -> int:
-        """How many of them are free."""
-
-    @property
-    def slots(self) -> int:
-        """How many runs without a GPU have room."""
-
-    @property
-    def slots_free(self) -> int:
-        """How many more of them have room."""
-
-    @property
-    def waiting(self) -> Sequence[QueuedRun]:
-        """The runs that were handed over and wait where they shall run."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether a run that wants to be alone takes all that there is."""
-
-    def line(self, run: QueuedRun) -> Hashable:
-        """Return what a run waits for; those that wait for the same start in order."""
-
-    def full(self, closed: Collection[Hashable]) -> bool:
-        """Whether nothing more starts once these lines are closed."""
-
-    def never(self, run: QueuedRun) -> bool:
-        """Whether a run has no room even where nothing else runs."""
-
-    def before(self, run: QueuedRun) -> int:
-        """Return how many runs were handed over, wait, and start before it."""
-
-    def fits(self, run: QueuedRun) -> bool:
-        """Whether a run can start now, but for its team."""
-
-    def take(self, run: QueuedRun) -> None:
-        """Count a run as going on."""
-
-    def give(self, run: QueuedRun) -> None:
-        """Count a run as ended."""
-
-    def played(self) -> RunRoom:
-        """Return another one of the same room, to play runs through."""
 
 
 class Hold(Enum):
@@ -90,12 +28,6 @@ class Hold(Enum):
     ROOM = auto()
     """It is the next of its lane, and there is no room."""
 
-    ALONE = auto()
-    """It is the next, and needs a machine to itself."""
-
-    MEASURED = auto()
-    """A run that needs the machine to itself goes on or is the next."""
-
 
 def judged(
     order: Sequence[Queued],
@@ -111,31 +43,24 @@ def judged(
     nothing more can start.
     """
     chances = _chances(aged, room, rules)
-    closed: set[Hashable] = set()
-    quiet = room.alone
+    closed: set[QueueLane] = set()
     for run in order:
         hold = chances.get(run.id, Hold.TEAM)
         if hold is Hold.NOTHING:
-            hold = Hold.MEASURED if quiet else _hold(run, room, closed)
-            alone = room.whole and run.alone
-            quiet = quiet or (alone and hold in (Hold.NOTHING, Hold.ALONE))
+            hold = _hold(run, room, closed)
         yield run, hold
-        if only_starts and (quiet or room.full(closed)):
+        if only_starts and len(closed) == len(QueueLane):
             return
 
 
-def _hold(run: QueuedRun, room: RunRoom, closed: set[Hashable]) -> Hold:
-    own = room.line(run)
-    alone = lane(run) is QueueLane.ALONE
-    if own in closed or (room.whole and alone and closed):
-        closed.add(own)
+def _hold(run: QueuedRun, room: RunRoom, closed: set[QueueLane]) -> Hold:
+    if lane(run) in closed:
         return Hold.BEHIND
     if room.fits(run):
         room.take(run)
         return Hold.NOTHING
-    if not (room.whole and alone):
-        closed.add(own)
-    return Hold.ALONE if alone else Hold.ROOM
+    closed.add(lane(run))
+    return Hold.ROOM
 
 
 def _chances(

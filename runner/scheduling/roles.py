@@ -17,7 +17,8 @@ class Role(Struct, frozen=True):
     images. ``at_once`` runs of a team run at a time and ``waiting`` wait; ``a_day`` may
     be queued in any 24 hours. ``upload_bytes`` is what one project may have packed,
     ``disk_bytes`` what the uploads and runs of a team may take, ``keep_s`` how long a
-    run is kept after its end. A higher ``priority`` starts first.
+    run is kept after its end. A higher ``priority`` starts first. On a cluster Slurm
+    is asked for the ``account``, ``qos`` and ``partition``, "" for the usual ones.
     """
 
     name: str
@@ -30,12 +31,25 @@ class Role(Struct, frozen=True):
     upload_bytes: int = 1 * GIB
     disk_bytes: int = 20 * GIB
     keep_s: float = 30 * DAY_S
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
 
     @property
     def policy(self) -> RolePolicy:
         """What a job host allows a run of this role."""
         source = f"the role `{self.name}` of this server"
         return RolePolicy(self.ceilings, self.images, source)
+
+    @property
+    def slurm(self) -> dict[str, str]:
+        """What Slurm is asked for, by the names of sbatch's options."""
+        named = {
+            "account": self.account,
+            "qos": self.qos,
+            "partition": self.partition,
+        }
+        return {name: value for name, value in named.items() if value}
 
 
 STUDENT = Role("student", ceilings={"network": 0.0}, at_once=2, a_day=200)
@@ -46,9 +60,9 @@ class ServerRules(Struct, frozen=True):
     """The settings of a server: server.yml in its folder.
 
     ``slots`` is how many runs without a GPU run at a time; None makes it half of the
-    machine's cores. On a cluster, such as the ``place`` slurm:gpu, it is for each
-    node, and None leaves it to what Slurm has free. Nothing new is taken while less
-    than ``low_disk_bytes`` are free.
+    machine's cores. Of a cluster, such as the ``place`` slurm:gpu, at most ``gpu_jobs``
+    runs with a GPU and ``cpu_jobs`` without are in Slurm's queue at a time. Nothing new
+    is taken while less than ``low_disk_bytes`` are free.
     """
 
     roles: Mapping[str, Role] = field(
@@ -56,10 +70,11 @@ class ServerRules(Struct, frozen=True):
     )
     slots: int | None = None
     place: str = ""
+    gpu_jobs: int = 16
+    cpu_jobs: int = 64
     low_disk_bytes: int = 5 * GIB
     code_valid_s: float = 14 * DAY_S
     token_valid_s: float | None = 200 * DAY_S
-    upload_valid_s: float = DAY_S
 
     def role(self, name: str) -> Role:
         """Return a role; one that the file no longer has may do what students may."""

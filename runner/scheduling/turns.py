@@ -1,9 +1,9 @@
 """Whose turn it is: the order in which runs that wait should start.
 
-Teams take turns, in each lane by itself: runs with GPUs, runs without, and runs that
-have the machine to themselves. A team's next run comes after the next ones of all other
-teams that wait in this lane; first comes the team whose last start there is the longest
-ago. So however many runs a team has waiting, it delays another team by one start.
+Teams take turns, in each lane by itself: runs with GPUs, and runs without. A team's
+next run comes after the next ones of all other teams that wait in this lane; first
+comes the team whose last start there is the longest ago. So however many runs a team
+has waiting, it delays another team by one start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class QueueLane(StrEnum):
 
     CPU = "cpu"
     GPU = "gpu"
-    ALONE = "alone"
 
 
 class QueuedRun(Protocol):
@@ -42,14 +41,6 @@ class QueuedRun(Protocol):
     @property
     def gpus(self) -> int:
         """How many GPUs it needs."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing may run beside it."""
-
-    @property
-    def gpu_model(self) -> str:
-        """The model of its GPUs, as the cluster names it; "" for any."""
 
     @property
     def priority(self) -> int:
@@ -77,8 +68,6 @@ Queued = TypeVar("Queued", bound=QueuedRun)
 
 def lane(run: QueuedRun) -> QueueLane:
     """Return the lane of a run."""
-    if run.alone:
-        return QueueLane.ALONE
     return QueueLane.GPU if run.gpus else QueueLane.CPU
 
 

@@ -35,12 +35,21 @@ class ShownRun(QueuedRun, Protocol):
         """Whether it was asked to end."""
 
 
-def view(row: ShownRun, standing: WaitStanding | None, asking_team: str) -> RemoteRun:
+def view(
+    row: ShownRun,
+    standing: WaitStanding | None,
+    asking_team: str,
+    *,
+    staff: bool = False,
+) -> RemoteRun:
     """Return a run as a team sees it; of others' runs it sees when they come and go.
+
+    Staff see all of every run.
 
     ``standing`` is how it stands in the queue, None where that is not decided yet.
     """
     mine = row.team == asking_team
+    seen = mine or staff
     waits = row.state is QueueState.WAITING
     if not waits:
         standing = None
@@ -50,14 +59,14 @@ def view(row: ShownRun, standing: WaitStanding | None, asking_team: str) -> Remo
         state=row.state,
         team=row.team,
         queued_at=row.queued_at,
-        person=row.person if mine else "",
-        project=row.project if mine else "",
+        person=row.person if seen else "",
+        project=row.project if seen else "",
         gpus=row.gpus,
         started_at=row.started_at,
         ended_at=row.ended_at,
         ahead=standing.ahead if standing else None,
         estimate_s=standing.estimate_s if standing else None,
-        why=why if mine else "",
+        why=why if seen else "",
         reason=row.reason,
         cancelled=row.cancelled,
         mine=mine,
@@ -65,7 +74,11 @@ def view(row: ShownRun, standing: WaitStanding | None, asking_team: str) -> Remo
 
 
 def queue_view(
-    unfinished: Sequence[ShownRun], decision: QueueDecision[QueuedRun], asking_team: str
+    unfinished: Sequence[ShownRun],
+    decision: QueueDecision[QueuedRun],
+    asking_team: str,
+    *,
+    staff: bool = False,
 ) -> QueueView:
     """Return the queue as a team sees it; runs that are not placed yet come last."""
     places = {run_id: place for place, run_id in enumerate(decision.standings)}
@@ -75,13 +88,15 @@ def queue_view(
     going = [run for run in unfinished if run.state is not QueueState.WAITING]
     room = decision.room
     return QueueView(
-        running=tuple(view(run, None, asking_team) for run in going),
+        running=tuple(view(run, None, asking_team, staff=staff) for run in going),
         waiting=tuple(
-            view(run, decision.standings.get(run.id), asking_team) for run in waiting
+            view(run, decision.standings.get(run.id), asking_team, staff=staff)
+            for run in waiting
         ),
         gpus=room.gpus,
         gpus_free=room.gpus_free,
         slots=room.slots,
         slots_free=room.slots_free,
         note=decision.note,
+        in_slurm=room.in_slurm,
     )

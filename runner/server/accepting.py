@@ -16,12 +16,9 @@ from functools import partial
 from typing import Any
 
 from runner.jobhost import channel
+from runner.server import bounds
 from runner.server.rates import network
 from runner.wire.addresses import is_loopback
-
-MOST_CONNECTIONS = 2000
-MOST_OF_ONE = 400
-"""From one address, or of one user of this machine; many may share an address."""
 
 FILES_SHARE = 4
 """A connection may have so many files opened for it, all told."""
@@ -33,13 +30,13 @@ _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class BoundedListener(socket.socket):
     """A listening socket that closes at once what comes beyond its bounds.
 
-    This machine's proxies and the server's own user are bounded together only.
+    This machine's proxies and the server's own user are bounded together only. ``open``
+    has how many connections each client has, at all listeners that share it.
     """
 
-    def __init__(self, bound: socket.socket, most_of_one: int = MOST_OF_ONE) -> None:
+    def __init__(self, bound: socket.socket, open: Counter[str]) -> None:
         super().__init__(fileno=bound.detach())
-        self._most_of_one = most_of_one
-        self._open: Counter[str] = Counter()
+        self._open = open
         self._short_at = float("-inf")
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -59,7 +56,7 @@ class BoundedListener(socket.socket):
                 raise
             client = _client(link, address)
             if self._open.total() >= _most() or (
-                client and self._open[client] >= self._most_of_one
+                client and self._open[client] >= bounds.MOST_OF_ONE
             ):
                 link.close()
                 continue
@@ -96,8 +93,8 @@ def raise_file_limit() -> None:
 def _most() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return min(MOST_CONNECTIONS, soft // FILES_SHARE)
+        return bounds.MOST_CONNECTIONS
+    return min(bounds.MOST_CONNECTIONS, soft // FILES_SHARE)
 
 
 def _client(link: socket.socket, address: object) -> str:

@@ -52,22 +52,21 @@ class AccountRoutes:
         """Answer `POST /api/v1/login`.
 
         A try is counted before the code is looked at, and given back if it is right:
-        many people may log in from one address, and nobody can try codes at once.
+        many people may log in from one address, and nobody can try codes at once. Who
+        has no try left takes none of those that all share.
         """
+        asked = await decoded(request, LoginRequest, bounds.MOST_SMALL_BODY)
         address = network(request.client.host) if request.client else ""
         now = self._site.now()
-        waits = [self._tries.take(address, now), self._all.take(ALL, now)]
-        if known := [one for one in waits if one is not None]:
+        if known := self._tries.take(address, now) or self._all.take(ALL, now):
             text = "too many codes that are not valid were tried"
-            raise refuse(Reason.RATE_LIMIT, text, retry_at=max(known))
-        asked = await decoded(request, LoginRequest, bounds.MOST_SMALL_BODY)
+            raise refuse(Reason.RATE_LIMIT, text, retry_at=known)
         device = printable(asked.device[:MOST_DEVICE]).replace("\n", " ")
         code = asked.code.strip()
         found = None
         if len(code) <= MOST_CODE and code.isascii() and code.isprintable():
             found = await self._threads.store(self._redeemed, code, device, now)
         if found is None:
-            logs.step("login_refused", client=address)
             text = "this code is not valid: it was used, is too old, or is mistyped"
             hint = "ask your staff for a new one"
             raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
@@ -105,7 +104,7 @@ class AccountRoutes:
         self, code: str, device: str, now: float
     ) -> tuple[str, Identity] | None:
         valid_s = self._site.rules.token_valid_s
-        return self._site.store.redeem(code, device, now, valid_s, (Scope.RUN,))
+        return self._site.store.redeem(code, device, now, valid_s, tuple(Scope))
 
     def _revoked(self, identity: Identity, token_id: str) -> bool:
         store = self._site.store

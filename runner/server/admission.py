@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import buildfile
+from runner.buildfile import selection
 from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
-from runner.core.errors import SpecError, UsageError
+from runner.core.errors import NotAllowedError, SpecError, UsageError
 from runner.core.parcel import PARCEL_VERSION, Parcel
 from runner.core.policy import NO_POLICY
 from runner.core.units import DAY_S
@@ -29,6 +30,7 @@ _ENGINE = re.compile("[a-z]{0,20}")
 UNCONFINED = "bare"
 MOST_GPU_WAIT_S = DAY_S
 MOST_TEXT = 4096
+MOST_WORDS = 1000
 
 
 class Admitted(Struct, frozen=True):
@@ -64,11 +66,15 @@ def admitted(request: RunRequest, role: Role, host_gpus: int | None) -> Admitted
     spec = _spec(request, text)
     if found := _refused(spec, request, role):
         raise refuse(Reason.NOT_ALLOWED, *found)
-    return Admitted(_gpus(spec, host_gpus))
+    _check_rounds(spec, parcel, role)
+    # Of the GPUs of another partition than the server's only Slurm knows.
+    return Admitted(_gpus(spec, None if role.partition else host_gpus))
 
 
 def _of_request(request: RunRequest) -> list[str]:
     found = []
+    if not SHA256.fullmatch(request.upload):
+        found.append("the SHA-256 of the upload is none")
     if not _ENGINE.fullmatch(request.engine):
         found.append("the name of the engine is not valid")
     names = set(request.parcel.env_given)
@@ -90,7 +96,10 @@ def _of_parcel(parcel: Parcel) -> list[str]:
         found.append("the wait for a GPU is out of bounds")
     if parcel.after:
         found.append("a run on a server cannot wait for others with --after")
-    texts = (parcel.project, parcel.spec_file, parcel.user, parcel.title)
+    words = *parcel.only, *parcel.measured
+    if len(words) > MOST_WORDS:
+        found.append(f"--only and --command have more than {MOST_WORDS:,} words")
+    texts = (parcel.project, parcel.spec_file, parcel.user, parcel.title, *words)
     if any(len(text) > MOST_TEXT or "\0" in text for text in texts):
         found.append("a name in the parcel is too long")
     return found
@@ -142,6 +151,23 @@ def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
         raise refuse(Reason.USAGE, "there is no such profile") from None
     found += policy.over(policy.fit(spec.limits, rules), profile, rules)
     return found + allowed.problems(spec, rules, builds=False)
+
+
+def _check_rounds(spec: BuildSpec, parcel: Parcel, role: Role) -> None:
+    """Refuse an `--only`, `--repeat`, `--command` or `--budget` that cannot be."""
+    rules = policy.within(NO_POLICY, role.policy)
+    try:
+        left_out = selection.left_out(spec.commands, parcel.only)
+        selection.repeating(
+            replace(spec, limits=policy.fit(spec.limits, rules)),
+            left_out,
+            rules,
+            repeat=parcel.repeat,
+            measured=parcel.measured,
+            budget=parcel.budget,
+        )
+    except (UsageError, NotAllowedError) as error:
+        raise refuse(error.reason, *error.problems) from None
 
 
 def _gpus(spec: BuildSpec, host_gpus: int | None) -> int:

@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from runner.core import Reason
 from runner.database.base import Identity
+from runner.server import bounds
 from runner.server.base import Site
-from runner.server.bounds import REVOKED_S
 from runner.server.refusing import DeniedError, refuse
 from runner.server.threads import Threads
 from runner.server.visits import Visits, visit_of
@@ -40,13 +40,13 @@ class Gate:
         now = self._site.now()
         key = hashlib.sha256(token.encode()).digest()
         found, until = self._kept.get(key, (None, 0.0))
-        if found is None or not until - REVOKED_S <= now < until:
+        if found is None or not until - bounds.REVOKED_S <= now < until:
             found = await self._threads.store(self._site.store.identify, token, now)
             self._kept.pop(key, None)
         if found is None or (found.expires_at is not None and found.expires_at <= now):
             raise _unknown("this token is not valid: it is unknown, expired or revoked")
         if key not in self._kept:
-            self._kept[key] = found, now + REVOKED_S
+            self._kept[key] = found, now + bounds.REVOKED_S
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         self._visits.belongs(visit_of(request), found)

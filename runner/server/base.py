@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from runner.database.base import Store
+from runner.database.store import Store
 from runner.jobhost.base import JobHost
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules

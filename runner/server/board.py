@@ -10,9 +10,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from runner.core.errors import BusyError
-from runner.database.base import RunRow
+from runner.database.base import Identity, RunRow
 from runner.scheduling.views import queue_view, view
-from runner.server import logs
 from runner.server.base import Site
 from runner.server.metrics import Metrics
 from runner.server.threads import Threads
@@ -45,23 +44,31 @@ class Board:
         self._facts: HostFacts | None = None
         self._host_gpus: int | None = None
 
-    def shown(self, row: RunRow, team: str) -> RemoteRun:
-        """Return a run as a team sees it, with its place in the queue."""
-        return view(row, self._site.decision().standings.get(row.id), team)
+    def shown(self, row: RunRow, team: str, *, staff: bool = False) -> RemoteRun:
+        """Return a run as a team or staff see it, with its place in the queue."""
+        standing = self._site.decision().standings.get(row.id)
+        return view(row, standing, team, staff=staff)
 
-    async def queue(self, team: str) -> bytes:
-        """Return the queue as a team sees it, as JSON of a QueueView."""
+    async def queue(self, asks: Identity) -> bytes:
+        """Return the queue as somebody sees it, as JSON of a QueueView."""
         await self.look()
-        return await self._threads.store(self._queue, list(self.rows.values()), team)
+        return await self._threads.store(self._queue, list(self.rows.values()), asks)
 
-    def _queue(self, rows: list[RunRow], team: str) -> bytes:
-        return json.encode(shortened(queue_view(rows, self._site.decision(), team)))
+    def _queue(self, rows: list[RunRow], asks: Identity) -> bytes:
+        decision = self._site.decision()
+        found = queue_view(rows, decision, asks.team, staff=asks.staff)
+        return json.encode(shortened(found))
 
     async def facts(self) -> HostFacts | None:
         """Return what the job host said last that it can do; None if it is away."""
         with anyio.move_on_after(FIRST_FACTS_S):
             await self._asked.wait()
         return self._facts
+
+    @property
+    def in_slurm(self) -> bool:
+        """Whether Slurm carries the runs out, as the job host said last."""
+        return self._facts is not None and self._facts.in_slurm
 
     async def host_gpus(self) -> int | None:
         """Return how many GPUs a run can have, or could when the host was last seen."""
@@ -77,39 +84,26 @@ class Board:
         active = [r for r in self.rows.values() if r.state is not QueueState.WAITING]
         taken = sum(row.gpus for row in active)
         free = max(len(gpus) - taken, 0)
-        if facts and facts.nodes:  # others' jobs have GPUs there too
-            well = [node for node in facts.nodes if not node.out]
-            free = sum(sum(node.gpus_free.values()) for node in well)
         self._metrics.queue(dict(states), len(gpus), free)
 
-    async def watch_host(self) -> None:
-        """Ask the job host again and again: it may take long to look at its GPUs."""
-        while True:
-            try:
-                self._facts = await self._threads.host(self._site.host.facts)
-                if (most := most_gpus(self._facts)) is not None:
-                    self._host_gpus = most
-            except Exception as error:
-                if not isinstance(error, BusyError):
-                    logs.fault("host_failed", error)
-                self._facts = None
+    async def ask_host(self) -> None:
+        """Ask the job host what it can do: it may take long to look at its GPUs."""
+        found = None
+        try:
+            found = await self._threads.host(self._site.host.facts)
+            if (most := most_gpus(found)) is not None:
+                self._host_gpus = most
+        except BusyError:
+            pass  # the feeder says so
+        finally:
+            self._facts = found
             self._asked.set()
-            await anyio.sleep(FACTS_S)
 
     async def watch(self) -> None:
-        """Look at the store again and again; its faults are logged, and pass."""
-        failing = False
-        while True:
-            began = time.monotonic()
-            try:
-                await self.look()
-                failing = False
-            except Exception as error:
-                if not failing:
-                    logs.fault("queue_unread", error)
-                failing = True
-            took = time.monotonic() - began
-            await anyio.sleep(max(LOOK_S, SHARE * took))
+        """Look at the store, and rest."""
+        began = time.monotonic()
+        await self.look()
+        await anyio.sleep(SHARE * (time.monotonic() - began))
 
     async def look(self) -> None:
         """Read the queue if it changed."""
@@ -151,8 +145,6 @@ def shortened(queue: QueueView) -> QueueView:
 def most_gpus(facts: HostFacts) -> int | None:
     """Return how many GPUs one run can have: those of the machine, or of a node.
 
-    It is not known of a cluster that has not told its nodes yet. Pure.
+    It is not known of a cluster that has not answered yet. Pure.
     """
-    if facts.nodes:
-        return max(sum(node.gpus.values()) for node in facts.nodes)
-    return None if facts.home else len(facts.gpus)
+    return facts.node_gpus if facts.in_slurm else len(facts.gpus)

@@ -1,10 +1,16 @@
-"""Read the bodies of requests: bounded in bytes and time before they are parsed."""
+"""Read the bodies of requests: bounded in bytes, in pace, and in how many at a time.
+
+A body of a few MiB may become many times that as values, and one person may have
+hundreds of requests under way.
+"""
 
 from __future__ import annotations
 
 import time
+from asyncio import Semaphore
 from collections.abc import AsyncIterator
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from anyio import move_on_after
@@ -12,11 +18,29 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from runner.core import Reason
-from runner.server.bounds import LEAST_RATE, SLOW_S
+from runner.server import bounds
 from runner.server.refusing import DeniedError, refuse
 from runner.wire import JSON
 
 T = TypeVar("T")
+
+
+class Turns:
+    """Turns for reading large bodies, and for what is done with their values."""
+
+    def __init__(self) -> None:
+        self._of_teams = WeakValueDictionary[str, Semaphore]()
+        self.parsing = Semaphore(bounds.PARSED)
+        """To be waited for before a body that was read is parsed, and used."""
+
+    def reading(self, team: str) -> Semaphore:
+        """Return what is waited for before a body of a team is read, and kept.
+
+        A team's own bodies only wait for each other.
+        """
+        found = self._of_teams.get(team) or Semaphore(bounds.READ_OF_TEAM)
+        self._of_teams[team] = found
+        return found
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
@@ -25,20 +49,20 @@ async def pieces(request: Request) -> AsyncIterator[bytes]:
     Raises:
         ClientDisconnect: the client has gone.
     """
-    waited = got = 0.0
+    spare_s = bounds.SLOW_S
     while True:
         began = time.monotonic()
-        with move_on_after(SLOW_S) as limit:
+        with move_on_after(spare_s) as limit:
             message = await request.receive()
-        waited += time.monotonic() - began
-        if limit.cancelled_caught or (waited > SLOW_S and got < waited * LEAST_RATE):
-            text = f"less than {LEAST_RATE:g} bytes a second came"
+        if limit.cancelled_caught:
+            text = f"less than {bounds.LEAST_RATE:g} bytes a second came"
             headers = {"Connection": "close"}
             raise refuse(Reason.BUSY, text, status=408, headers=headers)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         piece: bytes = message.get("body", b"")
-        got += len(piece)
+        earned_s = len(piece) / bounds.LEAST_RATE
+        spare_s = min(spare_s - time.monotonic() + began + earned_s, bounds.SLOW_S)
         if piece:
             yield piece
         if not message.get("more_body", False):

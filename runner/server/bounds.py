@@ -1,30 +1,53 @@
 """How much a server takes from its clients, in bytes, seconds and numbers.
 
-Headers are bounded by h11: see ``serving``.
+Connections are held to these bounds in ``accepting`` and ``serving``, bodies in
+``bodies``, requests in ``visits``, tries and log lines by ``rates``.
 """
 
 from __future__ import annotations
 
 from runner.core import MIB
 
+MOST_CONNECTIONS = 2000
+MOST_OF_ONE = 400
+"""From one address, or of one user of this machine; many may share an address."""
+
+HANDSHAKE_S = 10.0
+"""How long a client may take for the handshake of TLS."""
+
+HEAD_S = 15.0
+"""How long a connection may be without a request, until its headers are whole."""
+
+REST_S = 2.0
+"""How long what is left of a body may take whose request was answered."""
+
+TAKE_S = 60.0
+"""How long a client may take for a piece of an answer, at most some 256 KiB."""
+
+STOP_S = 4.0
+"""How long requests may go on once the server stops, and the end of TLS."""
+
+MOST_HEAD_BYTES = 32 << 10
+"""Request line and headers together; more is answered with 400."""
+
 MOST_SMALL_BODY = 16 << 10
-"""Of a body that holds a code, or the checksum of an upload."""
+"""Of a body that holds a code."""
 
 MOST_RUN_BODY = 4 * MIB
 """Of a request for a run: a build file twice, its secrets, and the parcel's lists."""
 
-SLOW_S = 30.0
-"""How long a body may pause, and after how long its mean rate counts."""
-
 LEAST_RATE = 1024.0
-"""Bytes a second that a body must bring on average."""
+"""Bytes a second that a body must bring."""
 
-DRAIN_BYTES = 1 * MIB
-DRAIN_S = 2.0
-"""What is read of the body of a refused request, so that the answer arrives."""
+SLOW_S = 20.0
+"""How far a body may lag behind that rate, and so how long it may pause."""
 
-SEND_S = 60.0
-"""How long a client may take for a piece of an answer that is a stream."""
+READ_OF_TEAM = 4
+"""Bodies of requests for runs that are read of one team at a time; one that trickles
+holds up no other team."""
+
+PARSED = 2
+"""Bodies whose values are in memory at a time."""
 
 PIECE_BYTES = 256 << 10
 """What is read of a file, or written to one, at a time."""
@@ -47,19 +70,23 @@ UPLOADS_AT_ONCE = 2000
 UPLOADS_REFILL_S = 2.0
 """New uploads of one team: so many at once, and one more in this time."""
 
+UPLOADS_OF_TEAM = 64
+"""Uploads of one team that may be under way."""
+
+STRANGER_LINES = 60
+STRANGER_LINE_S = 60.0
+"""Lines of the log about requests without a token: of each address so many at once,
+and one more in this time."""
+
 MOST_ADDRESSES = 4096
 """Addresses, and teams, that are remembered for these rates."""
 
-LOOK_S = 0.1
-QUIET_LOOK_S = 0.25
-"""How often the files of a followed run are looked at, and where nothing comes."""
+LOOK_S, QUIET_LOOK_S = 0.1, 0.25
+"""How often a followed run is looked at, and where nothing came for a second."""
 
-LATEST_S = 0.5
-"""The least time between two values of what a run uses."""
+LATEST_S = 1.0
+"""The least time between two looks at what a run uses, which changes as often."""
 
 MOST_LATEST_BYTES = 4096
-STEP_BYTES = 128 << 10
-"""About how much of a followed run is read and sent at once."""
-
-KEPT_BYTES = 4 * MIB
-"""What is kept of a followed run for its other followers."""
+LINES_BYTES = 256 << 10
+"""The most events in one answer to a follower."""

@@ -15,8 +15,7 @@ from msgspec import Struct
 from runner.core import GIB
 from runner.core.errors import RaiError
 from runner.core.units import DAY_S
-from runner.database import schema
-from runner.database.opening import open_store
+from runner.database.store import open_store
 from runner.doctor.finding import Finding, Health
 from runner.jobhost import channel
 from runner.jobhost.client import SocketHost
@@ -113,13 +112,9 @@ def _is_open(path: Path) -> bool:
 def _store(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
     try:
         url = reached.database_url(folder, environ)
-        has, needs = schema.revision(url), schema.newest()
-        if not has:
+        if url == reached.sqlite_url(folder.database) and not folder.database.exists():
             text = "it is empty: the server has never been started"
             return [Finding("store", Health.NOTE, text, "rai server serve")]
-        if has < needs:
-            text = f"its schema is {has}, and this rai needs {needs}"
-            return [_bad("store", text, "rai server upgrade")]
         store = open_store(url)
         try:
             store.check()
@@ -130,7 +125,7 @@ def _store(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
     except RaiError as error:
         return [_bad("store", str(error), "see that the database runs")]
     kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
-    text = f"{kind}, schema {has}; {left} runs wait or run"
+    text = f"{kind}; {left} runs wait or run"
     found = [Finding("store", Health.OK, text)]
     if why:
         advice = "`rai server drain --off` starts runs again"
@@ -164,8 +159,8 @@ def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
     if not found:
         text = f"rai {facts.version} at {at}: {', '.join(facts.engines)}"
         found.append(Finding("job host", Health.OK, text))
-    found += cluster_checkup.examine(facts)
-    for gpu in () if facts.nodes else facts.gpus:
+    found += cluster_checkup.examine(facts) if facts.in_slurm else []
+    for gpu in facts.gpus:
         name = f"{gpu.name} {gpu.uuid}"
         if gpu.out:
             advice = f"see to it, then: rai server gpu clear {gpu.uuid}"

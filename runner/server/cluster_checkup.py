@@ -1,4 +1,4 @@
-"""Examine the cluster of a server's job host: its nodes, and what they share."""
+"""Examine the cluster of a server's job host: what its nodes share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from runner.doctor.finding import Finding, Health
-from runner.wire.host import HostFacts, HostNode
+from runner.wire.host import HostFacts
 
 SHARED = frozenset(
     (
@@ -17,27 +17,11 @@ SHARED = frozenset(
 """Types of file systems that several machines may have at once."""
 
 MOUNTS = Path("/proc/self/mountinfo")
-MOST_NODES = 20
-OURS = "of this server"
 
 
 def examine(facts: HostFacts) -> list[Finding]:
-    """Return the findings about a cluster."""
-    if not facts.nodes:
-        return []
-    well = [node for node in facts.nodes if not node.out]
-    gpus = sum(sum(node.gpus.values()) for node in well)
-    text = f"{len(well)} of {len(facts.nodes)} nodes take runs: "
-    cores = sum(node.cores for node in well)
-    text += f"{_count(cores, 'core')}, {_count(gpus, 'GPU')}"
-    state = Health.OK if well else Health.MISSING
-    found = [Finding("nodes", state, text, "" if well else "see each of them")]
-    out = [node for node in facts.nodes if node.out]
-    found += [_out(node) for node in out[:MOST_NODES]]
-    if len(out) > MOST_NODES:
-        more = f"{len(out) - MOST_NODES} more nodes take none"
-        found.append(Finding("nodes", Health.NOTE, more, "sinfo -R"))
-    return [*found, _shared(facts.home, file_system(facts.home, _mounts()))]
+    """Return the findings about a cluster: whether its nodes can see the runs."""
+    return [_shared(facts.home, file_system(facts.home, _mounts()))]
 
 
 def file_system(path: str, mounts: str) -> str:
@@ -56,16 +40,6 @@ def file_system(path: str, mounts: str) -> str:
         if below and len(at) >= len(longest):  # the last of one place is on top
             longest, found = at, kind
     return found
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
-
-
-def _out(node: HostNode) -> Finding:
-    ours = OURS in node.out
-    advice = f"see to it, then: rai server gpu clear {node.name}" if ours else ""
-    return Finding("node", Health.NOTE, f"{node.name} {node.out}", advice)
 
 
 def _shared(home: str, kind: str) -> Finding:

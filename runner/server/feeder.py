@@ -16,7 +16,8 @@ from runner.core import Severity
 from runner.core.errors import BusyError
 from runner.core.quantities import size_text
 from runner.core.units import DAY_S, MIB
-from runner.database.base import RunRow, Store
+from runner.database.base import RunRow
+from runner.database.store import Store
 from runner.jobhost.base import JobHost
 from runner.scheduling import words
 from runner.scheduling.decision import QueueDecision, decide
@@ -203,10 +204,7 @@ class Feeder:
     def _why(self, row: RunRow, seen: Mapping[str, HostRun]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
         if row.state is QueueState.STARTING and row.id in seen:
-            found = seen[row.id]
-            nodes = self.facts.nodes if self.facts and not found.node else ()
-            out = words.nodes_out(nodes) if found.waits else ""
-            return "; ".join(filter(None, (found.waits, out)))[:MOST_WHY]
+            return seen[row.id].waits[:MOST_WHY]
         standing = self.decision.standings.get(row.id)
         if row.state is not QueueState.WAITING or standing is None:
             return ""

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from runner.core import State
 from runner.core.ending import Reason
 from runner.core.errors import RaiError
-from runner.database.base import RunRow, Store
+from runner.database.base import RunRow
+from runner.database.store import Store
 from runner.jobhost.base import JobHost
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.turns import lane

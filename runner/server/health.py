@@ -47,7 +47,7 @@ class WatchRoutes:
     async def queue(self, request: Request) -> Response:
         """Answer `GET /api/v1/queue`."""
         identity = await self._gate.identity(request)
-        return Response(await self._board.queue(identity.team), media_type=JSON)
+        return Response(await self._board.queue(identity), media_type=JSON)
 
     async def healthz(self, request: Request) -> Response:
         """Answer `GET /healthz`: 503 where no run can be taken or started."""

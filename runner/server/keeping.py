@@ -1,148 +1,71 @@
-"""Backups of a server: one tar file, which is made while the server serves.
+"""Backups of a server: a folder that is laid out as the server's own.
 
-It holds the store as the database's own copy, and what a server cannot be made again
-from without: its settings, its certificate with the key, and whole uploads.
+Of the store it has the database's own copy, and else what a server cannot be made again
+from without: its settings, its certificate with the key, the site's milestones, and the
+uploads of the runs that have not ended.
 """
 
 from __future__ import annotations
 
 import os
-import re
+import shlex
 import shutil
-import tarfile
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from runner import files
-from runner.core import Problem
-from runner.core.errors import UsageError
-from runner.database.backup import backup as back_up
-from runner.database.restoring import restore as restore_store
-from runner.server import reached
-from runner.server.paths import ServerFolder
-
-STORE = "store"
-MOST_MEMBERS = 1_000_000
-_UPLOAD = re.compile(r"uploads/[0-9a-f]{16}/[0-9a-f]{64}\.part")
+from runner.core.errors import RaiError, UsageError
+from runner.database.store import Store, open_store
+from runner.server.paths import DATABASE_VARIABLE, ServerFolder
+from runner.server.reached import sqlite_url
+from runner.server.uploadfiles import upload_path
 
 
-class KeptBackup(Struct, frozen=True):
-    """What a backup holds: its size in bytes and the number of its uploads."""
-
-    bytes: int
-    uploads: int
-
-
-def backup(folder: ServerFolder, environ: Mapping[str, str], file: Path) -> KeptBackup:
+def backup(
+    folder: ServerFolder, store: Store, milestones: Iterable[Path], into: Path
+) -> str:
     """Write a backup aside, then give it its name; only this user can read it.
 
-    Raises:
-        RaiError: the store cannot be read.
-        OSError: the file cannot be written.
-    """
-    url = reached.database_url(folder, environ)
-    part = files.aside(file)
-    uploads = 0
-    with files.naming(file):
-        try:
-            part.unlink(missing_ok=True)
-            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            with (
-                os.fdopen(handle, "wb") as out,
-                tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar,
-                tempfile.TemporaryDirectory(prefix="rai-", dir=file.parent) as made,
-            ):
-                store = Path(made, STORE)
-                back_up(url, store)
-                tar.add(store, STORE)
-                for path in _single(folder):
-                    if path.exists():
-                        tar.add(path, str(path.relative_to(folder.root)))
-                for path in sorted(folder.uploads.glob("*/*.part")):
-                    uploads += _added(tar, path, folder)
-            part.rename(file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    return KeptBackup(file.stat().st_size, uploads)
-
-
-def restore(file: Path, folder: ServerFolder, environ: Mapping[str, str]) -> None:
-    """Make a server's folder and store of a backup.
+    Return the command that writes the store into it, "" where that is done: a store on
+    PostgreSQL is copied by the database's own program.
 
     Raises:
-        UsageError: the folder holds something, or the file is no backup.
-        RaiError: the store is not empty, or cannot be written.
+        UsageError: there is something of that name.
+        RaiError: the store cannot be read, or the folder not be written.
     """
-    if folder.root.is_dir() and any(folder.root.iterdir()):
-        text = f"{folder.root} is not empty"
-        hint = "a backup is restored to a new folder: name one by --state"
-        raise UsageError(Problem(text, hint=hint))
-    url = reached.database_url(folder, environ)
-    if not file.is_file():
-        raise UsageError(f"there is no file {file}")
+    if into.exists():
+        raise UsageError(f"{into} is there already: name a new folder")
+    new = ServerFolder(files.aside(into.absolute()))
+    shutil.rmtree(new.root, ignore_errors=True)
     try:
-        with tarfile.open(file, mode="r:") as tar:
-            members = _checked(tar, folder, file)
-            folder.uploads.mkdir(mode=0o700, parents=True)
-            folder.root.chmod(0o700)
-            for member, path in members:
-                _write(tar, member, path)
-    except tarfile.TarError as error:
-        raise UsageError(f"{file} is no backup: {error}") from error
-    copy = folder.root / STORE
-    restore_store(copy, url)
-    copy.unlink()
+        new.root.mkdir(mode=0o700)
+        rows = store.unfinished()
+        if copied := store.copy(new.database):
+            # Those of the copy, whatever started or ended meanwhile.
+            with closing(open_store(sqlite_url(new.database))) as kept:
+                rows = kept.unfinished()
+        for row in rows:
+            known = (row.team, row.sha256)
+            _copy(upload_path(folder.uploads, *known), upload_path(new.uploads, *known))
+        for path in (folder.rules, folder.certificate, folder.key):
+            _copy(path, new.root / path.relative_to(folder.root))
+        for path in milestones:
+            place = new.root / "milestones" / path.absolute().relative_to("/")
+            shutil.copytree(path, place, symlinks=True)
+        os.sync()
+        new.root.rename(into)
+    except OSError as error:
+        raise RaiError(files.problem(error), advice="") from error
+    finally:
+        shutil.rmtree(new.root, ignore_errors=True)
+    file = shlex.quote(str(into.absolute() / "store.pgdump"))
+    url = f'"postgresql:${{{DATABASE_VARIABLE}#*:}}"'
+    return "" if copied else f"pg_dump --format=custom --file={file} {url}"
 
 
-def _added(tar: tarfile.TarFile, path: Path, folder: ServerFolder) -> int:
-    """Add an upload, unless it was removed meanwhile; return how many were added.
-
-    What is appended to it while it is read is left out: its client sends it again.
-    """
-    try:
-        file = files.open_regular(path)
-    except OSError:
-        return 0
-    with file:
-        name = str(path.relative_to(folder.root))
-        facts = tar.gettarinfo(arcname=name, fileobj=file)
-        tar.addfile(facts, file)
-    return 1
-
-
-def _checked(
-    tar: tarfile.TarFile, folder: ServerFolder, file: Path
-) -> list[tuple[tarfile.TarInfo, Path]]:
-    """Return the members and where each belongs; only names of a backup are taken."""
-    known = {str(path.relative_to(folder.root)): path for path in _single(folder)} | {
-        STORE: folder.root / STORE
-    }
-    found: dict[str, tuple[tarfile.TarInfo, Path]] = {}
-    for member in tar:
-        path = known.get(member.name)
-        if _UPLOAD.fullmatch(member.name):
-            path = folder.root / member.name
-        if path is None or not member.isreg() or len(found) > MOST_MEMBERS:
-            raise UsageError(f"{file} is no backup: it has {member.name!r}")
-        found[member.name] = (member, path)
-    for name in (STORE, folder.rules.name):
-        if name not in found:
-            raise UsageError(f"{file} is no backup: it has no {name}")
-    return list(found.values())
-
-
-def _single(folder: ServerFolder) -> tuple[Path, ...]:
-    return folder.rules, folder.certificate, folder.key
-
-
-def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    content = tar.extractfile(member)
-    assert content is not None  # it is a regular file
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with content, os.fdopen(handle, "wb") as out:
-        shutil.copyfileobj(content, out)
+def _copy(path: Path, to: Path) -> None:
+    """Copy a file with its mode, if it is there."""
+    with suppress(FileNotFoundError):
+        to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(path, to)

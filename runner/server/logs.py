@@ -57,7 +57,8 @@ def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level if name == NAME else logging.WARNING)
+        # uvicorn warns of each request that is none.
+        logger.setLevel(level if name == NAME else logging.ERROR)
 
 
 def step(name: str, /, **facts: Fact) -> None:

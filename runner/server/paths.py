@@ -42,7 +42,7 @@ class ServerFolder(Struct, frozen=True):
 
     @property
     def uploads(self) -> Path:
-        """Packed projects that were or are being received."""
+        """Packed projects that were sent."""
         return self.root / "uploads"
 
     @property

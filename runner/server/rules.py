@@ -17,17 +17,22 @@ from runner.slurm import target
 from runner.store import config_file, policy
 from runner.yamlfile import Fields, Mapping, Problems, compose, decode
 
-_TOP = (
-    *("slots", "place", "low_disk", "code_valid", "login_valid", "upload_valid"),
-    "roles",
-)
+_TOP = ("slots", "slurm", "low_disk", "code_valid", "login_valid", "roles")
+_SLURM = ("place", "gpu_jobs", "cpu_jobs")
 _ROLE = (
     *("priority", "at_once", "waiting", "a_day", "images", "upload", "disk", "keep"),
-    "limits",
+    *("account", "qos", "partition", "limits"),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PLACE = Kind(
     "slurm or slurm:PARTITION", lambda text: str(target.parse(text) or "") or None
+)
+_NAMED = re.compile(r"\w[\w.@+-]{0,99}", re.ASCII)
+"""What Slurm calls accounts, QOS and partitions: each becomes an option of sbatch."""
+
+_IN_SLURM = Kind(
+    "a name of letters, digits and `_.@+-`",
+    lambda text: text if _NAMED.fullmatch(text) else None,
 )
 _WORDS_OF_NONE = ("none", "off", "unlimited")
 
@@ -55,7 +60,7 @@ def parse(raw: bytes, file: str) -> ServerRules:
     node = compose(text, file, problems) if text is not None else None
     named = node.get("roles") if isinstance(node, Mapping) else None
     roles = list(named) if isinstance(named, Mapping) else []
-    grammar = {"": _TOP, "roles": tuple(roles)}
+    grammar = {"": _TOP, "slurm": _SLURM, "roles": tuple(roles)}
     for name in filter(_NAME.fullmatch, roles):
         grammar[f"roles.{name}"] = _ROLE
         grammar[f"roles.{name}.limits"] = policy.LIMIT_KEYS
@@ -71,14 +76,16 @@ def parse(raw: bytes, file: str) -> ServerRules:
 def _rules(fields: Fields) -> ServerRules:
     usual = ServerRules()
     login = fields.read("login_valid", usual.token_valid_s, _or_none(TIME), "200d")
+    slurm = fields.section("slurm")
     return ServerRules(
         roles={**usual.roles, **{role.name: role for role in _roles(fields)}},
         slots=fields.whole("slots", usual.slots),
-        place=fields.read("place", usual.place, _PLACE, "slurm:gpu"),
+        place=slurm.read("place", usual.place, _PLACE, "slurm:gpu"),
+        gpu_jobs=slurm.whole("gpu_jobs", usual.gpu_jobs),
+        cpu_jobs=slurm.whole("cpu_jobs", usual.cpu_jobs),
         low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
         code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
         token_valid_s=_bound(login),
-        upload_valid_s=fields.duration_s("upload_valid", usual.upload_valid_s, "1d"),
     )
 
 
@@ -109,6 +116,9 @@ def _role(name: str, fields: Fields) -> Role:
         upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
         keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
+        account=fields.read("account", "", _IN_SLURM, "course"),
+        qos=fields.read("qos", "", _IN_SLURM, "short"),
+        partition=fields.read("partition", "", _IN_SLURM, "gpu"),
     )
 
 
@@ -140,19 +150,20 @@ def template() -> str:
 # cores. Of those with GPUs as many run as there are GPUs.
 #slots: 4
 
-# Where the runs are carried out, if not on this machine: by Slurm, in its default
-# partition or in another, as by `slurm:gpu`. The server's folder has to be on the file
-# system that the nodes share; slots are then for each node.
-#place: slurm
+# Where Slurm carries the runs out, in its default partition or in another, as by
+# `slurm:gpu`: the server's folder has to be on the file system that the nodes share.
+# At most so many runs with a GPU, and so many without, are in Slurm's queue at a time.
+#slurm:
+#  place: slurm
+#  gpu_jobs: {usual.gpu_jobs}
+#  cpu_jobs: {usual.cpu_jobs}
 
 # While less than this is free on the disk, nothing starts and nothing is taken.
 low_disk: {size_text(usual.low_disk_bytes)}
 
-# For how long a code of `rai server invite` can be used, a login lasts (or `none`), and
-# an upload is kept that is not whole.
+# For how long a code of `rai server invite` can be used, and a login lasts (or `none`).
 code_valid: {_days(usual.code_valid_s)}
 login_valid: {_days(usual.token_valid_s)}
-upload_valid: {_days(usual.upload_valid_s)}
 
 # What the teams of each role may do. What another role does not say is as a student's.
 #   priority   runs of a higher one start first
@@ -164,6 +175,7 @@ upload_valid: {_days(usual.upload_valid_s)}
 #   upload     how much a packed project may have
 #   disk       how much a team's uploads and runs may take; then its oldest runs go
 #   keep       how long a run is kept after its end
+#   account, qos, partition    what Slurm is asked for
 #   limits     the most that a build file may ask for: {_limit_keys()}
 roles:
 {_written(STUDENT)}

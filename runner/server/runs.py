@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import anyio
@@ -14,25 +15,27 @@ from runner.core.errors import BusyError
 from runner.core.parcel import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
-from runner.database.base import Identity, RunRow, UploadRow
+from runner.database.base import AuditEntry, Identity, RunRow
 from runner.scheduling.roles import Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, Admitted, admitted, digest
 from runner.server.auth import Gate
 from runner.server.base import RunSecrets, Site
 from runner.server.board import Board
-from runner.server.bodies import answer, parsed, read
-from runner.server.intake import Intake
+from runner.server.bodies import Turns, answer, parsed, read
 from runner.server.refusing import DeniedError, nothing, refuse
 from runner.server.threads import Threads
-from runner.server.uploadfiles import free_bytes, size_of, upload_path
-from runner.server.visits import visit_of
+from runner.server.uploadfiles import free_bytes, is_there
 from runner.wire.remote_runs import QueueState, RunPage, RunRequest
 
 MOST_PAGE = 200
 MOST_SECRETS = 1000
 WAIT_S = 60.0
 """When to try again after too many waiting runs: nothing tells when one starts."""
+
+NOTED_S = 3600.0
+MOST_NOTED = 4096
+"""Of reading by staff that is asked for again and again one line is enough."""
 
 _LIMIT = re.compile("[0-9]{1,4}")
 
@@ -46,7 +49,8 @@ class RunRoutes:
         # Counting and adding are two calls of the store, and this is its only server
         # process: without this two requests together would pass a limit.
         self._admitting = anyio.Lock()
-        self._intake = Intake()
+        self._turns = Turns()
+        self._noted: dict[tuple[str, str, str], float] = {}
 
     async def put(self, request: Request) -> Response:
         """Answer `PUT /api/v1/runs/{id}`."""
@@ -55,10 +59,9 @@ class RunRoutes:
         if not RUN_ID.fullmatch(run_id):
             raise refuse(Reason.USAGE, "the id of a run is ten digits of 0-9a-f")
         gpus = await self._board.host_gpus()
-        async with self._intake.reading(identity.team):
+        async with self._turns.reading(identity.team):
             body = await read(request, bounds.MOST_RUN_BODY)
-            visit_of(request).run = run_id
-            async with self._intake.parsing():
+            async with self._turns.parsing:
                 kept, new = await self._asked(identity, run_id, body, gpus)
         if new:
             self._site.wake()
@@ -79,8 +82,10 @@ class RunRoutes:
             return self._same(found, identity, key), False
         role = self._site.rules.role(identity.role)
         what = await store(admitted, asked, role, gpus)
-        upload = await store(self._upload, identity, asked.upload)
-        row = _row(run_id, identity, asked, key, role, what, upload, self._site.now())
+        if not await store(is_there, self._site, identity.team, asked.upload):
+            text = "the server does not have the packed project of this run"
+            raise refuse(Reason.USAGE, text, status=404, hint="send it again")
+        row = _row(run_id, identity, asked, key, role, what, self._site.now())
         async with self._admitting:
             kept, new = await store(self._added, row, role)
         return (kept if new else self._same(kept, identity, key)), new
@@ -97,18 +102,26 @@ class RunRoutes:
         except ValueError:
             raise refuse(Reason.USAGE, "`state` is no state of a run") from None
         limit = min(max(int(text), 1), MOST_PAGE)
+        team: str | None = identity.team
+        if query.get("all"):
+            if not identity.staff:
+                raise refuse(Reason.NOT_ALLOWED, "only staff see the runs of all teams")
+            await self._note(identity, "list", "the runs of all teams")
+            team = None
         rows = await self._threads.store(
-            self._site.store.runs, identity.team, state, after, limit
+            self._site.store.runs, team, state, after, limit
         )
-        shown = tuple(self._board.shown(row, identity.team) for row in rows)
+        shown = tuple(
+            self._board.shown(row, identity.team, staff=identity.staff) for row in rows
+        )
         following = rows[-1].id if len(rows) == limit else ""
         return answer(RunPage(shown, following))
 
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs/{id}`."""
         identity = await self._gate.identity(request)
-        row = await self.own(request, identity)
-        return answer(self._board.shown(row, identity.team))
+        row = await self.reached(request, identity)
+        return answer(self._board.shown(row, identity.team, staff=identity.staff))
 
     async def cancel(self, request: Request) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.
@@ -117,8 +130,14 @@ class RunRoutes:
         the feeder tells it later.
         """
         identity = await self._gate.identity(request)
-        row = await self.own(request, identity)
+        row = await self.reached(request, identity)
+        own = (row.team, row.person) == (identity.team, identity.person)
+        if not own and not identity.staff:
+            text = f"only {row.person}, whose run it is, and staff may cancel {row.id}"
+            raise refuse(Reason.NOT_ALLOWED, text)
         if row.state is not QueueState.ENDED:
+            if not own:
+                await self._note(identity, "cancel", _about(row), once=False)
             why = f"cancelled by {identity.person}"
             asked = await self._threads.store(
                 self._site.store.ask_cancel, row.id, self._site.now(), why
@@ -131,37 +150,42 @@ class RunRoutes:
                 except BusyError as error:
                     logs.step("unable", run=row.id, why=str(error))
             self._site.wake()
-        return answer(self._board.shown(row, identity.team), 202)
+        shown = self._board.shown(row, identity.team, staff=identity.staff)
+        return answer(shown, 202)
 
-    async def own(self, request: Request, identity: Identity) -> RunRow:
-        """Return the run that a request names; of its own team only."""
+    async def reached(self, request: Request, identity: Identity) -> RunRow:
+        """Return the run that a request names, of its own team; staff reach all.
+
+        That staff read another team's run is kept among their acts.
+        """
         name = request.path_params["id"]
         row = None
         if RUN_ID.fullmatch(name):
             row = await self._threads.store(self._site.store.run, name)
-        if row is None or row.team != identity.team:
+        if row is None or (row.team != identity.team and not identity.staff):
             raise nothing("run")
-        visit_of(request).run = row.id
+        if row.team != identity.team:
+            await self._note(identity, "read", _about(row))
         return row
+
+    async def _note(
+        self, who: Identity, act: str, about: str, *, once: bool = True
+    ) -> None:
+        """Keep an act of staff; with ``once`` at most one such line an hour."""
+        now, key = self._site.now(), (who.token_id, act, about)
+        if once and 0 <= now - self._noted.get(key, -math.inf) < NOTED_S:
+            return
+        entry = AuditEntry(now, f"{who.team}/{who.person}", act, about)
+        await self._threads.store(self._site.store.audit, entry)
+        self._noted[key] = now
+        while len(self._noted) > MOST_NOTED:
+            self._noted.pop(next(iter(self._noted)))
 
     def _same(self, row: RunRow, identity: Identity, key: str) -> RunRow:
         """Return a run that is there already, if it is the one that is asked for."""
         if row.team != identity.team or row.digest != key:
             text = "another run has this id"
             raise refuse(Reason.USAGE, text, status=409, hint="ask for a new run")
-        return row
-
-    def _upload(self, identity: Identity, name: str) -> UploadRow:
-        """Return an upload that is whole, and whose file is there."""
-        # PostgreSQL takes no text with a NUL.
-        known = name.isascii() and name.isalnum()
-        row = self._site.store.upload(identity.team, name) if known else None
-        if row is None:
-            raise nothing("upload")
-        path = upload_path(self._site.uploads, row.team, row.sha256)
-        if not row.whole or size_of(path) != row.size:
-            text = "the packed project is not here as a whole"
-            raise refuse(Reason.USAGE, text, status=409, hint="send the rest of it")
         return row
 
     def _added(self, row: RunRow, role: Role) -> tuple[RunRow, bool]:
@@ -191,6 +215,10 @@ class RunRoutes:
         return store.add_run(row)
 
 
+def _about(row: RunRow) -> str:
+    return f"run {row.id} of {row.team}/{row.person}"
+
+
 def _later(text: str, retry_at: float) -> DeniedError:
     return refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
 
@@ -202,7 +230,6 @@ def _row(
     key: str,
     role: Role,
     what: Admitted,
-    upload: UploadRow,
     now: float,
 ) -> RunRow:
     kept = RunSecrets(asked.spec_text, asked.secrets)
@@ -212,8 +239,7 @@ def _row(
         person=identity.person,
         role=identity.role,
         digest=key,
-        upload=upload.id,
-        sha256=upload.sha256,
+        sha256=asked.upload,
         parcel=to_json(asked.parcel),
         queued_at=now,
         project=printable(asked.parcel.project),

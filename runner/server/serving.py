@@ -7,32 +7,24 @@ import contextlib
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h11
 import uvicorn
 from msgspec import Struct
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
-from runner.server.accepting import (
-    MOST_CONNECTIONS,
-    BoundedListener,
-    raise_file_limit,
-)
+from runner.server import bounds
+from runner.server.accepting import BoundedListener, raise_file_limit
 
-MOST_HEAD_BYTES = 32 << 10
-"""Request line and headers together; h11 answers more with 400."""
-
-HEAD_S = 20.0
-"""How long a client may take for the headers of a request."""
-
-STUCK_S = 90.0
-"""How long a client may take for a piece of an answer, at most some 256 KiB."""
-
-IDLE_S = 75.0
-STOP_S = 5.0
+BACKLOG = 2048
+LOOK_S = 0.02
 
 
 class Listener(Struct, frozen=True):
@@ -43,15 +35,16 @@ class Listener(Struct, frozen=True):
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP that closes a connection whose request does not come, or that is stuck.
+    """HTTP on a connection that is closed once its client owes something for too long.
 
-    uvicorn bounds the time between requests only, so that a client that sends a header
-    now and then, or nothing, would hold its connection for ever. So would one that
-    takes nothing of an answer: a connection is closed once all is sent.
+    It owes the head of a request while none is answered, what is left of a body whose
+    request was answered, and to take an answer. uvicorn alone bounds the time between
+    two requests, and counts it anew from every byte. How slowly a body may come is
+    decided where it is read: see ``bodies``.
     """
 
-    _late: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
+    _owed: float | None = None
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -60,62 +53,65 @@ class PatientProtocol(H11Protocol):
         # a transport of TLS pauses for nothing. Part of a TLS handshake may wait, so
         # that this pauses at once, which needs what connection_made made.
         transport.set_write_buffer_limits(high=1, low=0)
-        self._expect()
+        self._look()
 
     def pause_writing(self) -> None:
         """Wait for the client to take what was sent."""
         super().pause_writing()
-        if self._stuck is None:
-            self._stuck = self.loop.call_later(STUCK_S, self.transport.abort)
+        self._look()
 
     def resume_writing(self) -> None:
         """Go on: the client has taken all."""
-        self._free()
         super().resume_writing()
+        self._look()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; wait again where it ends within a request's headers."""
+        """Take what came."""
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._cancel()
-        elif self._late is None:
-            self._expect()
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._unset_keepalive_if_required()  # its handle would keep a closed connection
+        self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._cancel()
-        self._free()
         super().connection_lost(exc)
+        self._look()
 
-    def _expect(self) -> None:
-        self._late = self.loop.call_later(HEAD_S, self._give_up)
+    def _look(self) -> None:
+        """Set a deadline for what the client owes now, unless it owed that before."""
+        owed = self._owes()
+        if owed == self._owed:
+            return
+        if self._deadline:
+            self._deadline.cancel()
+        self._owed, self._deadline = owed, None
+        if owed is not None:
+            self._deadline = self.loop.call_later(owed, self._give_up)
 
-    def _cancel(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _free(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
+    def _owes(self) -> float | None:
+        """Return how long the client may take for what it owes; None for nothing."""
+        if self not in self.connections:
+            return None
+        if self.flow.write_paused:
+            return bounds.TAKE_S
+        if self.cycle and not self.cycle.response_complete:
+            return None
+        rest = self.conn.their_state is h11.SEND_BODY
+        return bounds.REST_S if rest else bounds.HEAD_S
 
     def _give_up(self) -> None:
-        self._late = None
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+        if self.flow.write_paused or self.transport.is_closing():
+            self.transport.abort()
+        else:
             self.transport.close()
 
 
-class _Server(uvicorn.Server):
-    """One of several servers of a loop, which leaves signals to their owner."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 def serve(
-    app: Any,  # noqa: ANN401 - any ASGI application
+    app: Starlette,
     listeners: Sequence[Listener],
     *,
     ready: Callable[[], None],
@@ -127,65 +123,67 @@ def serve(
     is told to stop.
     """
     raise_file_limit()
-    asyncio.run(_serve(app, listeners, ready, stopping))
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await served(app, listeners, stop, ready, stopping)
+
+    asyncio.run(main())
 
 
-async def _serve(
-    app: Any,  # noqa: ANN401 - as above
+async def served(
+    app: Any,  # noqa: ANN401 - any ASGI application of Starlette's
     listeners: Sequence[Listener],
+    stop: asyncio.Event,
     ready: Callable[[], None],
     stopping: Callable[[], None],
 ) -> None:
-    servers = [_Server(_config(app, one)) for one in listeners]
-
-    def stop() -> None:
-        if not any(server.should_exit for server in servers):
-            stopping()
-        for server in servers:
-            server.force_exit = server.should_exit  # asked for twice
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    tasks = [
-        asyncio.create_task(server.serve([BoundedListener(one.bound)]))
-        for server, one in zip(servers, listeners, strict=True)
-    ]
-    while not all(server.started for server in servers):
-        if any(task.done() for task in tasks):
-            break
-        await asyncio.sleep(0.01)
-    else:
-        ready()
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        stop()
-
-
-def _config(app: Any, listener: Listener) -> uvicorn.Config:  # noqa: ANN401 - as above
-    tls: dict[str, Any] = {}
-    if listener.tls:
-        certificate, key = listener.tls
-        tls = {"ssl_certfile": certificate, "ssl_keyfile": key}
+    """Serve until ``stop`` is set; the rest is as for ``serve``."""
+    state = ServerState()
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
         ws="none",
-        loop="asyncio",
         lifespan="off",
         log_config=None,
         access_log=False,
-        server_header=False,
         proxy_headers=False,
-        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
-        timeout_keep_alive=int(IDLE_S),
-        timeout_graceful_shutdown=int(STOP_S),
-        limit_concurrency=MOST_CONNECTIONS,
-        **tls,
+        h11_max_incomplete_event_size=bounds.MOST_HEAD_BYTES,
     )
     config.load()
-    if config.ssl:
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-    return config
+    loop, counts = asyncio.get_running_loop(), Counter[str]()
+    async with app.router.lifespan_context(app):
+        servers = [
+            await loop.create_server(
+                partial(PatientProtocol, config, state, {}),
+                sock=BoundedListener(one.bound, counts),
+                backlog=BACKLOG,
+                **_secured(one),
+            )
+            for one in listeners
+        ]
+        ready()
+        await stop.wait()
+        stopping()
+        for server in servers:
+            server.close()
+        for connection in [*state.connections]:
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(bounds.STOP_S):
+                while state.connections:
+                    await asyncio.sleep(LOOK_S)
+
+
+def _secured(listener: Listener) -> dict[str, Any]:
+    if listener.tls is None:
+        return {}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(*listener.tls)
+    return {
+        "ssl": context,
+        "ssl_handshake_timeout": bounds.HANDSHAKE_S,
+        "ssl_shutdown_timeout": bounds.STOP_S,
+    }

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from runner import __version__, files
 from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
-from runner.database.opening import open_store
+from runner.database.store import open_store
 from runner.jobhost.base import JobHost
 from runner.jobhost.client import SocketHost
 from runner.process.others import apart
@@ -28,6 +28,7 @@ from runner.server import (
     reached,
     rules,
     serving,
+    uploadfiles,
 )
 from runner.server.app import make_app
 from runner.server.base import Site
@@ -89,6 +90,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         database = reached.database_url(folder, options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
+        uploadfiles.forget_arriving(folder.uploads)
         store = open_store(database)
         opened.callback(store.close)
         place = options.place or target.parse(known.place)

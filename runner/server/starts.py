@@ -12,6 +12,7 @@ from msgspec import Struct, json
 from runner import files
 from runner.core import Problem, Reason
 from runner.core.errors import BusyError, RaiError
+from runner.core.screen import printable
 from runner.database.base import RunRow
 from runner.jobhost.base import JobHost
 from runner.scheduling.roles import ServerRules
@@ -130,14 +131,14 @@ class Starts:
     def _request(self, row: RunRow) -> StartRun:
         text = row.secrets
         kept = json.decode(text, type=RunSecrets) if text else RunSecrets()
+        role, whose = self._rules.role(row.role), f"rai:{row.team}/{row.person}"
         return StartRun(
             row.id,
             settings={"RAI_ENGINE": row.engine} if row.engine else {},
             spec_text=kept.spec_text,
             secrets=kept.secrets,
-            allowed=self._rules.role(row.role).policy,
-            alone=row.alone,
-            gpu_model=row.gpu_model,
+            allowed=role.policy,
+            slurm={**role.slurm, "comment": printable(whose)},
         )
 
 

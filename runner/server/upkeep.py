@@ -9,7 +9,8 @@ from pathlib import Path
 
 from runner.core.errors import RaiError
 from runner.core.units import DAY_S
-from runner.database.base import RunRow, Store, UploadRow
+from runner.database.base import RunRow
+from runner.database.store import Store
 from runner.jobhost.base import JobHost
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.steplog import StepLog
@@ -23,11 +24,11 @@ AT_ONCE = 100
 KEPT_S = 3600.0
 """No run is removed for its team's quota before: its client may be reading it."""
 
-KEPT_WHOLE_S = 3600.0
+KEPT_UPLOAD_S = 3600.0
 """An upload that no run needs is kept so long, for a client that sends it again."""
 
 KEPT_LOW_S = DAY_S
-KEPT_WHOLE_LOW_S = 600.0
+KEPT_UPLOAD_LOW_S = 600.0
 """The same where the disk is low; a run then goes before its team's time is over."""
 
 
@@ -111,21 +112,12 @@ class Upkeep:
         return len(gone)
 
     def _uploads(self, now: float, *, low: bool) -> None:
-        kept_s = KEPT_WHOLE_LOW_S if low else KEPT_WHOLE_S
-        kept_s = min(kept_s, self._rules.upload_valid_s)
-        for upload in self._store.stale_uploads(now - kept_s):
-            path = upload_path(self._folder, upload.team, upload.sha256)
-            age_s = now - max(upload.changed_at, _written_at(path))
-            valid_s = kept_s if upload.whole or low else self._rules.upload_valid_s
-            if age_s > valid_s:
-                self._forget(upload, path)
+        def drop(team: str, sha256: str) -> None:
+            upload_path(self._folder, team, sha256).unlink(missing_ok=True)
 
-    def _forget(self, upload: UploadRow, path: Path) -> None:
-        # A file without a row is found again when it is sent; a row without its file
-        # would say that the server has what it has not.
-        self._store.remove_upload(upload.id)
-        path.unlink(missing_ok=True)
-        self._log("upload_removed", team=upload.team, upload=upload.id)
+        before = now - (KEPT_UPLOAD_LOW_S if low else KEPT_UPLOAD_S)
+        if gone := self._store.remove_uploads(before, drop):
+            self._log("uploads_removed", uploads=gone)
 
     def _short_here(self) -> int:
         try:
@@ -133,14 +125,6 @@ class Upkeep:
         except FileNotFoundError:  # nothing was uploaded yet
             return 0
         return self._rules.low_disk_bytes - free
-
-
-def _written_at(path: Path) -> float:
-    """Return when a file was last written: the store learns of it only afterwards."""
-    try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _enough(rows: Sequence[RunRow], wanted: int) -> list[RunRow]:

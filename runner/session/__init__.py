@@ -20,7 +20,7 @@ from runner.session.prepare import (
 from runner.session.run import Run, resume, start, tidy
 from runner.session.shell import Shell
 from runner.session.validation import Validation, validate
-from runner.session.watcher import Watcher, watcher
+from runner.session.watching import Watcher, watcher
 
 __all__ = [
     "Options",

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import archive, buildfile, engines
+from runner.buildfile import selection
 from runner.core import (
     BuildSpec,
     GitState,
@@ -29,7 +30,6 @@ from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.engines.imagestore import KEEPING
 from runner.gpu import choice
 from runner.images import allowed, substitutes
-from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import policy as policies
@@ -114,14 +114,9 @@ def staged(
     ``project`` with this ``title``; ``inner`` where a later one needs it. Raise errors
     as ``prepare`` does.
     """
-    prepared = prepare(folder, options)
-    request = prepared.request
-    # The folder is gone when somebody reads the record.
-    spec = replace(request.spec, file=Path(request.spec.file).name)
-    request = replace(
-        request, project=project.resolve(), spec=spec, title=title, inner=inner
-    )
-    return replace(prepared, request=request, staged=folder)
+    prepared = _made_of(project.resolve(), prepare(folder, options))
+    request = replace(prepared.request, title=title, inner=inner)
+    return replace(prepared, request=request)
 
 
 def exported(
@@ -132,11 +127,16 @@ def exported(
     ``path`` is the folder that has them, or the build file in it; the run is recorded
     as one of the ``project`` at that ``commit``. Raise errors as ``prepare`` does.
     """
-    prepared = prepare(path, options)
-    request = prepared.request
+    return replace(_made_of(project, prepare(path, options)), commit=commit)
+
+
+def _made_of(project: Path, prepared: Prepared) -> Prepared:
+    """Return what was prepared in a folder that was made of a project."""
+    folder, request = prepared.request.project, prepared.request
+    # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
-    folder, request = request.project, replace(request, project=project, spec=spec)
-    return replace(prepared, request=request, staged=folder, commit=commit)
+    request = replace(request, project=project, spec=spec)
+    return replace(prepared, request=request, staged=folder)
 
 
 def reopen(
@@ -284,7 +284,14 @@ def _request(
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
     if refused := refusals(spec, profile, rules, found.engine):
         raise NotAllowedError(*refused)
-    asked = selection.repeating(spec, left_out, options, rules)
+    asked = selection.repeating(
+        spec,
+        left_out,
+        rules,
+        repeat=options.repeat,
+        measured=options.measured,
+        budget=options.budget,
+    )
     request = JobRequest(
         project=project,
         spec=spec,

@@ -66,7 +66,7 @@ def submit(
         if not _handed_over(paths):
             discard(home, paths)
         raise
-    return StartedRun(prepared, home, paths)
+    return StartedRun(prepared, paths)
 
 
 def _asked(prepared: Prepared, found: str, paths: RunPaths, engine: str) -> RunRequest:
@@ -94,7 +94,7 @@ def _go_on(paths: RunPaths, cancel: Cancel) -> None:
 def _sent(
     client: ServerClient, paths: RunPaths, cancel: Cancel
 ) -> Generator[ev.Event, None, str]:
-    """Send the packed project; return its upload's id."""
+    """Send the packed project; return its SHA-256."""
     total = paths.source.stat().st_size
     sent = [0]
 
@@ -105,7 +105,7 @@ def _sent(
     while not sending.over.wait(LOOK_S):
         yield ev.Progress("upload", sent[0], total)
         _go_on(paths, cancel)
-    return sending.result().id
+    return sending.result()
 
 
 class _Queue:

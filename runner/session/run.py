@@ -133,9 +133,9 @@ def _engine(prepared: Prepared) -> Choice:
 class StartedRun:
     """What is known of a run once it has a folder, wherever it is carried out."""
 
-    def __init__(self, prepared: Prepared, home: Home, paths: RunPaths) -> None:
+    def __init__(self, prepared: Prepared, paths: RunPaths) -> None:
         self._prepared, self._request = prepared, prepared.request
-        self.home, self.paths = home, paths
+        self.paths = paths
 
     @property
     def id(self) -> str:
@@ -177,7 +177,8 @@ class Run(StartedRun):
         cache: PackCache | None = None,
         go_on: GoOn | None = None,
     ) -> None:
-        super().__init__(prepared, home, paths)
+        super().__init__(prepared, paths)
+        self._home = home
         self._go_on = go_on
         self._cache = cache
         self._request = request
@@ -207,7 +208,7 @@ class Run(StartedRun):
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
         settings = self._prepared.settings
-        project, data = sources(self._prepared, self.home, self.paths, self._cache)
+        project, data = sources(self._prepared, self._home, self.paths, self._cache)
         return job.run(
             self._request,
             project,

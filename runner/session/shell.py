@@ -114,7 +114,7 @@ class Shell:
             if self._earlier is not None and self.has_build:
                 build = self._earlier.build
                 work = replace(work, open_build=lambda: archive.open_tar(build))
-            yield from self._use(engine.shell(work, terminal, cancel), paths)
+            yield from self._use(engine.run(work, cancel, terminal), paths)
             if self._output is not None and paths.build.exists():
                 force = self._force
                 self.unpacked = outputs.bring_back(

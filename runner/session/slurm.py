@@ -59,11 +59,12 @@ def submit(
             files.write(paths.spec, request.spec_text.encode())
             order = _order(prepared, paths)
             worker = SlurmWorker(target, order, needs, settings.slurm)
-            answer = worker.carry_out()
+            answer = worker.carry_out(cancel)
     except BaseException:
         if worker is not None:
             worker.withdraw()
         discard(home, paths)
+        _go_on(paths, cancel)
         raise
     if answer.reason is not None:
         discard(home, paths)
@@ -71,7 +72,7 @@ def submit(
     if cancel.requested or paths.cancel.exists():
         with suppress(RaiError):  # its worker looks for the request
             places.cancel(paths)
-    return StartedRun(prepared, home, paths)
+    return StartedRun(prepared, paths)
 
 
 def _order(prepared: Prepared, paths: RunPaths) -> Order:

@@ -148,11 +148,15 @@ def check_folder(folder: str) -> None:
 
 
 def span(time_s: float) -> str:
-    """Return a time as sbatch reads it, in whole minutes and at least one."""
-    whole = min(max(math.ceil(time_s / 60), 1), MOST_MINUTES)
-    hours, minutes = divmod(whole, 60)
+    """Return a time as sbatch reads it."""
+    hours, left = divmod(minutes(time_s), 60)
     days, hours = divmod(hours, 24)
-    return f"{days}-{hours:02}:{minutes:02}:00"
+    return f"{days}-{hours:02}:{left:02}:00"
+
+
+def minutes(time_s: float) -> int:
+    """Return a time in whole minutes, of which a job has one at least."""
+    return min(max(math.ceil(time_s / 60), 1), MOST_MINUTES)
 
 
 def _script(run_id: str, worker: Sequence[str]) -> bytes:

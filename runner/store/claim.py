@@ -111,10 +111,15 @@ class Claim:
         self.close()
 
 
-def hand_over(paths: RunPaths, place: str, url: str, on: str, team: str) -> None:
-    """Name another place as the holder of a run, which this process has claimed."""
+def hand_over(
+    paths: RunPaths, place: str, url: str, on: str, team: str, run: str = ""
+) -> None:
+    """Name another place as the holder of a run, which this process has claimed.
+
+    ``run`` is its id where the folder does not have its name yet.
+    """
     process = machine.this_process()
-    handed = RunHolder(paths.id, on, process, False, place, url, team)
+    handed = RunHolder(run or paths.id, on, process, False, place, url, team)
     files.write(paths.holder, json.encode(handed) + b"\n")
 
 

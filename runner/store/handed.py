@@ -16,7 +16,6 @@ from typing import Self
 from msgspec import Struct, json
 
 from runner import files
-from runner.core.units import Moment
 from runner.store.paths import RunPaths
 
 MOST_BYTES = 4096
@@ -28,8 +27,8 @@ class HandedRun(Struct, frozen=True):
 
     ``name`` is the name of its job, ``number`` the number, "" until the place has
     answered. ``run`` is the run's id: a copy of the folder under another name was not
-    handed over. ``again`` is whether
-    who handed it over asks again if the place has never had it, as a server does.
+    handed over. ``again`` is whether who handed it over asks again if the place has
+    never had it, as a server does.
     """
 
     run: str
@@ -37,7 +36,6 @@ class HandedRun(Struct, frozen=True):
     target: str
     name: str
     number: str = ""
-    at: Moment = 0.0
     again: bool = False
 
 

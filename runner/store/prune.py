@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -14,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import files
-from runner.core import GIB, MIB, Problem
+from runner.archive.datafiles.room import free
+from runner.core import GIB, MIB, Problem, Reason
 from runner.core.errors import ConfigError, RaiError
 from runner.core.units import DAY_S
 from runner.store import claim, keptdata, measurements, removal, retention, runs, tags
@@ -144,7 +144,7 @@ def by_policy(
     root: Path,
     keep: Retention,
     now: float | None = None,
-    free: Callable[[Path], float] | None = None,
+    free: Callable[[Path], float] = free,
     *,
     spare: str = "",
 ) -> list[str]:
@@ -159,7 +159,6 @@ def by_policy(
         ConfigError: there is too little space for a run.
     """
     home, now = make(root), time.time() if now is None else now
-    free = free or _free
     said = warnings_of(home)
     if not keep.endless:
         # A full or a read-only disk is no reason not to try the run.
@@ -175,7 +174,7 @@ def by_policy(
             f"a run needs at least {least}: remove files, or runs by `rai prune --older"
             " 1d`, or set RAI_HOME to a folder on another disk"
         )
-        raise ConfigError(Problem(text, hint=hint))
+        raise ConfigError(Problem(text, hint=hint), reason=Reason.DISK_FULL, advice="")
     return said
 
 
@@ -196,14 +195,6 @@ def _daily(home: Home, keep: Retention, now: float, spare: str) -> list[str]:
         f"Removed {_count(what)}: the settings keep_for and keep_size say what is kept."
         " `rai tag RUN NAME` keeps a run. This is said only once."
     ]
-
-
-def _free(folder: Path) -> float:
-    with suppress(OSError):
-        usage = shutil.disk_usage(folder)
-        if usage.total:  # some file systems say nothing of their size
-            return usage.free
-    return math.inf
 
 
 def _space(

@@ -13,18 +13,15 @@ from runner.submission.judging import (
     StageEnded,
     StageStarted,
     SubmissionEnded,
-    SubmissionEvent,
     judge,
 )
 from runner.submission.outcome import SubmissionOutcome
-from runner.submission.proposal import Proposal, described, propose
+from runner.submission.proposal import described, propose
 
 __all__ = [
-    "Proposal",
     "StageEnded",
     "StageStarted",
     "SubmissionEnded",
-    "SubmissionEvent",
     "SubmissionOutcome",
     "described",
     "judge",

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from runner import files, trees
 from runner.archive import FolderProject, MemberKind
+from runner.archive.read import HostileNameError, Tree
 from runner.archive.secrets import secret
-from runner.archive.tree import HostileNameError, Tree
 from runner.core import MIB, Problem, Severity, digests, globs, plan_reader
 from runner.core.errors import UsageError
 from runner.core.milestone import Milestone, RequiredFile, TeamParts

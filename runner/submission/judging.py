@@ -136,7 +136,7 @@ class _Submission:
         if measurement is not None:
             reason, message = outcome.judged(measurement, milestone.trust)
         elif self.cancel.requested:
-            reason, message = Reason.CANCELLED, self.cancel.why
+            reason, message = self.cancel.end
         elif left_none and _reason(record) is Reason.DONE:
             reason, message = Reason.INTERNAL, f"the judge failed: {left_none}"
         else:

@@ -21,6 +21,7 @@ READABLE = (
     "latest.json",
     "record.json",
     "spec.yml",
+    "parcel.json",
     "source.tar.zst",
     "build.tar.zst",
 )
@@ -35,29 +36,13 @@ class HostGpu(Struct, frozen=True):
     out: str = ""
 
 
-class HostNode(Struct, frozen=True):
-    """A node of the cluster that a host has; others' jobs run there too.
-
-    ``out`` goes on after the name and says why it takes no run, as in "is drained: a
-    fan is broken"; "" if it does. ``gpus`` and ``gpus_free`` are by model, which is ""
-    for GPUs without one. What is free is free of everybody's jobs.
-    """
-
-    name: str
-    cores: int
-    cores_free: int
-    gpus: dict[str, int] = {}
-    gpus_free: dict[str, int] = {}
-    out: str = ""
-
-
 class HostFacts(Struct, frozen=True):
     """What a host can do now; ``problems`` say why it takes no run at all.
 
     ``engines`` are the names of those that can serve, ``memory_bytes`` and
-    ``disk_free`` the machine's. ``nodes`` are those of a cluster, as they were at
-    ``nodes_at`` in seconds since 1970, and ``home`` is the folder of the runs, which
-    they have to see; a single machine has neither.
+    ``disk_free`` the machine's. Where Slurm carries runs out ``home`` is their folder,
+    which its nodes have to see, and ``node_gpus`` the most GPUs that one node has, None
+    until Slurm has answered; a single machine has neither.
     """
 
     version: str
@@ -67,9 +52,13 @@ class HostFacts(Struct, frozen=True):
     disk_free: int = 0
     memory_bytes: int = 0
     cores: int = 1
-    nodes: tuple[HostNode, ...] = ()
-    nodes_at: float = 0.0
+    node_gpus: int | None = None
     home: str = ""
+
+    @property
+    def in_slurm(self) -> bool:
+        """Whether Slurm carries the runs out."""
+        return bool(self.home)
 
 
 class HostRun(Struct, frozen=True):
@@ -103,8 +92,8 @@ class StartRun(Struct, frozen=True, tag="start"):
     """Start a run; two files come with it: parcel.json and source.tar.zst.
 
     ``settings`` are variables such as RAI_ENGINE. A run that was started before is not
-    started again; the answer then has ``already``. ``alone`` asks for a machine without
-    other runs, ``gpu_model`` for GPUs of one model; a single machine sees to neither.
+    started again; the answer then has ``already``. ``slurm`` is what else Slurm is
+    asked for, by the names of sbatch's options; it is for a cluster alone.
     """
 
     id: str
@@ -112,8 +101,7 @@ class StartRun(Struct, frozen=True, tag="start"):
     spec_text: str = ""
     secrets: dict[str, str] = {}
     allowed: RolePolicy | None = None
-    alone: bool = False
-    gpu_model: str = ""
+    slurm: dict[str, str] = {}
 
 
 class LookAt(Struct, frozen=True, tag="look"):

@@ -25,11 +25,12 @@ class QueueState(StrEnum):
 class RunRequest(Struct, frozen=True):
     """`PUT /api/v1/runs/{id}`; the client chooses the id, ten hexadecimal digits.
 
-    ``upload`` is the id of the upload with the packed project. ``spec_text`` is the
-    build file with the values that the parcel masks, ``secrets`` the values of the
-    variables that the parcel only names; the server forgets both when the run starts.
-    ``engine`` is the client's wish, "" for the server's choice. The same request again
-    has the same answer; another one under the id of a run is refused.
+    ``upload`` is the SHA-256 of the packed project, which was sent before.
+    ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
+    the values of the variables that the parcel only names; the server forgets both when
+    the run starts. ``engine`` is the client's wish, "" for the server's choice. The
+    same request again has the same answer; another one under the id of a run is
+    refused.
     """
 
     upload: str
@@ -70,7 +71,8 @@ class QueueView(Struct, frozen=True):
     """`GET /api/v1/queue`: what runs and what waits, in the order of their starts.
 
     ``note`` says why nothing starts, if so. Of a long queue ``left_out`` runs of other
-    teams are not among those that wait.
+    teams are not among those that wait. With ``in_slurm`` Slurm has GPUs and slots:
+    they are then how many runs with a GPU, and without, may be in its queue.
     """
 
     running: tuple[RemoteRun, ...]
@@ -81,6 +83,7 @@ class QueueView(Struct, frozen=True):
     slots_free: int
     note: str = ""
     left_out: int = 0
+    in_slurm: bool = False
 
 
 class RunPage(Struct, frozen=True):

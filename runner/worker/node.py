@@ -11,15 +11,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner import files
-from runner.core import State, record
+from runner.core import Reason, State, record
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, Order, from_line
-from runner.places.slurm import programs
+from runner.places.slurm import fate, programs
 from runner.places.slurm.fate import SILENT_S
 from runner.report import verdicts
 from runner.slurm.jobs import JobStage, shown, stage
@@ -31,6 +32,7 @@ from runner.worker import cancel_on_signals, resume
 
 ENDED = "Slurm told the job to end"
 LOOK_S = 1.0
+SENT_S = 0.5
 NODE = "SLURMD_NODENAME"
 ANSWERS_WITHIN_S = 3.0
 """Much less than Slurm waits between SIGTERM and SIGKILL: 30 s, unless a site says."""
@@ -48,7 +50,7 @@ _LINE = _STATE + _REASON + _PREEMPTED + _RESTARTS
 
 
 class NodeCancel(Cancel):
-    """A request to stop, of which Slurm knows the reason where the job was told to.
+    """A request to stop, of which Slurm knows the reason where it tells the job to.
 
     The commands are told to end at once, as Slurm's signal may reach them too. The
     reason, which is asked for beside, is waited for where it is read.
@@ -66,19 +68,18 @@ class NodeCancel(Cancel):
             self._asking.start()
 
     def _ask(self) -> None:
-        if why := why_ends(os.environ):
-            self.request(why)
+        if state := ends_as(os.environ):
+            found = fate.how_ended(state)
+            limit = found in (Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
+            reason = found if limit else Reason.CANCELLED
+            self.request(f"{ENDED}: {shown(state)}", reason)
 
     @property
-    def why(self) -> str:
-        """Why it was requested."""
+    def end(self) -> tuple[Reason, str]:
+        """How the run ends, and why it was requested."""
         if self._asking is not None:
             self._asking.join(ANSWERS_WITHIN_S)
-        return self._why
-
-    @why.setter
-    def why(self, words: str) -> None:
-        self._why = words
+        return super().end
 
 
 def main() -> int:
@@ -103,8 +104,34 @@ def main() -> int:
         text = f"{paths.root} is not on this node: RAI_HOME has to be on a file system"
         print(f"{text} that the login node and the nodes share", file=sys.stderr)
         return 1
-    with claim, LifeSign(paths):
+    with claim, LifeSign(paths), _sent_soon(paths):
         return _carry_out(paths, claim, cancel)
+
+
+@contextmanager
+def _sent_soon(paths: RunPaths) -> Iterator[None]:
+    """Have others see soon what is printed.
+
+    A network file system keeps for half a minute what is written to an open file.
+    """
+    over = threading.Event()
+
+    def work() -> None:
+        sent: dict[Path, int] = {}
+        while not over.wait(SENT_S):
+            for path in (paths.stdout, paths.stderr, paths.events):
+                # The file system may be away for a while.
+                with suppress(OSError), files.open_regular(path) as file:
+                    size = os.fstat(file.fileno()).st_size
+                    if size != sent.get(path):
+                        os.fdatasync(file.fileno())
+                        sent[path] = size
+
+    threading.Thread(target=work, name="rai-send", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
@@ -148,8 +175,8 @@ def _wait_for_first(paths: RunPaths) -> None:
         time.sleep(LOOK_S)
 
 
-def why_ends(environ: Mapping[str, str]) -> str:
-    """Return why the job with an environment is told to end.
+def ends_as(environ: Mapping[str, str]) -> str:
+    """Return the state that the job with an environment will end in.
 
     It is "" outside of a job, and where Slurm does not say.
     """
@@ -161,8 +188,7 @@ def why_ends(environ: Mapping[str, str]) -> str:
         printed = programs.answer(["squeue", *ARGUMENTS, f"--jobs={number}"])
     except RaiError:
         return ""
-    state = next_state(printed, int(restarts) if restarts.isdecimal() else 0)
-    return f"{ENDED}: {shown(state)}" if state else ""
+    return next_state(printed, int(restarts) if restarts.isdecimal() else 0)
 
 
 def next_state(output: bytes, restarts: int) -> str:

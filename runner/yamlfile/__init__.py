@@ -8,10 +8,9 @@ if fields and (limits := fields.child("limits")):
 if problems.fatal: ...                               # problems.in_file_order()
 """
 
-from runner.yamlfile.composer import compose, decode
+from runner.yamlfile.composer import compose, decode, dump
 from runner.yamlfile.fields import Fields, Grammar, resembling
 from runner.yamlfile.nodes import Mapping, Node, Problems, Scalar, Sequence, kind
-from runner.yamlfile.writer import dump
 
 __all__ = [
     "Fields",

@@ -260,3 +260,9 @@ class _Composer:
 
 def _span(event: Any) -> tuple[int, int]:  # noqa: ANN401 (yaml.ScalarEvent)
     return event.start_mark.index, event.end_mark.index
+
+
+def dump(values: dict[str, object]) -> str:
+    """Return a YAML document of mappings, lists and scalars, in the order given."""
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000)
+    return str(text)

@@ -11,7 +11,7 @@ from tests.hostile.case import Case, Ended
 from tests.hostile.columns import Column
 
 VARIABLE = "RAI_HOSTILE_RESULTS"
-HELD, SAID = "held", "not enforced, said"
+HELD, SAID = "held", "not enforced, reported"
 
 
 def keep(case: Case, column: Column, ended: Ended, *, said: bool) -> None:

@@ -68,11 +68,10 @@ def _tables(kept: Kept) -> Iterator[str]:
     for topic, found in cases.by_topic().items():
         about = (import_module(f"{cases.__name__}.{topic}").__doc__ or "").split("\n")
         yield f"\n**{topic.capitalize()}.** {about[0]}\n\n"
-        head = ["what is tried", *(column.name for column in COLUMNS)]
-        yield marks.heading(head)
+        yield marks.heading(["what is tried", "how it ends"])
         for case in found:
-            cells = [cell(case, column.name, kept) for column in COLUMNS]
-            yield marks.row([case.tries.removesuffix("."), *cells])
+            ends = {each.name: cell(case, each.name, kept) for each in COLUMNS}
+            yield marks.row([case.tries.removesuffix("."), marks.ends(ends)])
 
 
 def cell(case: Case, column: str, kept: Kept) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
 from tests.nvprof.whole import DEADLINE_S, PROGRAM
+from tests.program import run_program
 
 
 @pytest.fixture
@@ -24,15 +24,12 @@ def nvprof(tmp_path, environ):
     """Run nvprof, and see that it leaves nothing behind."""
 
     def run(*words, program=PROGRAM, stdin=None, **more):
-        done = subprocess.run(
+        done = run_program(
             [*program, *words],
             env={**environ, **more},
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
             input=stdin,
             timeout=DEADLINE_S,
-            check=False,
         )
         assert "Traceback" not in done.stderr
         assert not list((tmp_path / "tmp").iterdir())

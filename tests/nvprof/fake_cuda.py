@@ -4,7 +4,7 @@ Its words are done in turn: `cuda` records, `cut` records without an orderly end
 `say TEXT`, `sleep SECONDS`, `fork WORDS` (the rest, in a child, waited for),
 `exec WORDS`, `exit STATUS`, `kill SIGNAL`, `catch` (SIGINT, SIGTERM, SIGUSR1 exit 3),
 `deaf` (to SIGTERM), `slow` (record, and end a while after SIGTERM), `over` (say so),
-`drop N`, `stdin` (copy it), `closed FD` (exit 1 unless it is).
+`stdin` (copy it), `closed FD` (exit 1 unless it is).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import recording
 
 
-def record(ended: bool, dropped: int = 0) -> Path | None:
+def record(ended: bool) -> Path | None:
     if "NVPROF_SESSION" not in os.environ:
         return None
     made = recording.small(trace=os.environ["NVPROF_TRACE"] == "1")
     command = ("python", Path(sys.argv[0]).name, *sys.argv[1:])
-    return recording.commit(made, command, ended=int(ended), dropped=dropped)
+    return recording.commit(made, command, ended=int(ended))
 
 
 def end_slowly(path: Path) -> None:
@@ -58,8 +58,6 @@ def main(words: list[str]) -> int:
             record(ended=True)
         elif word == "cut":
             record(ended=False)
-        elif word == "drop":
-            record(ended=True, dropped=int(words.pop(0)))
         elif word == "slow":
             path = record(ended=False)
             assert path is not None

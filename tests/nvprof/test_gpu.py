@@ -20,6 +20,7 @@ from runner import analysis, traces
 from runner.core.kernel_shapes import FILE
 from runner.core.kernel_shapes_reader import read
 from tests import needs
+from tests.program import run_program
 
 pytestmark = pytest.mark.gpu
 
@@ -65,9 +66,7 @@ def nvprof(tmp_path_factory):
     needs.need("cpp")
     home = tmp_path_factory.mktemp("nvprof")
     argv = ["make", "-C", TOP / "image" / "nvprof", "install", f"PREFIX={home}"]
-    made = subprocess.run(
-        [*argv, f"BUILD={home}/build"], capture_output=True, text=True, check=False
-    )
+    made = run_program([*argv, f"BUILD={home}/build"])
     assert made.returncode == 0, made.stderr
     return home / "bin" / "nvprof"
 
@@ -87,13 +86,10 @@ def program(tmp_path_factory):
 @pytest.fixture
 def run(tmp_path):
     def run(*words, status=0):
-        done = subprocess.run(
+        done = run_program(
             [str(word) for word in words],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == status, done.stderr
         return done

@@ -15,6 +15,7 @@ import pytest
 
 from tests import needs
 from tests.kept import kept
+from tests.program import run_program
 
 pytestmark = pytest.mark.programs
 
@@ -62,13 +63,10 @@ def nvprof(fake, tmp_path):
 
     def run(*words, around=(), **environ):
         words = [str(program) if word == "PROGRAM" else word for word in words]
-        return subprocess.run(
+        return run_program(
             [*around, sys.executable, "-I", NVPROF / "nvprof", *words],
             cwd=tmp_path,
             env={**os.environ, "NVPROF_LIBRARY": str(library), **environ},
-            capture_output=True,
-            text=True,
-            check=False,
         )
 
     return run
@@ -299,12 +297,10 @@ def test_another_profiler_in_the_program_is_said(nvprof):
 
 def test_it_records_nothing_where_nvprof_did_not_ask(fake, tmp_path):
     program, library = fake
-    done = subprocess.run(
+    done = run_program(
         [program, "init", "launch,f,10,5", "say,done"],
         cwd=tmp_path,
         env={**os.environ, "CUDA_INJECTION64_PATH": str(library)},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert (done.stdout, done.stderr) == ("done\n", "")

@@ -129,11 +129,6 @@ def test_a_program_without_cuda_is_told_so(nvprof):
     ]
 
 
-def test_what_was_dropped_is_told(nvprof):
-    done = nvprof(*CUDA, "drop", "7")
-    assert "Warning: 7 records were dropped, due to insufficient" in done.stderr
-
-
 def test_streams_are_the_programs_own(nvprof):
     done = nvprof(*CUDA, "stdin", stdin="abc")
     assert done.stdout == "abc"

@@ -18,6 +18,7 @@ from nvprof.users import birth
 
 from tests.nvprof import recording
 from tests.nvprof.whole import CUDA, DEADLINE_S, PROGRAM, shown
+from tests.waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -186,14 +187,6 @@ def waiting(tmp_path, redirections=""):
 def catches(pid, number):
     status = Path(f"/proc/{pid}/status").read_text()
     return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> number - 1 & 1)
-
-
-def until(ready):
-    for _ in range(1_000):
-        if ready():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came")
 
 
 def test_a_signal_that_comes_after_the_programs_end_stops_no_results(tmp_path):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from nvprof import users
 from nvprof.users import Users
+
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -18,14 +19,6 @@ def process():
     with subprocess.Popen(["sleep", "60"]) as started:
         yield started
         started.kill()
-
-
-def until(ready):
-    for _ in range(1_000):
-        if ready():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came")
 
 
 def test_a_process_is_left_until_it_is_over(process):

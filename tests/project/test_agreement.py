@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import agreement
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests import outside
+from tests.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -35,13 +35,7 @@ def test_a_class_that_float64_holds_impossible_differs():
 def compared(*words, **environ):
     """Run the command as a process."""
     program = checkpoints.MODELS.parent / "agreement.py"
-    return subprocess.run(
-        [sys.executable, program, *words],
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_program([sys.executable, program, *words], env={**os.environ, **environ})
 
 
 @pytest.mark.parametrize(
@@ -78,12 +72,9 @@ def test_the_command_compares_what_is_named_and_says_what_is_missing():
 def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
     program = checkpoints.MODELS.parent / "agreement.py"
     words = ["--edition", "2019fa", "--images", "10", "--backend", "cuda-tiled"]
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, program, *words],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.returncode == 3

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import code_hash
@@ -11,6 +10,7 @@ import plan
 import pytest
 from kernels import VARIANTS
 
+from tests.program import run_program
 from tests.project.test_results import both, forward, script
 
 GPU = {"gpu": "NVIDIA H200", "architecture": "sm_90"}
@@ -43,13 +43,11 @@ def copy(tmp_path):
     )
 
     def hashes():
-        done = subprocess.run(
+        done = run_program(
             [sys.executable, "-c", PRINT],
             cwd=tmp_path / "project",
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             input=json.dumps(list(ROWS.values())),
-            capture_output=True,
-            text=True,
             check=True,
         )
         return dict(zip(ROWS, done.stdout.split(), strict=True))

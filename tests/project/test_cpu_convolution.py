@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import cpu_convolution
@@ -13,6 +12,8 @@ import reference
 from errors import CompilerError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.program import run_program
 
 pytestmark = [
     pytest.mark.programs,
@@ -236,7 +237,7 @@ def test_nothing_outside_the_arrays_is_touched(tmp_path):
     compiler = native.find()
     (tmp_path / "shapes.cpp").write_text(SHAPES)
     (source,) = cpu_convolution.LIBRARY.sources
-    built = subprocess.run(
+    built = run_program(
         [
             *compiler.command,
             *native.OPTIONS,
@@ -244,21 +245,14 @@ def test_nothing_outside_the_arrays_is_touched(tmp_path):
             *("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
             *(f"-I{source.parent}", source, tmp_path / "shapes.cpp"),
             *("-o", tmp_path / "shapes"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+        ]
     )
     if built.returncode != 0 and "san" in built.stderr:
         pytest.skip("compiler: it has no sanitizers")
     assert built.returncode == 0, built.stderr
 
-    ran = subprocess.run(
-        [tmp_path / "shapes"],
-        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
-        capture_output=True,
-        text=True,
-        check=False,
+    ran = run_program(
+        [tmp_path / "shapes"], env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     )
 
     assert ran.returncode == 0, ran.stderr

@@ -3,13 +3,14 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import checkpoints
 import pytest
+
+from tests.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -74,13 +75,10 @@ def patch(folder, change):
 
 
 def run(folder, words, **environ):
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": _with(folder / "project"), **environ},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -110,13 +108,7 @@ def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
 
     assert "conv_two_rows" in printed
     assert all(f" {target} " in printed for target in ("sm_75", "sm_80", "sm_90"))
-    refused = subprocess.run(
-        [sys.executable, *on_gpu[1:-1], "two_row"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    refused = run_program([sys.executable, *on_gpu[1:-1], "two_row"], cwd=folder)
     assert "choose from naive, two_rows, " in refused.stderr
 
 

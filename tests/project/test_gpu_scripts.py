@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
 from runner import findings
 from tests import outside
+from tests.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -23,12 +23,8 @@ OPTIMISED = [variant.name for variant in kernels.select([])]
 
 
 def script(name, *words, **environ):
-    return subprocess.run(
-        [sys.executable, PROJECT / name, *words],
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
+    return run_program(
+        [sys.executable, PROJECT / name, *words], env={**os.environ, **environ}
     )
 
 
@@ -37,12 +33,8 @@ def test_without_pycuda_or_a_driver_a_script_is_one_sentence_and_no_gpu(name, tm
     # A Python that has NumPy and nothing else.
     (tmp_path / "numpy").symlink_to(Path(np.__file__).parent)
 
-    done = subprocess.run(
-        [sys.executable, "-S", PROJECT / name, "10"],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_program(
+        [sys.executable, "-S", PROJECT / name, "10"], env={"PYTHONPATH": str(tmp_path)}
     )
 
     assert done.returncode == NoGpuError.exit_code
@@ -70,12 +62,9 @@ def test_a_fault_of_the_gpu_ends_a_script_with_its_sentence_and_code(tmp_path):
     )
     (tmp_path / "broken.py").write_text(program)
 
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, tmp_path / "broken.py"],
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.returncode == GpuError.exit_code

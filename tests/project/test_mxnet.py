@@ -1,7 +1,6 @@
 """Networks in MXNet: the course's own files, our operator, and what may be missing."""
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from mxnet_package import INSTALL
 
 from tests import outside
 from tests.conftest import ROOT
+from tests.program import run_program
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -196,13 +196,7 @@ def test_every_kernel_finds_in_mxnet_what_numpy_finds(variant, edition):
 
 def in_a_process(code):
     """Run it as a script runs: beside the modules, and with nothing loaded yet."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_program([sys.executable, "-c", code], cwd=PROJECT)
 
 
 @pytest.mark.mxnet
@@ -323,12 +317,9 @@ def test_why_mxnet_does_not_load_is_said_with_what_to_do(error, python, numpy, w
 def test_make_mxnet_ends_by_saying_whether_it_loads(package, status, said, tmp_path):
     (tmp_path / "mxnet.py").write_text(package)
 
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, PROJECT / "mxnet_package.py"],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.returncode == status

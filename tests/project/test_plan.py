@@ -17,6 +17,8 @@ from errors import ProjectError, UsageError
 from kernels import VARIANTS
 from plan import Choice
 
+from tests.program import run_program
+
 
 @cache
 def of_all(architecture):
@@ -112,13 +114,7 @@ def copy(tmp_path):
     shutil.copy(plan.FILE, tmp_path)
 
     def call(*words):
-        done = subprocess.run(
-            [sys.executable, "project/plan.py", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_program([sys.executable, "project/plan.py", *words], cwd=tmp_path)
         return done.returncode, done.stderr
 
     call.folder = tmp_path

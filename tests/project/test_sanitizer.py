@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from compiler import FOLDER
 
+from tests.program import run_program
 from tests.project.guarded import SERVING
 
 pytestmark = pytest.mark.gpu
@@ -28,14 +28,7 @@ def checked(tool, folder, names):
     argv = [checker, f"--tool={tool}", f"--error-exitcode={FOUND}", "--print-limit=5"]
     argv += [sys.executable, "-m", "tests.project.sanitized", str(folder), *names]
     path = [str(TOP), str(TOP / "project"), *filter(None, sys.path)]
-    done = subprocess.run(
-        argv,
-        cwd=TOP,
-        env={**os.environ, "PYTHONPATH": ":".join(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(argv, cwd=TOP, env={**os.environ, "PYTHONPATH": ":".join(path)})
     return done.returncode, done.stdout + done.stderr
 
 

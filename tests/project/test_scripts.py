@@ -5,13 +5,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 
 import checkpoints
 import pytest
 
 from tests import outside
+from tests.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -33,13 +33,8 @@ def script(src, tmp_path):
         environ = {k: v for k, v in os.environ.items() if k != "RAI_DATA_DIR"} | more
         if data is not None:
             environ["RAI_DATA_DIR"] = str(data)
-        return subprocess.run(
-            [sys.executable, src / name, *arguments],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
+        return run_program(
+            [sys.executable, src / name, *arguments], cwd=tmp_path, env=environ
         )
 
     return run
@@ -185,7 +180,7 @@ def test_a_training_that_cannot_be_is_a_usage_error(words, sentence, script):
 
 
 def test_an_interrupted_script_ends_by_the_signal_without_a_traceback(src):
-    done = subprocess.run(
+    done = run_program(
         [
             sys.executable,
             "-c",
@@ -195,9 +190,6 @@ def test_an_interrupted_script_ends_by_the_signal_without_a_traceback(src):
             "milestone.run(lambda: os.kill(os.getpid(), signal.SIGINT))",
         ],
         cwd=src,
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.stderr == ""
@@ -237,13 +229,8 @@ def test_the_scripts_share_images_over_all_cores_and_not_blas_too(src):
         "print(cores.SHARES == cores.COUNT, os.environ['OPENBLAS_NUM_THREADS'])"
     )
     environ = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=src,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=True,
+    done = run_program(
+        [sys.executable, "-c", program], cwd=src, env=environ, check=True
     )
 
     assert done.stdout == "True 1\n"

@@ -1,6 +1,5 @@
 """The vendor's convolution on the GPU, through each library that reaches it."""
 
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,8 @@ from backends.numpy_cpu import NumpyCpu
 from device import Device
 from errors import NoGpuError
 from shapes import ConvShape
+
+from tests.program import run_program
 
 SCRIPT = checkpoints.MODELS.parent / "m1.2.py"
 SHAPES = [
@@ -38,12 +39,9 @@ def bare(tmp_path):
     (tmp_path / "numpy").symlink_to(Path(np.__file__).parent)
 
     def run(*arguments):
-        return subprocess.run(
+        return run_program(
             [sys.executable, "-S", SCRIPT, *arguments],
             env={"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
         )
 
     return run
@@ -147,12 +145,7 @@ def test_what_is_left_over_of_a_batch_has_a_plan_of_its_own(
 @pytest.mark.parametrize("images", ["1", "1000"])
 def test_milestone_1_2_prints_what_1_1_prints(images):
     said = [
-        subprocess.run(
-            [sys.executable, SCRIPT.with_name(name), images, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        run_program([sys.executable, SCRIPT.with_name(name), images, *words])
         for name, *words in (("m1.1.py", "--backend", "numpy"), ("m1.2.py",))
     ]
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 
 import docker
 import pytest
@@ -14,6 +15,17 @@ from docker.errors import APIError, NotFound
 
 STAYS_S = 60.0
 """How long the engine may use an image of a build that was cancelled."""
+
+
+@pytest.fixture
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Make a project's folder, of the files that the test's module has in PROJECT."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name, text in getattr(request.module, "PROJECT", {}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 @pytest.fixture

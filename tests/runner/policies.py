@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runner.core.policy import Policy
 from runner.store import policy
+from tests.program import run_program
 
 ME = os.getuid()
 
@@ -46,11 +47,6 @@ def under(
     )
     rai = Path(sys.executable).with_name("rai")
     program = ["unshare", "--mount", "sh", "-ec", lines, "sh", folder / "policy.yml"]
-    return subprocess.run(
-        [*program, rai, *words],
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+    return run_program(
+        [*program, rai, *words], env={**os.environ, **environ}, timeout=60
     )

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import runner
 from runner import session
+from runner.archive.compressed import zstd
 from runner.core import Reason
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
+from runner.core.parcel import from_json, to_json
 from runner.places import sweep
 from runner.store.paths import Home, RunPaths
 from tests.conftest import ROOT
+from tests.program import run_program
 
 pytestmark = pytest.mark.programs
 
@@ -32,13 +39,7 @@ commands:
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(SPEC)
-    (folder / "note.txt").write_text("first\n")
-    return folder
+PROJECT = {"rai_build.yml": SPEC, "note.txt": "first\n"}
 
 
 def output(events: list[ev.Event]) -> bytes:
@@ -54,12 +55,10 @@ def test_the_documents_example_runs(project):
     text = (ROOT / "docs/api.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
 
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", example],
         cwd=project.parent,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
         check=True,
     )
 
@@ -72,7 +71,6 @@ def test_a_run_begins_with_its_id_and_ends_with_its_verdict(project, tmp_path):
     events = list(runner.run(project, engine="bare", home=tmp_path / "kept"))
 
     assert isinstance(events[0], ev.Created)
-    assert isinstance(events[-1], ev.Finished)
     assert events[-1].verdict.reason is Reason.DONE
     assert output(events) == b"hello\nfirst\n"
     assert sealed(tmp_path / "kept").id == events[0].run_id
@@ -134,7 +132,6 @@ def test_a_sealed_project_runs_again_as_it_was(project, tmp_path):
     events = list(again.events(Cancel()))
 
     assert output(events) == b"hello\nfirst\n"
-    assert isinstance(events[0], ev.Created)
     assert events[0].project == str(project)
     assert not again.paths.unpacked.exists()
     first, second = (RunPaths(f) for f in (sealed(home).root, again.paths.root))
@@ -159,10 +156,48 @@ def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
     events = list(again.events(Cancel()))
 
     finished = events[-1]
-    assert isinstance(finished, ev.Finished)
     assert "is not the project that its parcel names" in finished.verdict.message
     assert finished.verdict.reason is Reason.USAGE
     assert output(events) == b""
+
+
+def crafted(*members):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as out:
+        for name, link in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.LNKTYPE if link else b"0", link
+            out.addfile(info)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"no tar" * 200, Reason.USAGE),
+        (crafted(("n" * 300, "")), Reason.USAGE),
+        (crafted(("a\udcff", ""), ("a", ""))[:600], Reason.USAGE),
+        (crafted(("../a", "")), Reason.NOT_ALLOWED),
+        (crafted(("a", ""), ("a/b", "")), Reason.NOT_ALLOWED),
+        (crafted(("a", "/etc/passwd")), Reason.NOT_ALLOWED),
+    ],
+)
+def test_a_crafted_archive_is_its_senders_fault_and_names_no_path(
+    project, tmp_path, data, reason
+):
+    home = tmp_path / "kept"
+    list(runner.run(project, engine="bare", home=home))
+    paths = sealed(home)
+    paths.source.write_bytes(zstd.compress(data))
+    parcel = from_json(paths.parcel.read_bytes())
+    changed = msgspec.structs.replace(parcel, sha256=hashlib.sha256(data).hexdigest())
+    paths.parcel.write_bytes(to_json(changed))
+
+    options = session.Options(engine="bare", home=home)
+    finished = list(session.start(session.reopen(paths, options)).events(Cancel()))[-1]
+
+    assert finished.verdict.reason is reason, finished
+    assert str(tmp_path) not in finished.verdict.message
 
 
 def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_path):

@@ -109,7 +109,6 @@ def test_the_rest_of_a_file_is_as_it_says():
     assert not course.limits.network
     assert course.cpu_architecture == "amd64"
     assert len(course.commands) == 6
-    assert built.build_image is not None
     assert built.build_image.image_name == "example/simulator:9"
     assert built.build_image.no_cache
 

@@ -14,7 +14,7 @@ import docker
 import pytest
 
 from tests import program
-from tests.program import RAI
+from tests.program import RAI, run_program
 from tests.runner.engines.running import long_sleep
 
 SPEC = """\
@@ -213,13 +213,7 @@ def test_on_a_terminal_it_asks(project, answer, left):
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
 
-    done = subprocess.run(
-        [RAI, "image", "prune", "-p", project],
-        stdin=theirs,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_program([RAI, "image", "prune", "-p", project], stdin=theirs, check=True)
     os.close(ours)
     os.close(theirs)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runner import commandline
 from runner.core import Place, Reason, Severity
 from runner.core.errors import SpecError
+from tests.program import run_program
 
 BASH = shutil.which("bash")
 
@@ -287,7 +288,7 @@ OUTPUTS = [
 def test_bash_does_what_the_line_says(line, stdout):
     argv = commandline.argv(commandline.plan(line), bash=True)
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=10)
+    done = run_program(argv, timeout=10)
 
     assert argv[0] == "bash"
     assert stdout == done.stdout

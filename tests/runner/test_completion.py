@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from runner.cli import suggestions
 from runner.core import RunRecord, State, record
 from runner.store.paths import Home
-from tests.program import rai
+from tests.program import rai, run_program
 
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """
@@ -109,9 +108,7 @@ def test_bash_completes_by_the_script():
     call = "COMP_WORDS=(rai show aa); COMP_CWORD=2; _rai_completion"
     shown = f"{script}\n{call} {RAI}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\""
 
-    done = subprocess.run(
-        ["bash", "--norc", "-c", shown], capture_output=True, text=True, check=False
-    )
+    done = run_program(["bash", "--norc", "-c", shown])
 
     assert done.stdout.split() == ["aaa1", "aaa2"], done.stderr
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.session import configuration
-from runner.session.configuration import ConfigEntry
+from runner.cli import config
+from runner.cli.config import ConfigEntry
 from runner.session.options import NONE_GIVEN, Options
 from runner.store import settings
 from tests.runner import policies
@@ -29,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def entry(key: str, options: Options = NONE_GIVEN) -> ConfigEntry:
-    (found,) = [e for e in configuration.listed(options) if e.key == key]
+    (found,) = [e for e in config.listed(options) if e.key == key]
     return found
 
 
@@ -45,11 +45,11 @@ def test_what_says_a_value_stands_beside_it(file, monkeypatch):
 
 
 def test_every_setting_is_listed_as_a_file_would_say_it(file):
-    listed = configuration.listed()
+    listed = config.listed()
     assert [e.key for e in listed] == [s.key for s in settings.SETTINGS]
     text = "".join(f"{e.key}: {e.value}\n" for e in listed if e.value)
     file.write_text(text)
-    assert [e.value for e in configuration.listed()] == [e.value for e in listed]
+    assert [e.value for e in config.listed()] == [e.value for e in listed]
 
 
 def test_a_bound_that_is_turned_off_is_none(file):

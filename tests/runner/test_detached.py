@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from runner.process import descendants
 from runner.process.detached import Detached, python
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
+from tests import waiting
 from tests.program import RAI, rai
 from tests.runner.test_hangup import Terminal
 
@@ -71,16 +71,11 @@ def detached(path: str, *words: str, engine: str = "bare") -> RunPaths:
 
 def said(paths: RunPaths, text: str) -> None:
     """Wait until a run has printed something."""
-    deadline = time.monotonic() + SOON_S
-    while text not in paths.stdout.read_text():
-        assert time.monotonic() < deadline, paths.events.read_text()
-        time.sleep(0.02)
+    waiting.until(lambda: text in paths.stdout.read_text(), f"{text!r} is not printed")
 
 
 def shown(paths: RunPaths) -> dict[str, object]:
-    found = record.plain(places.record_of(paths))
-    assert isinstance(found, dict)
-    return found
+    return record.plain(places.record_of(paths))
 
 
 def waited(*names: str) -> int:
@@ -90,7 +85,6 @@ def waited(*names: str) -> int:
 
 def reference(paths: RunPaths) -> str:
     image = shown(paths)["image"]
-    assert isinstance(image, dict)
     return str(image["reference"])
 
 
@@ -164,7 +158,6 @@ def test_no_signal_to_its_client_reaches_it(folder, gate):
         text=True,
         start_new_session=True,
     )
-    assert client.stdout
     run = Home(Path(os.environ["RAI_HOME"])).run(client.stdout.readline().strip())
     said(run, "waiting")
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL):
@@ -235,22 +228,15 @@ def test_a_program_that_is_left_to_itself_leaves_no_zombie():
     assert own_children() - before
     left.leave()
 
-    deadline = time.monotonic() + SOON_S
-    while own_children() - before:  # a zombie is still a child
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    waiting.until(lambda: not own_children() - before)  # a zombie is still a child
 
 
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
     worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
-    assert worker.stdin
     worker.stdin.write(to_line(Order(str(run.root), {})))
     worker.stdin.flush()
-    deadline = time.monotonic() + SOON_S
-    while not run.holder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    waiting.until(run.holder.exists)
     worker.stdin.close()
 
     assert worker.wait(timeout=SOON_S) == 0
@@ -312,7 +298,6 @@ def test_attach_shows_it_from_its_first_line_and_exits_with_its_status(folder, g
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert attached.stdout
     assert attached.stdout.readline() == "waiting\n"
     gate.touch()
 
@@ -337,7 +322,6 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert attached.stdout
     attached.stdout.readline()
     attached.send_signal(signal.SIGINT)
 
@@ -399,28 +383,10 @@ def test_a_run_is_cancelled_from_another_terminal(folder, engine):
     )
 
 
-def test_an_attached_run_is_cancelled_from_another_terminal_too(folder, gate):
-    words = [RAI, "run", "-p", project(folder, until(gate)), "--engine", "bare"]
-    attached = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert attached.stdout
-    assert attached.stdout.readline() == b"waiting\n"
-
-    done = rai("cancel", "latest", "--json")
-
-    assert done.returncode == 0
-    assert [one["state"] for one in json.loads(done.stdout)] == ["cancelled"]
-    attached.communicate(timeout=60)
-    assert attached.returncode == 130
-
-
 def test_a_run_waits_for_another_and_is_queued_meanwhile(folder, gate):
     first = detached(project(folder, until(gate)))
     second = detached(project(folder, "echo second"), "--wait-for", first.id)
-    deadline = time.monotonic() + SOON_S
-    while shown(second)["state"] != "queued":
-        assert time.monotonic() < deadline
+    waiting.until(lambda: shown(second)["state"] == "queued")
     third = detached(project(folder, "echo third"), "--wait-for", second.id)
     assert rai("cancel", second.id).returncode == 0
 

@@ -28,37 +28,27 @@ from runner.core import (
     Inference,
     Limits,
     Machine,
-    Outcome,
     Profile,
     ProfileRow,
     ProfileTable,
     Reason,
     RunRecord,
     Source,
-    State,
     Verdict,
 )
 from runner.report import diff
 from runner.report.diff.nouns import FilesChange
 from runner.terminal.layout import lines, written
+from tests.runner import records
 
 MACHINE = Machine("here", "Linux", "cpu", 2, 1 << 30, "3.11", "0.1.0")
-COMMAND = CommandRecord(
-    0,
-    "python m1.1.py",
-    None,
-    Outcome.OK,
-    exit_code=0,
-    wall_s=2.0,
-    findings=Findings((Inference((0.5, 0.25), 0.8, "ece408"),)),
-)
-RUN = RunRecord(
+PRINTED = Findings((Inference((0.5, 0.25), 0.8, "ece408"),))
+COMMAND = records.command(0, "python m1.1.py", wall_s=2.0, findings=PRINTED)
+RUN = records.ended(
     "a1",
-    "/p",
-    "rai_build.yml",
-    100.0,
-    state=State.DONE,
-    verdict=Verdict(True, True, None, Reason.DONE),
+    COMMAND,
+    project="/p",
+    created_at=100.0,
     ended_at=103.0,
     engine=EngineFacts("docker", "20.10"),
     profile=Profile.STRICT,
@@ -70,7 +60,6 @@ RUN = RunRecord(
     data=("/data/a",),
     data_md5={"/data/a": "11"},
     archive_sha256="ff",
-    commands=(COMMAND,),
 )
 AGAIN = replace(RUN, id="b2", created_at=200.0, ended_at=204.0, replays="a1")
 
@@ -279,7 +268,6 @@ def test_what_is_not_comparable_comes_before_any_figure_with_its_consequences():
 
     _, first, *_ = diff.blocks(found)
 
-    assert isinstance(first, report.Table)
     assert first.title == (
         "Not comparable: the times, results and memory below say nothing about the code"
     )
@@ -321,18 +309,7 @@ def test_one_sample_a_side_shows_differences_and_no_verdict():
 
 def rounds(times_s: Sequence[float], run: RunRecord = RUN) -> RunRecord:
     """Return a run with a round for each of these op times."""
-    commands = tuple(
-        replace(
-            COMMAND,
-            index=number,
-            repeats=0 if number else None,
-            round=number,
-            wall_s=2.0 + time_s,
-            findings=Findings((Inference((time_s,), 0.8, "ece408"),)),
-        )
-        for number, time_s in enumerate(times_s)
-    )
-    return replace(run, commands=commands)
+    return replace(run, commands=records.rounds(times_s, COMMAND.text))
 
 
 NOISE = [1 + 0.001 * (n % 5) for n in range(30)]

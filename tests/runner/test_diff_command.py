@@ -11,19 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import (
-    CommandRecord,
-    Findings,
-    Inference,
     Machine,
-    Outcome,
     Reason,
-    RunRecord,
-    State,
     Verdict,
     record,
 )
 from runner.store.paths import Home
 from tests.program import rai
+from tests.runner import records
 
 AT = 1_700_000_000.0
 IDS = ("aa00000001", "bb00000002", "cc00000003", "dd00000004")
@@ -39,15 +34,8 @@ def runs(home: Path) -> Home:
 
 
 def put(home: Home, name: str, number: int, **facts: Any) -> None:
-    ended = RunRecord(
-        id=name,
-        spec_file="rai_build.yml",
-        created_at=AT + number,
-        state=State.DONE,
-        verdict=Verdict(True, True, None, Reason.DONE),
-        ended_at=AT + number,
-        **facts,
-    )
+    at = AT + number
+    ended = records.ended(name, created_at=at, ended_at=at, **facts)
     paths = home.run(name)
     paths.root.mkdir(parents=True, exist_ok=True)
     for path in (paths.events, paths.stdout, paths.stderr):
@@ -58,20 +46,7 @@ def put(home: Home, name: str, number: int, **facts: Any) -> None:
 
 def timed(home: Home, name: str, times_s: Sequence[float], **facts: Any) -> None:
     """Make the record of a run with a round for each of these op times."""
-    commands = tuple(
-        CommandRecord(
-            number,
-            "python final.py",
-            None,
-            Outcome.OK,
-            exit_code=0,
-            wall_s=2.0,
-            repeats=0 if number else None,
-            round=number,
-            findings=Findings((Inference((time_s,), 0.8, "ece408"),)),
-        )
-        for number, time_s in enumerate(times_s)
-    )
+    commands = records.rounds(times_s, "python final.py")
     put(home, name, int(name[-1]), project="/mine", commands=commands, **facts)
 
 
@@ -191,13 +166,6 @@ def test_a_gate_ends_with_seven_if_a_condition_holds(factor, status, runs):
     assert done.returncode == status, done.stderr
     assert ("Gate failed:" if status else "Gate passed:") in done.stderr
     assert json.loads(rai("diff", *GATE, "--json").stdout)["gate"]["refused"] == []
-
-
-def test_single_samples_are_not_judged(runs):
-    timed(runs, IDS[2], [1.0])
-    timed(runs, IDS[3], [2.0])
-
-    assert rai("diff", *GATE).returncode == 2
 
 
 def test_a_percentage_of_what_is_not_comparable_is_refused_and_a_value_is_judged(runs):

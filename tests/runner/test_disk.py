@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from runner.core import Reason, State, Stream, Verdict, events
 from runner.store import runs
@@ -22,12 +24,12 @@ from tests.runner.test_record import CREATED
 
 DONE = events.Finished(Verdict(True, True, None, Reason.DONE))
 READING = [
-    "history --json",
+    "runs --json",
     "show latest",
     "show aa",
     "logs latest",
     "pull latest -o {out}",
-    "ps",
+    "runs",
     "--version",
     "doctor --json",
     "parse {log}",
@@ -61,14 +63,11 @@ def rai(line: str, disk: Path, **places: Path) -> subprocess.CompletedProcess[st
     return program.rai(*words, env={**os.environ, "RAI_HOME": str(disk / "rai")})
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(
+PROJECT = {
+    "rai_build.yml": (
         'commands: {build: [echo hello, sh -c "echo kept > $RAI_BUILD_DIR/kept"]}\n'
     )
-    return folder
+}
 
 
 @pytest.mark.root
@@ -78,7 +77,7 @@ def test_what_only_reads_goes_on_where_nothing_can_be_written(
     trouble, disk, project, tmp_path
 ):
     assert rai("run -p {p} --engine bare", disk, p=project).returncode == 0
-    run = json.loads(rai("history --json", disk).stdout)[0]["id"]
+    run = json.loads(rai("runs --json", disk).stdout)[0]["id"]
     if trouble == "full":
         fill(disk)
     else:
@@ -95,7 +94,101 @@ def test_what_only_reads_goes_on_where_nothing_can_be_written(
 
     assert (tmp_path / "out" / "kept").read_text() == "kept\n"
     assert rai("logs latest", disk).stdout == "hello\n"
-    assert [r["id"] for r in json.loads(rai("history --json", disk).stdout)] == [run]
+    assert [r["id"] for r in json.loads(rai("runs --json", disk).stdout)] == [run]
+
+
+class Full(Struct, frozen=True):
+    """A run of ``command`` by ``line``, which fills the disk.
+
+    ``named`` is a pattern of what the error names. ``free_bytes`` of the disk are free
+    at the start, all if None.
+    """
+
+    command: str
+    named: str
+    line: str = "run -p {p} --engine {engine}"
+    home: str = "{disk}/rai"
+    temporary: str = ""
+    project_bytes: int = 0
+    free_bytes: int | None = None
+
+
+LARGE = "head -c 4000000 /dev/urandom > $RAI_BUILD_DIR/large"
+FILLING = {
+    "at the start": Full("true", "disk of {disk}/rai", free_bytes=1 << 19),
+    "packing": Full("true", "{disk}/rai/runs/", project_bytes=240 << 20),
+    "output": Full(
+        "head -c 400000000 /dev/zero", "{disk}/rai/runs/[0-9a-f]+/stdout.log"
+    ),
+    "build folder": Full(LARGE.replace("4", "240", 1), "{disk}/rai/runs/"),
+    "output folder": Full(
+        LARGE,
+        "{disk}/out",
+        "run -p {p} --engine {engine} -o {disk}/out",
+        home="{tmp}/rai",
+        free_bytes=1 << 19,
+    ),
+    "pull": Full(
+        LARGE,
+        "{disk}/out",
+        "pull -o {disk}/out",
+        home="{tmp}/rai",
+        free_bytes=1 << 19,
+    ),
+    "temporary files": Full(
+        "true",
+        "{disk}/rai-[^/]+/src",
+        home="{tmp}/rai",
+        temporary="{disk}",
+        project_bytes=1 << 20,
+        free_bytes=1 << 19,
+    ),
+}
+IN_DOCKER = ("output", "build folder", "output folder")
+
+
+@pytest.mark.root
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("engine", "case"),
+    [
+        *(pytest.param("local", case, marks=pytest.mark.local) for case in FILLING),
+        *(pytest.param("docker", case, marks=pytest.mark.docker) for case in IN_DOCKER),
+    ],
+)
+def test_a_full_disk_is_named_wherever_it_is_met(
+    engine, case, disk, project, tmp_path, monkeypatch
+):
+    full = FILLING[case]
+    places = {"disk": disk, "tmp": tmp_path, "p": project, "engine": engine}
+    monkeypatch.setenv("RAI_HOME", full.home.format_map(places))
+    monkeypatch.setenv("RAI_PROJECT_FILE_SIZE", "1GiB")
+    monkeypatch.setenv("RAI_PROJECT_SIZE", "1GiB")
+    monkeypatch.chdir(project)
+    (project / "rai_build.yml").write_text(
+        f"rai: {{version: 0.2, image: debian:bookworm-slim}}\n"
+        "resources: {limits: {output: 1GiB, disk: 1GiB}}\n"
+        f"commands: {{build: [\"sh -c '{full.command}'\"]}}\n"
+    )
+    if full.line.startswith("pull"):
+        assert program.rai("run", "--engine", engine).returncode == 0
+    (project / "data").write_bytes(os.urandom(full.project_bytes))
+    if full.free_bytes is not None:
+        filling = fill(disk)
+        os.truncate(filling, filling.stat().st_size - full.free_bytes)
+    if full.temporary:
+        monkeypatch.setenv("TMPDIR", full.temporary.format_map(places))
+
+    done = program.rai(*(word.format_map(places) for word in full.line.split()))
+
+    assert done.returncode == Reason.DISK_FULL.exit_code, done.stderr
+    assert re.search(full.named.format_map(places), done.stderr), done.stderr
+    if case != "at the start":
+        assert f"No space left on device; free some space on {disk}" in done.stderr
+        assert Reason.DISK_FULL.advice in done.stderr
+    assert "build.tar.zst" not in done.stderr
+    assert not re.search("Traceback|--debug|internal", done.stderr), done.stderr
+    assert program.rai("runs").returncode == 0
 
 
 @pytest.mark.root
@@ -103,7 +196,7 @@ def test_what_only_reads_goes_on_where_nothing_can_be_written(
 @pytest.mark.parametrize(
     "line", ["seq 1 1000000", "head -c 4000000 /dev/urandom > $RAI_BUILD_DIR/large"]
 )
-def test_a_run_whose_disk_is_full_ends_so_and_says_so(line, disk, project):
+def test_the_record_of_a_run_whose_disk_is_full_says_so(line, disk, project):
     text = f"head -c 300000000 /dev/zero > {disk}/filling; {line}"
     (project / "rai_build.yml").write_text(
         f"commands: {{build: [\"sh -c '{text}'\", echo x]}}\n"
@@ -111,49 +204,15 @@ def test_a_run_whose_disk_is_full_ends_so_and_says_so(line, disk, project):
 
     done = rai("run -p {p} --engine bare --keep-going", disk, p=project)
 
-    assert done.returncode == 10, done.stderr
-    assert f"free some space on {disk}" in done.stderr
-    assert "Traceback" not in done.stderr
-    (shown,) = json.loads(rai("history --json", disk).stdout)
-    assert shown["verdict"]["reason"] == "internal"
+    assert done.returncode == 11, done.stderr
+    (shown,) = json.loads(rai("runs --json", disk).stdout)
+    assert shown["verdict"]["reason"] == "disk_full"
+    assert not shown["verdict"]["served"]
     assert "No space left on device" in shown["verdict"]["message"]
     printed = rai("logs latest", disk)
     assert printed.returncode == 0
     whole = "".join(f"{n}\n" for n in range(1, 300_000))
     assert whole.startswith(printed.stdout.removesuffix("x\n"))
-
-
-@pytest.mark.root
-@pytest.mark.programs
-def test_a_full_disk_of_temporary_files_is_named(disk, project, tmp_path, monkeypatch):
-    (project / "large").write_bytes(os.urandom(1 << 20))
-    filling = fill(disk)
-    os.truncate(filling, filling.stat().st_size - (1 << 19))
-    monkeypatch.setenv("TMPDIR", str(disk))
-
-    done = rai("run -p {p} --engine bare", tmp_path, p=project)
-
-    assert done.returncode == 10, done.stderr
-    assert f"No space left on device; free some space on {disk}" in done.stderr
-    assert "a bug" not in done.stderr
-
-
-@pytest.mark.root
-@pytest.mark.programs
-def test_a_full_disk_that_a_build_folder_goes_to_is_named(disk, project, tmp_path):
-    (project / "rai_build.yml").write_text(
-        'commands: {build: ["head -c 1000000 /dev/urandom > $RAI_BUILD_DIR/large"]}\n'
-    )
-    assert rai("run -p {p} --engine bare", tmp_path, p=project).returncode == 0
-    filling = fill(disk)
-    os.truncate(filling, filling.stat().st_size - (1 << 19))
-
-    done = rai("pull latest -o {out}", tmp_path, out=disk / "out")
-
-    assert done.returncode == 10, done.stderr
-    assert f"No space left on device; free some space on {disk}" in done.stderr
-    assert "build.tar.zst" not in done.stderr
-    assert "a bug" not in done.stderr
 
 
 @pytest.mark.root
@@ -171,7 +230,6 @@ def test_an_event_is_kept_whole_or_not_at_all_and_the_end_has_room(disk):
 
     (paths.root / "record.json").unlink()
     found = runs.read(paths)
-    assert found is not None
     assert (found.state, found.verdict) == (State.DONE, recorder.record.verdict)
     assert file.exists()
 

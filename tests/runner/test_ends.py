@@ -25,7 +25,7 @@ import pytest
 from runner import machine
 from runner.store.paths import Home, RunPaths
 from tests import program
-from tests.program import RAI
+from tests.program import RAI, run_program
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.test_hangup import Terminal
 
@@ -104,7 +104,6 @@ class Scene:
 
     def working(self) -> bool:
         run = self.run
-        assert run is not None
         return run.stdout.exists() and b"working" in run.stdout.read_bytes()
 
     def until_told(self, number: int) -> None:
@@ -112,7 +111,6 @@ class Scene:
         self.until(lambda: self.run is not None and len(_events(self.run)) >= number)
 
     def holder(self) -> int:
-        assert self.run
         pid: int = json.loads(self.run.holder.read_text())["process"]["pid"]
         return pid
 
@@ -124,7 +122,6 @@ class Scene:
 
     def seen(self, exit_code: int | None) -> tuple[str, ...]:
         """Return what is known of the run afterwards: a row of the table."""
-        assert self.run
         waited = self.rai("wait", self.run.id).returncode
         record = json.loads(self.rai("show", self.run.id, "--json").stdout)
         logged = self.rai("logs", self.run.id).stdout
@@ -141,12 +138,9 @@ class Scene:
 
     def leftovers(self) -> list[str]:
         """Run another project, and return what is left of the first run after that."""
-        assert self.run
         run, name = self.run, self.run.id
         self.write("true")
-        again = subprocess.run(
-            self.words(), env=self.environ, capture_output=True, text=True, check=False
-        )
+        again = run_program(self.words(), env=self.environ)
         assert again.returncode == 0, again.stderr
         found = [str(path) for path in Path(tempfile.gettempdir()).glob(f"rai-{name}*")]
         found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/rai-{name}*")]
@@ -156,13 +150,7 @@ class Scene:
         if self.engine == "docker":
             for kind in (["ps", "-a"], ["volume", "ls"]):
                 words = ["docker", *kind, "-q", "--filter", f"label=rai.run={name}"]
-                found += subprocess.run(
-                    words,
-                    env=self.environ,
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                ).stdout.split()
+                found += run_program(words, env=self.environ, check=True).stdout.split()
         return found
 
 
@@ -336,7 +324,6 @@ def _(scene: Scene) -> int | None:
     scene.detach()
     os.kill(scene.holder(), signal.SIGKILL)
     # What is found after the next start: another boot than the holder's.
-    assert scene.run
     boot = machine.this_process().boot
     text = scene.run.holder.read_text()
     scene.run.holder.write_text(text.replace(boot, "the one before"))
@@ -347,11 +334,8 @@ def _(scene: Scene) -> int | None:
 def _(scene: Scene) -> int | None:
     scene.write(WORK)
     child = scene.start()
-    assert scene.run
     mine = ["--filter", f"label=rai.run={scene.run.id}"]
-    listed = subprocess.run(
-        ["docker", "ps", "-q", *mine], capture_output=True, text=True, check=True
-    )
+    listed = run_program(["docker", "ps", "-q", *mine], check=True)
     removing = ["docker", "rm", "-f", *listed.stdout.split()]
     subprocess.run(removing, capture_output=True, check=True)
     return child.wait(timeout=SOON_S)
@@ -458,7 +442,6 @@ def test_a_worker_killed_after_any_of_its_events_leaves_a_record_and_nothing_els
         with suppress(ProcessLookupError):
             os.kill(scene.holder(), signal.SIGKILL)
         client.wait()
-        assert scene.run
         scene.rai("wait", scene.run.id)
         told = [json.loads(line)["event"] for line in _events(scene.run)]
 

@@ -13,19 +13,16 @@ from runner import evidence
 from runner.archive.compressed import zstd
 from runner.core import (
     CommandRecord,
-    Outcome,
     ProfileFile,
-    RunRecord,
-    State,
     Stream,
     events,
 )
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
-from runner.evidence import build, reading
 from runner.store.paths import RunPaths
 from runner.traces import totals
 from tests.nvprof import recording
+from tests.runner.records import command, ended
 from tests.runner.traces.test_nvprof_file import stored
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
@@ -36,9 +33,7 @@ class KeptRun:
 
     def __init__(self, root: Path, *commands: CommandRecord) -> None:
         self.paths = RunPaths(root)
-        self.record = RunRecord(
-            "0123456789", "/p", "rai_build.yml", 0.0, State.DONE, commands=commands
-        )
+        self.record = ended("0123456789", *commands)
         self._sizes = dict.fromkeys(Stream, 0)
         for path in (self.paths.stdout, self.paths.stderr, self.paths.events):
             path.touch()
@@ -62,10 +57,6 @@ class KeptRun:
 
     def read(self) -> RunEvidence:
         return evidence.read(self.paths, self.record).run
-
-
-def command(index: int, text: str = "./x", **facts) -> CommandRecord:
-    return CommandRecord(index, text, None, Outcome.OK, 0, **facts)
 
 
 @pytest.fixture
@@ -98,7 +89,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept_in_whole_lines(kept
     assert tail == [line.decode().rstrip() for line in lines[-len(tail) :]]
     kept_bytes = 13 * (len(head) + len(tail))
     assert found.left_out_bytes == 13 * len(lines) - kept_bytes
-    assert kept_bytes <= 2 * reading.PART_BYTES
+    assert kept_bytes <= 2 * evidence.PART_BYTES
 
 
 def test_one_endless_line_is_cut_as_well(kept):
@@ -106,11 +97,11 @@ def test_one_endless_line_is_cut_as_well(kept):
 
     found = kept.read().outputs[0]
 
-    assert len(found.head) == len(found.tail) == reading.PART_BYTES
+    assert len(found.head) == len(found.tail) == evidence.PART_BYTES
     assert found.tail.endswith("y")
 
 
-@pytest.mark.parametrize("size", [7, 1000, reading.PART_BYTES])
+@pytest.mark.parametrize("size", [7, 1000, evidence.PART_BYTES])
 def test_the_size_of_the_pieces_makes_no_difference(kept, size):
     data = b"".join(b"%05d\n" % n for n in range(8000))
     for start in range(0, len(data), size):
@@ -131,7 +122,7 @@ def test_many_commands_share_the_room(tmp_path: Path):
 
     every = sum(len(one.head) + len(one.tail) for one in found.values())
     assert len(found) == 200
-    assert every <= reading.MOST_BYTES
+    assert every <= evidence.MOST_BYTES
 
 
 def test_what_steers_a_terminal_is_gone(kept):
@@ -167,7 +158,6 @@ def test_layers_and_kernels_come_from_the_build_folder(kept):
 
     found = kept.read()
 
-    assert found.shapes is not None
     assert [network.name for network in found.shapes.networks] == ["net"]
     assert found.problems == ()
 
@@ -227,7 +217,7 @@ def test_a_profile_has_its_sums_and_where_wanted_its_timeline(tmp_path, timeline
 
 def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
     kept = KeptRun(tmp_path, command(0))
-    every = build.MOST_TRACES + 2
+    every = evidence.MOST_TRACES + 2
     kept.built({f"{n:02}.nvprof": b"x" for n in range(every)})
 
     problems = [p for p in kept.read().problems if "is not shown" in p]
@@ -236,7 +226,7 @@ def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
 
 
 def test_profiles_that_take_too_long_together_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_CPU_S", -1)
+    monkeypatch.setattr(evidence, "MOST_CPU_S", -1)
     kept = KeptRun(tmp_path, command(0))
     kept.built({"a.nvprof": profile(tmp_path)})
 
@@ -296,22 +286,22 @@ def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
 
 def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
     kept = KeptRun(tmp_path, command(0))
-    wanted = build.BuildFiles(kept.record)
+    wanted = evidence.BuildFiles(kept.record)
 
     for n in range(1000):
         wanted.take(f"{n}.nvprof", 1)
 
-    assert len(wanted.problems) == build.MOST_NAMED + 1
-    left = 1000 - build.MOST_TRACES - build.MOST_NAMED
+    assert len(wanted.problems) == evidence.MOST_NAMED + 1
+    left = 1000 - evidence.MOST_TRACES - evidence.MOST_NAMED
     assert wanted.problems[-1] == f"{left} more files are not read"
 
 
 def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
     tmp_path,
 ):
-    wanted = build.BuildFiles(KeptRun(tmp_path, command(0)).record)
+    wanted = evidence.BuildFiles(KeptRun(tmp_path, command(0)).record)
 
-    sizes = (build.MOST_TRACE_BYTES + 1, *[build.MOST_TRACE_BYTES] * 2, 1)
+    sizes = (evidence.MOST_TRACE_BYTES + 1, *[evidence.MOST_TRACE_BYTES] * 2, 1)
     taken = [wanted.take(f"{n}.nvprof", size) for n, size in enumerate(sizes)]
 
     assert taken == [False, True, True, False]

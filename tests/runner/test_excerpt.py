@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.core import Stream, events, moments
+from runner.core import Stream, events, quantities
 from runner.core.errors import RaiError
 from runner.store import excerpt
 from runner.store.excerpt import Excerpt, Part
@@ -228,9 +228,9 @@ NOW = datetime(2026, 11, 22, 14, 0, 30, tzinfo=ZONE)
     ],
 )
 def test_a_moment_is_a_span_ago_a_time_of_day_or_a_date(text, meant):
-    assert moments.moment(text, NOW) == datetime.fromisoformat(meant).timestamp()
+    assert quantities.moment(text, NOW) == datetime.fromisoformat(meant).timestamp()
 
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "2026-13-01", "-5m", "5m ago"])
 def test_what_is_no_moment_is_none(text):
-    assert moments.moment(text, NOW) is None
+    assert quantities.moment(text, NOW) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runner import git
-from runner.git import workingtree
+from runner.git import repository as repositories
 
 pytestmark = pytest.mark.programs
 
@@ -57,7 +57,6 @@ def commit(folder: Path) -> None:
 def test_a_project_has_its_commit_and_branch(repository):
     found = git.state(repository)
 
-    assert found is not None
     assert found.commit == call(repository, "rev-parse", "HEAD")
     assert (found.branch, found.dirty) == ("trunk", False)
 
@@ -74,7 +73,6 @@ def test_a_changed_project_is_not_its_commit(repository):
 
     found = git.state(repository)
 
-    assert found is not None
     assert found.dirty
 
 
@@ -97,7 +95,6 @@ def test_what_is_staged_is_a_change(repository):
 
     found = git.state(repository)
 
-    assert found is not None
     assert found.dirty
 
 
@@ -116,7 +113,6 @@ def test_a_checkout_of_a_commit_has_no_branch(repository):
 
     found = git.state(repository)
 
-    assert found is not None
     assert (found.branch, found.dirty) == ("(detached)", False)
 
 
@@ -126,7 +122,6 @@ def test_a_branch_in_packed_refs_is_found(repository):
     found = git.state(repository)
 
     assert not (repository / ".git/refs/heads/trunk").exists()
-    assert found is not None
     assert found.commit == call(repository, "rev-parse", "HEAD")
     assert (found.branch, found.dirty) == ("trunk", False)
 
@@ -170,7 +165,6 @@ def test_a_repository_of_sha256_has_its_commit(tmp_path):
 
     found = git.state(tmp_path)
 
-    assert found is not None
     assert (len(found.commit), found.dirty) == (64, False)
 
 
@@ -189,7 +183,6 @@ def test_the_commit_is_known_where_there_is_no_git(repository, tmp_path, monkeyp
 
     found = git.state(repository)
 
-    assert found is not None
     assert (found.branch, found.dirty) == ("trunk", None)
 
 
@@ -201,7 +194,6 @@ def test_settings_of_the_caller_for_another_repository_do_not_count(
 
     found = git.state(repository)
 
-    assert found is not None
     assert (found.branch, found.dirty) == ("trunk", False)
 
 
@@ -285,7 +277,6 @@ def test_nothing_is_fetched_for_a_partial_clone(repository, program, mark):
     found = git.state(repository)
 
     assert not mark.exists(), mark.read_text()
-    assert found is not None
     assert (found.branch, found.dirty) == ("trunk", None)
 
 
@@ -325,13 +316,12 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(name, repository):
     "name", [".git/config", ".git/info/exclude", ".git/index", ".gitignore"]
 )
 def test_a_pipe_that_git_would_read_leaves_the_commit(name, repository, monkeypatch):
-    monkeypatch.setattr(workingtree, "TIME_S", 0.5)
+    monkeypatch.setattr(repositories, "STATUS_S", 0.5)
     (repository / name).unlink(missing_ok=True)
     os.mkfifo(repository / name)
 
     found = git.state(repository)
 
-    assert found is not None
     assert (found.branch, found.dirty) == ("trunk", None)
 
 

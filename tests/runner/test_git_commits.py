@@ -61,7 +61,6 @@ def _read(
 def test_a_commit_is_found_by_the_names_that_git_has_for_it(name, repository):
     found = git.find(repository, name)
 
-    assert found is not None
     assert found.state.commit == call(repository, "rev-parse", "trunk")
     assert found.state.branch == ("(detached)" if name == "HEAD~0" else "trunk")
 
@@ -74,7 +73,6 @@ def test_an_earlier_commit_is_found_by_its_tag_hash_or_distance(name, repository
 
     found = git.find(repository, asked)
 
-    assert found is not None
     assert found.state.commit == first
 
 
@@ -96,7 +94,6 @@ def test_a_commit_of_a_packed_and_of_a_remote_branch_is_found(repository):
 
     found = git.find(repository, "origin/side")
 
-    assert found is not None
     assert found.state.commit == call(repository, "rev-parse", "HEAD~1")
     assert found.state.branch == "origin/side"
 
@@ -131,7 +128,6 @@ def test_a_project_below_the_top_gets_the_files_of_its_folder(name, repository):
 
     found = git.find(repository / name, "HEAD")
 
-    assert found is not None
     assert found.folder == name
     assert set(members(repository / name, "HEAD")) == {name, f"{name}/main.c"}
 

@@ -18,9 +18,9 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.engines.fake import FakeEngine, FakeResult
-from tests.runner.test_job import carry_out, project
+from tests.runner.test_job import PROJECT, carry_out
 
-__all__ = ["project"]
+__all__ = ["PROJECT"]
 
 SPEC = """\
 rai: {version: 0.2}
@@ -48,7 +48,6 @@ def test_a_run_holds_its_gpu_and_the_record_names_it_and_the_way(project):
     found, _, _ = carry_out(project, engine, text=spec())
 
     assert engine.ran == ["anywhere", "on the GPU"]
-    assert found.gpu is not None
     assert found.gpu.gpus == (ONE,)
     assert found.gpu.way is GpuWay.NODES
     assert found.gpu.driver == "580.159.04"
@@ -73,7 +72,6 @@ def test_without_a_gpu_a_run_that_needs_one_ends_with_what_to_do(project):
     found, _, _ = carry_out(project, engine, text=spec())
 
     assert engine.ran == engine.built == []
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.NO_GPU
     assert "this machine has no GPU; buy one" in found.verdict.message
     assert {c.outcome for c in found.commands} == {Outcome.SKIPPED}
@@ -85,7 +83,6 @@ def test_without_a_gpu_an_optional_one_is_said_and_what_needs_it_is_skipped(proj
     found, _, _ = carry_out(project, engine, text=spec(optional=True))
 
     assert engine.ran == ["anywhere"]
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert "this machine has no GPU" in found.warnings[0]
     assert "needs a GPU" in found.commands[1].why
@@ -99,7 +96,6 @@ def test_an_optional_gpu_that_does_not_answer_is_as_good_as_none(project):
     found, _, _ = carry_out(project, engine, text=spec(optional=True))
 
     assert engine.ran == ["anywhere"]
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert "out of order: NVIDIA H200 GPU-1, NVIDIA H200 GPU-2" in found.warnings[0]
 
@@ -112,7 +108,6 @@ def test_more_gpus_than_there_are_are_refused_before_the_image_is_built(
 
     found, _, _ = carry_out(project, engine, text=spec(3, optional))
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.NO_GPU
     assert "3 GPUs" in found.verdict.message
     assert engine.built == []
@@ -123,7 +118,6 @@ def test_a_gpu_in_use_is_passed_over_for_a_free_one(project):
 
     found, told, _ = carry_out(project, engine, text=spec())
 
-    assert found.gpu is not None
     assert found.gpu.gpus == (TWO,)
     assert not any(isinstance(e, ev.GpuBusy) for e in told)
 
@@ -136,9 +130,7 @@ def test_a_run_waits_for_gpus_in_use_and_holds_none_meanwhile(project):
     (waited,) = (e for e in told if isinstance(e, ev.GpuBusy))
     assert waited.why == "GPU-2 is held by run 12345"
     assert ev.StateChanged(State.QUEUED) in told
-    assert found.gpu is not None
     assert found.gpu.gpus == (ONE, TWO)
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
 
 
@@ -147,7 +139,6 @@ def test_a_wait_in_vain_ends_busy_and_says_who_holds_the_gpu(project):
 
     found, _, _ = carry_out(project, engine, text=spec(), gpu_wait_s=0)
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.BUSY
     assert found.verdict.message == (
         "GPU-1 is held by run 12345; GPU-2 is held by run 12345"
@@ -162,7 +153,6 @@ def test_an_engine_elsewhere_is_looked_at_again_from_its_image(project):
     found, _, _ = carry_out(project, engine, text=spec())
 
     assert engine.built == ["gpu"]
-    assert found.gpu is not None
     assert found.gpu.gpus == (ONE,)
 
 
@@ -172,7 +162,6 @@ def test_a_driver_too_old_for_the_image_is_said_before_the_first_command(project
 
     found, _, _ = carry_out(project, engine, text=spec())
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.NO_GPU
     assert "535.104.05" in found.verdict.message
     assert "580" in found.verdict.message
@@ -189,7 +178,6 @@ def test_a_gpu_that_the_images_cuda_no_longer_serves_is_passed_over(project):
 
     found, _, _ = carry_out(project, engine, text=spec())
 
-    assert found.gpu is not None
     assert found.gpu.gpus == (NEW,)
 
 
@@ -198,7 +186,6 @@ def test_gpus_too_old_for_the_image_are_said_before_the_first_command(project):
 
     found, _, _ = carry_out(project, engine, text=spec(2))
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.NO_GPU
     assert "needs compute capability 7.5 or newer" in found.verdict.message
     assert engine.ran == []
@@ -216,7 +203,6 @@ def test_a_run_that_is_cancelled_while_it_waits_for_a_gpu_ends_and_holds_none(pr
         heard=lambda e: cancel.request() if isinstance(e, ev.GpuBusy) else None,
     )
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.CANCELLED
     assert found.state is State.CANCELLED
     assert engine.ran == engine.held == []
@@ -238,7 +224,6 @@ def test_a_gpu_that_is_lost_in_the_run_is_no_fault_of_the_command(project):
 
     found, _, _ = carry_out(project, engine, text=spec())
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.GPU_ERROR
     assert not found.verdict.served
     assert "GPU-1: it is lost" in found.verdict.message
@@ -249,9 +234,7 @@ def test_a_command_that_succeeds_is_done_whatever_becomes_of_the_gpu(project):
 
     found, _, _ = carry_out(project, engine, text=spec())
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
-    assert found.gpu is not None
     assert found.gpu.after[0].problem == "it is lost"
 
 

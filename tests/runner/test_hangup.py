@@ -18,7 +18,7 @@ import pytest
 
 from runner import archive
 from tests.program import RAI, rai
-from tests.waiting import running
+from tests.waiting import running, until
 
 pytestmark = pytest.mark.programs
 
@@ -39,7 +39,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=_control,
+            preexec_fn=control,
         )
         os.close(slave)
         self.seen = b""
@@ -64,7 +64,8 @@ class Terminal:
         self._screen = -1
 
 
-def _control() -> None:
+def control() -> None:
+    """Let a new process lead its terminal, with the usual signals."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -88,11 +89,8 @@ def opened() -> Iterator[list[Terminal]]:
 
 def ended() -> dict[str, object]:
     """Wait for the only run to end, and give its record."""
-    deadline = time.monotonic() + ENDED_S
-    while not (runs := listed()) or any(run["exit_code"] is None for run in runs):
-        assert time.monotonic() < deadline, f"the run goes on: {runs}"
-        time.sleep(0.1)
-    (record,) = runs
+    until(lambda: (runs := listed()) and all(r["exit_code"] is not None for r in runs))
+    (record,) = listed()
     return record
 
 
@@ -170,15 +168,3 @@ def test_the_build_folder_is_unpacked_though_the_terminal_is_closed(
 
     assert terminal.child.wait(ENDED_S) == 130
     assert (output / "kept").read_text() == "kept\n"
-
-
-def test_ctrl_backslash_cancels_a_run(words, opened, home):
-    terminal = Terminal(*words, "--engine", "bare")
-    opened.append(terminal)
-    terminal.until(b"started\r\n")
-
-    terminal.type(b"\x1c")
-    terminal.until(b"cancelled")
-
-    assert terminal.child.wait(ENDED_S) == 130
-    assert is_cancelled_and_kept(ended(), home)

@@ -136,7 +136,6 @@ def test_what_is_written_on_an_image_is_read_back():
 
     built = read(found, "rai-build:1", "me/it:1")
 
-    assert built is not None
     assert (built.parts, built.origin) == (made_of(build), MINE)
     assert built.names == ("me/it:1", "host:1/me/it:latest")
     assert built.versions == (("numpy", "1.23.5"),)

@@ -27,25 +27,6 @@ def named(image: str | None = OLD, **more) -> BuildSpec:
     return BuildSpec("rai_build.yml", image=image, **more)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name", "fits"),
-    [
-        ("illinoisimpact/ece408_mxnet_docker:*", OLD, True),
-        ("illinoisimpact/*", f"docker.io/{OLD}", True),
-        ("docker.io/illinoisimpact/*", OLD, True),
-        ("illinoisimpact/ece408_mxnet_docker", OLD, True),
-        ("illinoisimpact/ece408_mxnet_docker:amd64-cpu-*", OLD, False),
-        ("gcc", "gcc", True),
-        ("gcc:latest", "gcc", True),
-        ("gcc:12", "gcc", False),
-        ("nvidia/cuda:1[01].*", "nvidia/cuda:11.8.0-devel", True),
-        ("other.example/*", OLD, False),
-    ],
-)
-def test_a_pattern_fits_names_as_engines_list_them(pattern, name, fits):
-    assert rule(pattern).fits(name) is fits
-
-
 def test_the_option_wins_then_the_first_rule_that_fits():
     rules = [rule("a/*", "none"), rule("illinoisimpact/*", "one"), rule("*", "two")]
 
@@ -134,7 +115,6 @@ def test_a_parcel_carries_what_was_decided_whatever_the_settings_say_now(
     again = session.reopen(folder).request
 
     assert again.spec == request.spec
-    assert again.spec.substitute
     assert again.spec.substitute.asked == OLD
 
 
@@ -142,9 +122,7 @@ def test_validate_plans_the_image_of_a_run_and_says_who_names_it(project):
     by_rule = session.validate(project)
     by_option = session.validate(project, session.Options(image="b/c:1"))
 
-    assert by_rule.image
     assert by_rule.image.reference == "my/course:latest"
-    assert by_option.image
     assert (by_option.image.reference, by_option.image.asked) == ("b/c:1", OLD)
     assert report.named_by(by_option.image) == f"named by --image, in place of {OLD}"
 

@@ -25,6 +25,7 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.parcel import Parcel
 from runner.engines.fake import FakeEngine, FakeResult
+from runner.job.rounds import GoOn
 from runner.store import latest, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home
@@ -40,12 +41,7 @@ commands:
 INFERENCE = b"New Inference\nOp Time: 0.25\nOp Time: 0.5\nCorrectness: 0.8 Model: m\n"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "main.c").write_text("int main() {}\n")
-    return folder
+PROJECT = {"main.c": "int main() {}\n"}
 
 
 def carry_out(
@@ -58,6 +54,7 @@ def carry_out(
     cancel: Cancel | None = None,
     heard: Callable[[events.Event], None] = lambda _: None,
     sealed: SealedProject | None = None,
+    go_on: GoOn | None = None,
     **more: Any,
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
@@ -77,6 +74,7 @@ def carry_out(
         places,
         cancel,
         download=False,
+        go_on=go_on,
     ):
         told.append(event)
         heard(event)
@@ -91,7 +89,6 @@ def test_a_run_whose_commands_succeed_is_done_and_kept(project):
     found, told, home = carry_out(project, engine)
 
     assert engine.ran == ["first", "second", "third"]
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert found.verdict.passed is None
     assert found.state is State.DONE
@@ -119,7 +116,6 @@ def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(pro
         Outcome.SKIPPED,
         Outcome.SKIPPED,
     ]
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
     assert found.verdict.message == "`first` exited 3"
     assert "--keep-going" in found.verdict.advice
@@ -132,7 +128,6 @@ def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
     found, _, _ = carry_out(project, engine, keep_going=True)
 
     assert engine.ran == ["first", "second", "third"]
-    assert found.verdict is not None
     assert found.verdict.reason.exit_code == 1
     assert "--keep-going" not in found.verdict.advice
 
@@ -140,7 +135,6 @@ def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
 def test_the_last_command_leaves_no_rest_to_run(project):
     found, _, _ = carry_out(project, FakeEngine({"third": FakeResult(exit_code=1)}))
 
-    assert found.verdict is not None
     assert "--keep-going" not in found.verdict.advice
 
 
@@ -156,7 +150,6 @@ def test_many_failures_are_counted_and_the_first_numbered(project):
     messages = []
     for engine in (two, late, many):
         found, _, _ = carry_out(project, engine, keep_going=True, text=text)
-        assert found.verdict is not None
         messages.append(found.verdict.message)
 
     assert messages[0] == "2 of 40 commands failed: 2 (exit 1), 7 (exit 2)"
@@ -173,7 +166,6 @@ def test_a_command_that_may_fail_fails_nothing(project):
 
     assert engine.ran == ["first", "second", "third"]
     assert found.commands[1].outcome is Outcome.FAILED
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
 
 
@@ -184,7 +176,6 @@ def test_a_limit_ends_the_run_even_when_it_shall_keep_going(project):
     found, _, _ = carry_out(project, engine, keep_going=True)
 
     assert engine.ran == ["first"]
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.TIME_LIMIT
 
 
@@ -194,7 +185,6 @@ def test_a_cancelled_run_is_cancelled_and_keeps_what_it_has(project):
     )
 
     assert found.state is State.CANCELLED
-    assert found.verdict is not None
     assert found.verdict.reason.exit_code == 130
     assert home.run(found.id).build.exists()
 
@@ -202,7 +192,6 @@ def test_a_cancelled_run_is_cancelled_and_keeps_what_it_has(project):
 def test_an_engine_that_breaks_is_no_failure_of_the_command(project):
     found, told, _ = carry_out(project, FakeEngine({"second": FakeResult(breaks=True)}))
 
-    assert found.verdict is not None
     assert found.verdict.served is False
     assert found.verdict.reason is Reason.INTERNAL
     assert isinstance(told[-1], events.Finished)
@@ -215,7 +204,6 @@ def test_where_an_image_cannot_be_had_the_next_engine_serves_and_says_so(project
     found, told, _ = carry_out(project, first, second, text=SPEC.replace("%s", "false"))
 
     assert second.ran == ["first", "second", "third"]
-    assert found.engine is not None
     assert found.engine.name == "local"
     assert any(isinstance(e, events.Warned) for e in told)
 
@@ -223,7 +211,6 @@ def test_where_an_image_cannot_be_had_the_next_engine_serves_and_says_so(project
 def test_without_another_engine_a_missing_image_ends_the_run_with_three(project):
     found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
 
-    assert found.verdict is not None
     assert found.verdict.reason.exit_code == 3
 
 
@@ -236,7 +223,6 @@ def test_a_project_without_an_image_and_a_dockerfile_is_refused_unpacked(text, p
 
     found, told, home = carry_out(project, first, second, text=text)
 
-    assert found.verdict is not None
     assert found.verdict.reason.exit_code == 3
     assert "Dockerfile" in found.verdict.message
     assert not any(isinstance(event, events.Packing) for event in told)
@@ -256,7 +242,6 @@ def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
     found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
 
     assert [c.outcome for c in found.commands] == [Outcome.SKIPPED] * 3
-    assert found.verdict is not None
     assert found.verdict.served
 
 
@@ -275,7 +260,6 @@ def test_commands_that_need_a_gpu_are_skipped_without_one(project):
     assert engine.ran == ["one"]
     assert found.commands[1].outcome is Outcome.SKIPPED
     assert "GPU" in found.commands[1].why
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
 
 
@@ -316,7 +300,6 @@ def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(pro
 
     found, _, home = carry_out(project, engine, text=text)
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert "cannot look for profiles" in found.warnings[-1]
     assert home.run(found.id).build.exists()
@@ -334,7 +317,6 @@ def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
         (half,) = places.sweep(home)
 
         assert half.state is State.LOST
-        assert half.verdict is not None
         assert half.verdict.reason is Reason.RUNNER_LOST
         assert runs.read(paths) == half
 
@@ -407,7 +389,6 @@ def test_a_failed_command_that_seeks_the_projects_files_here_is_told_where_they_
 
     found, _, _ = carry_out(project, engine, text=text)
 
-    assert found.verdict is not None
     assert ("Write `$RAI_SOURCE_DIR/main.c`" in found.verdict.advice) is hinted
 
 
@@ -418,7 +399,6 @@ def test_without_the_named_image_another_engine_is_offered_and_not_taken(project
     first = FakeEngine(images=True, no_image=True)
     found, _, _ = carry_out(project, first, other, text=text)
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.IMAGE_NOT_FOUND
     assert "or `--engine local` to use this machine's programs" in found.verdict.message
     assert other.ran == []

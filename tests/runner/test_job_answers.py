@@ -6,9 +6,9 @@ import pytest
 
 from runner.core import Outcome, Reason, RunRecord, events
 from runner.engines.fake import FakeEngine, FakeResult
-from tests.runner.test_job import carry_out, project
+from tests.runner.test_job import PROJECT, carry_out
 
-__all__ = ["project"]
+__all__ = ["PROJECT"]
 
 TEXT = """\
 commands:

@@ -10,9 +10,9 @@ from runner import report
 from runner.core import GpuFaultKind, Reason, record
 from runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_grants import HERE, spec
-from tests.runner.test_job import carry_out, project
+from tests.runner.test_job import PROJECT, carry_out
 
-__all__ = ["project"]
+__all__ = ["PROJECT"]
 
 MEMORY = b"pycuda._driver.MemoryError: cuMemAlloc failed: out of memory\n"
 ADDRESS = b"m3.1.py: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\n"
@@ -40,7 +40,6 @@ def test_a_fault_in_a_failed_command_is_the_reason(
 
     found, _, _ = carry_out(project, engine, text=text)
 
-    assert found.verdict is not None
     assert (found.verdict.reason, found.verdict.served) == (reason, True)
     assert found.verdict.reason.exit_code == exit_code
     assert not found.verdict.ran
@@ -51,7 +50,6 @@ def test_the_message_names_the_command_its_exit_code_and_the_fault(project):
 
     found, _, _ = carry_out(project, engine)
 
-    assert found.verdict is not None
     assert found.verdict.message == (
         "`first` exited 4: a kernel accessed an illegal address"
         " (m3.1.py: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access)"
@@ -63,7 +61,6 @@ def test_a_program_that_deals_with_a_fault_is_done_and_the_record_keeps_it(proje
 
     found, _, _ = carry_out(project, engine)
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     (fault,) = found.findings.gpu_faults
     assert fault.kind is GpuFaultKind.OUT_OF_MEMORY
@@ -74,7 +71,6 @@ def test_a_limit_goes_before_what_the_program_said(project):
 
     found, _, _ = carry_out(project, FakeEngine({"first": says}))
 
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.TIME_LIMIT
 
 
@@ -89,7 +85,6 @@ def test_of_several_failures_the_first_is_the_reason_unless_a_gpu_was_lost(proje
     for script in (plain, lost):
         engine = FakeEngine(script, images=True, situation=HERE)
         found, _, _ = carry_out(project, engine, keep_going=True, text=text)
-        assert found.verdict is not None
         reasons.append(found.verdict.reason)
 
     assert reasons == [Reason.COMMAND_FAILED, Reason.GPU_ERROR]
@@ -101,9 +96,7 @@ def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(proje
     found, _, _ = carry_out(project, FakeEngine(says))
     _, commands, faults = report.of(found)
 
-    assert isinstance(commands, report.Table)
     assert commands.rows[0][2] == "failed, the GPU ran out of memory"
-    assert isinstance(faults, report.Table)
     line = MEMORY.decode().strip()
     assert faults.rows == (("the GPU ran out of memory", line),)
 

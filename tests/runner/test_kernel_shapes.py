@@ -64,7 +64,6 @@ def test_a_problem_has_the_path_within_the_file(text, where):
 def test_a_wrong_entry_costs_no_other():
     shapes, problems = read(b'{"kernels": [{"grid": []}, {"kernel": "b"}, 5]}')
 
-    assert shapes is not None
     assert [work.kernel for work in shapes.kernels] == ["b"]
     assert len(problems) == 2
 
@@ -107,6 +106,5 @@ def test_of_too_many_entries_the_first_count():
     data = b'{"kernels": [' + b",".join([b'{"kernel": "k"}'] * 5001) + b"]}"
     shapes, (problem,) = read(data)
 
-    assert shapes is not None
     assert len(shapes.kernels) == 5000
     assert "the first 5000 count" in problem.message

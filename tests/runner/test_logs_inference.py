@@ -1,11 +1,8 @@
 """The course's printed lines become inferences; nothing else does."""
 
-import math
-
 import pytest
 
 from runner.core import Findings, Inference
-from runner.findings import op_time_sum
 from tests.runner.sourceless import find
 
 RUN_2019 = """\
@@ -259,11 +256,6 @@ def test_a_report_that_repeats_parts_of_its_output_in_bold_adds_nothing():
     prose = "Op Time: **12.146829**\n\nCorrectness: **0.8562** with the Model: **x**\n"
 
     assert inferences(prose + "```\n" + RUN_2017 + "```\n") == (ONE_OF_2017,)
-
-
-def test_the_ranking_figure_is_the_sum_of_the_op_times():
-    assert op_time_sum(ONE_OF_2019) == math.fsum([0.021169, 0.0688])
-    assert op_time_sum(Inference()) == 0.0
 
 
 def test_a_flood_of_inferences_keeps_the_first_ones_and_the_last():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile, engines, images, session
-from runner.cli import common, corrections, init, main, original
+from runner.cli import common, init, main, original
 from runner.core import BuildSpec, Command, Place, Problem, Reason
 from runner.core.errors import EngineError, ImageError, UsageError
 from runner.core.variables import Secrets
@@ -136,7 +136,7 @@ def test_what_the_bare_engine_refuses_is_wrong_in_the_build_file(project):
 def test_an_unknown_command_says_what_may_be_meant(typed, hint, project):
     (project / "own").mkdir()
 
-    assert corrections.unknown_command(typed, main.COMMANDS).hint == hint
+    assert main.unknown_command(typed, main.COMMANDS).hint == hint
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_unknown_command_says_what_may_be_meant(typed, hint, project):
 def test_only_an_option_much_like_the_one_typed_is_offered(typed, offered):
     known = ["--engine", "--keep-going", "--image", "--output"]
 
-    assert corrections.alike(typed, known) == offered
+    assert main.alike(typed, known) == offered
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, places
-from runner.archive import beside
+from runner import archive, doctor, places
+from runner.archive import read
 from runner.cli.main import _status
 from runner.core import Reason, State, Verdict, events
 from runner.core.errors import RaiError
-from runner.doctor import login
 from runner.machine import describe
 from runner.store import runs
 from runner.store.claim import Claim, Standing
@@ -190,7 +189,7 @@ def test_a_killed_run_is_lost_even_where_that_cannot_be_recorded(where, rai, rea
 
 def test_what_a_killed_unpacking_left_goes_with_the_next_to_the_same_place(tmp_path):
     into = tmp_path / "out [1]"
-    with beside.temporary(into) as going_on:
+    with read._temporary(into) as going_on:
         left = tmp_path / f"{going_on.name[:-8]}killed00"
         left.mkdir()
         (left / "file").touch()
@@ -229,6 +228,6 @@ def test_a_folder_that_another_process_unpacks_into_is_left_alone(tmp_path):
     ],
 )
 def test_doctor_says_where_a_logout_ends_detached_runs(groups, answer, told):
-    found = login.judged(groups, answer)
+    found = doctor.detached(groups, answer)
 
     assert [one.subject for one in found] == ["detached runs"] * told

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from runner.cli import opening
+from tests.waiting import until
 
 UNSET = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION", "SSH_TTY")
 
@@ -36,11 +36,7 @@ def program(folder: Path, name: str, text: str) -> Path:
 
 def seen(path: Path) -> str:
     """Wait until a browser wrote what it was given."""
-    end = time.monotonic() + 60
-    while not path.exists() or not path.read_text():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return path.read_text()
+    return until(lambda: path.exists() and path.read_text())
 
 
 LASTS = """

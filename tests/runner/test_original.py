@@ -41,11 +41,17 @@ def read(text: str) -> original.CommandLine:
         ("parse -- -q", "parse -- -q"),
         ("run -p . -- -v --submit", "run -p . -- -v --submit"),
         ("-p -v", "run -p"),
+        ("--path=x --engine local", "run --path=x --engine local"),
+        ("ps", "ps"),
+        ("--help", "--help"),
+        ("-h", "-h"),
+        ("parse -- --debug", "parse -- --debug"),
         ("", ""),
     ],
 )
 def test_a_command_line_of_the_original_means_one_of_ours(typed, meant):
-    assert read(typed).words == meant.split()
+    line = read(typed)
+    assert (line.words, line.debug) == (meant.split(), False)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,9 @@ def test_colours_can_be_turned_off_as_in_the_original(typed, colour):
     assert line.words == ["run", "-p", "."]
 
 
-@pytest.mark.parametrize("typed", ["-p . -d", "-d -p .", "-p . -dv", "-p . --debug"])
+@pytest.mark.parametrize(
+    "typed", ["-p . -d", "-d -p .", "-p . -dv", "-p . --debug", "run --debug -p ."]
+)
 def test_d_is_debug_without_the_word_run(typed):
     line = read(typed)
 

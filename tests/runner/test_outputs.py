@@ -24,13 +24,6 @@ def kept(tmp_path: Path) -> Home:
     return home
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def built(home: Home, run: str, **files: str) -> Path:
     """Make a run's build folder; return its archive."""
     folder = home.root.parent / f"build-of-{run}"

@@ -19,6 +19,7 @@ from runner.core import Archive, Severity
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Progress, Warned
 from runner.store.settings import SETTINGS
+from tests.program import run_program
 from tests.runner.rights import permissions_that_count
 
 LOOSE = archive.Caps(1 << 40, 1 << 20, 1 << 40)
@@ -292,12 +293,8 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path):
     )
     tree(project / "src", gitignore="build/\n!a.o\n")
     subprocess.run(["git", "init", "-q", project], check=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "--others", "--exclude-standard"],
-        cwd=project,
-        check=True,
-        capture_output=True,
-        text=True,
+    listed = run_program(
+        ["git", "ls-files", "--others", "--exclude-standard"], cwd=project, check=True
     )
     assert sorted(sent(project)) == sorted(listed.stdout.splitlines())
 

@@ -17,6 +17,7 @@ from runner.core import Reason, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
+from tests.waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -191,14 +192,10 @@ def test_a_command_dies_with_the_process_that_runs_it(
         start_new_session=True,
     )
     with rai:
-        assert rai.stdout is not None
         pids = [int(word) for word in rai.stdout.readline().split()]
         assert all(map(alive, pids))
         (os.killpg if whole_group else os.kill)(rai.pid, signal.SIGKILL)
-    end = time.monotonic() + 20
-    while any(map(alive, pids)):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not any(map(alive, pids)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -210,10 +207,7 @@ def test_marked_processes_are_found_wherever_they_went(tmp_path: Path):
     pid = int(file.read_text())
     assert alive(pid)
     process.kill_marked("MARK", "of this test")
-    end = time.monotonic() + 5
-    while alive(pid):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:
@@ -232,11 +226,8 @@ def test_a_limit_holds_while_nobody_takes_the_output():
         argv, timeout_s=0.5, cancel=Cancel(), room=process.room(1 << 30), grace_s=0.1
     )
     pid = int(next(events).data.split()[0])
-    until = time.monotonic() + 10
-    while Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < until:
-        time.sleep(0.05)
-
-    assert Path(f"/proc/{pid}/cmdline").read_bytes() == b""  # it waits to be reaped
+    # It waits to be reaped.
+    until(lambda: Path(f"/proc/{pid}/cmdline").read_bytes() == b"")
     with pytest.raises(StopIteration) as end:
         while True:
             next(events)

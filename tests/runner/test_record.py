@@ -88,7 +88,6 @@ def test_a_time_without_a_date_is_no_records_and_no_events(at):
 def test_a_record_holds_what_its_events_said():
     found = record.fold(told(STORY))
 
-    assert found is not None
     assert (found.id, found.state, found.created_at) == ("0a1b2c", State.DONE, 100.0)
     assert [c.outcome for c in found.commands] == [
         Outcome.OK,
@@ -100,14 +99,12 @@ def test_a_record_holds_what_its_events_said():
     assert found.peak_memory_bytes == 4096
     assert [len(c.profile_files) for c in found.commands] == [1, 0, 0]
     assert found.findings.inferences[0].op_times_s == (0.1, 0.2)
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
 
 
 def test_a_run_that_is_found_lost_after_the_clock_was_set_back_ends_when_it_began():
     begun = record.fold(told(STORY[:-1]))
 
-    assert begun is not None
     assert record.lost(begun, begun.created_at - 86_400).ended_at == begun.created_at
 
 
@@ -118,7 +115,6 @@ def test_a_replay_names_the_run_that_it_repeats_and_its_data_their_checksums():
 
     found = record.fold(map(ev.from_line, lines))
 
-    assert found is not None
     assert (found.replays, found.data_md5) == ("ffee00", {"/data/a": "c0ffee"})
     assert record.from_json(record.to_json(found)) == found
 
@@ -179,11 +175,9 @@ def test_a_line_that_is_no_event_is_refused(line):
 def test_a_story_that_breaks_off_is_lost_and_never_done(length):
     half = record.fold(told(STORY[:length]))
 
-    assert half is not None
     assert not half.state.final
     gone = record.lost(half, 200.0)
     assert gone.state is State.LOST
-    assert gone.verdict is not None
     assert gone.verdict.reason.exit_code == 10
 
 
@@ -204,7 +198,6 @@ def test_a_synthetic_result_is_marked_and_is_no_accuracy():
     story = [*STORY[:7], ev.Found(0, found)]
     marked = record.fold(told(story))
 
-    assert marked is not None
     assert marked.synthetic
     assert record.plain(marked)["synthetic"] is True
     assert marked.findings.inferences[0].correctness is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile, session
+from runner.buildfile.selection import repeating
 from runner.core import events
 from runner.core.cancel import Cancel
 from runner.core.errors import NotAllowedError, UsageError
@@ -20,7 +21,6 @@ from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
 from runner.session.options import Options
-from runner.session.selection import repeating
 from tests.program import rai
 
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
@@ -29,7 +29,7 @@ TIMED = FakeResult(b"Op Time: 0.25\n")
 
 def asked(policy: Policy = NO_POLICY, left_out: frozenset[int] = frozenset(), **given):
     spec, _ = buildfile.parse(SPEC, "rai_build.yml")
-    return repeating(spec, left_out, Options(**given), policy)
+    return repeating(spec, left_out, policy, **given)
 
 
 def test_without_options_the_run_decides_what_is_repeated_for_as_long_as_its_limit():
@@ -122,13 +122,8 @@ def test_a_parcel_without_repeats_is_still_read():
     assert (found.repeat, found.measured, found.budget) == (1, (), None)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    final = "{run: 'echo Op Time: 0.0123', name: final}"
-    (folder / "rai_build.yml").write_text(f"commands: {{build: [{final}, 'true']}}\n")
-    return folder
+FINAL = "{run: 'echo Op Time: 0.0123', name: final}"
+PROJECT = {"rai_build.yml": f"commands: {{build: [{FINAL}, 'true']}}\n"}
 
 
 @pytest.mark.programs

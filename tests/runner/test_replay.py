@@ -29,13 +29,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAI_ENGINE", "bare")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(SPEC)
-    (folder / "note.txt").write_text("first\n")
-    return folder
+PROJECT = {"rai_build.yml": SPEC, "note.txt": "first\n"}
 
 
 def first_run(project: Path, engine: str = "bare") -> dict[str, Any]:

@@ -109,7 +109,6 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
 
     *_, shown = report.of(RunRecord("1a", "/p", "f", 0.0, commands=(one,)))
 
-    assert isinstance(shown, report.Table)
     assert shown.heads[-1] == "after `rai pull 1a`"
     assert shown.rows[0] == ("2", "t.nvprof", "84.0 KiB", "nvprof -i build-1a/t.nvprof")
     assert [row[-1] for row in shown.rows[1:]] == [
@@ -191,7 +190,6 @@ def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
     record = RunRecord("1", "p", "f", 0.0, git=GitState("c0ffee", "main", dirty))
     (pairs,) = report.of(record)
 
-    assert isinstance(pairs, report.Pairs)
     assert ("commit", f"c0ffee{said}") in pairs.rows
 
 
@@ -219,7 +217,6 @@ def test_no_run_took_less_than_no_time():
     took = shown.heads.index("took")
     assert [row[took] for row in shown.rows] == ["0.000 s", "0.000 s"]
     (head,) = report.of(jumped)
-    assert isinstance(head, report.Pairs)
     assert ("took", "0.000 s") in head.rows
 
 
@@ -262,9 +259,7 @@ def test_a_named_command_shows_its_name_and_its_command():
     table = report.plan(
         spec, images.plan(spec, None), preparation.steps(spec, gpu=True), 0
     )[1]
-    assert isinstance(table, report.Table)
     assert [row[-1] for row in table.rows] == ["profile: nvprof ./a.out ...", "./a.out"]
     kept = (CommandRecord(0, "nvprof ./a.out\necho", "profile", Outcome.OK),)
     shown = report.of(RunRecord("1", "/p", "f", 0.0, commands=kept))[1]
-    assert isinstance(shown, report.Table)
     assert shown.rows[0][1] == "profile: nvprof ./a.out ..."

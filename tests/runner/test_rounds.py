@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
-import pytest
-from msgspec.structs import replace
-
-from runner import buildfile, job
-from runner.archive import FolderProject, datafiles
 from runner.core import (
-    JobRequest,
     Outcome,
     Reason,
     RunRecord,
@@ -21,10 +16,10 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.samples import MOST_ROUNDS
+from runner.core.terminal import Terminal
 from runner.engines.fake import FakeEngine, FakeResult
-from runner.job.rounds import GoOn
 from runner.store import runs
-from runner.store.paths import Home
+from tests.runner import test_job
 
 SPEC = """\
 rai: {version: 0.2}
@@ -45,38 +40,26 @@ class Changing(dict[str, list[FakeResult]]):
         return results.pop(0) if len(results) > 1 else results[0]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "main.c").write_text("int main() {}\n")
-    return folder
+PROJECT = {"main.c": "int main() {}\n"}
 
 
 def carry_out(
     project: Path,
     engine: FakeEngine,
     text: str = SPEC,
-    go_on: GoOn | None = None,
     cancel_after: int | None = None,
-    **asked: object,
+    **asked: Any,
 ) -> tuple[RunRecord, list[events.Event]]:
     """Run a project; cancel it when the round of this number has ended."""
-    home, cancel = Home(project.parent / "home"), Cancel()
-    parsed, _ = buildfile.parse(text, "rai_build.yml")
-    request = replace(JobRequest(project, parsed, text, parsed.profile), **asked)
-    paths = runs.create(home)
-    places = datafiles.DataPlaces(None, project, home.data)
-    told = []
-    for event in job.run(
-        request, FolderProject(project), [engine], paths, places, cancel, go_on=go_on
-    ):
-        told.append(event)
+    cancel = Cancel()
+
+    def heard(event: events.Event) -> None:
         if isinstance(event, events.RoundEnded) and event.round == cancel_after:
             cancel.request()
-    found = runs.read(paths)
-    assert found is not None
-    assert record.fold(runs.stamped(paths)) == found
+
+    asked = {"text": text, "cancel": cancel, "heard": heard, **asked}
+    found, told, home = test_job.carry_out(project, engine, **asked)
+    assert record.fold(runs.stamped(home.run(found.id))) == found
     return found, told
 
 
@@ -144,7 +127,6 @@ def test_a_failure_in_a_later_round_ends_the_run_as_in_the_first(project: Path):
     engine = FakeEngine(script)  # type: ignore[arg-type]
     found, _ = carry_out(project, engine, repeat=9)
     assert engine.ran.count("./final") == 3
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
     assert found.verdict.message == "`./final` exited 3 in round 3"
     assert "--keep-going" not in found.verdict.advice
@@ -160,7 +142,6 @@ def test_a_wrong_answer_in_a_later_round_ends_the_run_and_names_the_round(
     engine = FakeEngine(Changing({"./final": [FIGURES, wrong]}))  # type: ignore[arg-type]
     found, _ = carry_out(project, engine, text, repeat=9)
     assert engine.ran.count("./final") == 2
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.WRONG_ANSWER
     assert "command 2, final in round 2: expected" in found.verdict.message
     assert found.commands[-1].outcome is Outcome.WRONG
@@ -170,7 +151,6 @@ def test_a_limit_in_a_later_round_is_the_runs_end(project: Path):
     late = FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)
     engine = FakeEngine(Changing({"./final": [FIGURES, late]}))  # type: ignore[arg-type]
     found, _ = carry_out(project, engine, repeat=9)
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.MEMORY_LIMIT
     assert "in round 2" in found.verdict.message
 
@@ -205,7 +185,6 @@ def test_with_keep_going_a_repeat_that_fails_ends_nothing_and_is_told(project: P
     engine = FakeEngine(script)  # type: ignore[arg-type]
     found, _ = carry_out(project, engine, keep_going=True, repeat=4)
     assert engine.ran.count("./final") == 4
-    assert found.verdict is not None
     assert found.verdict.message == "`./final` exited 3 in round 2"
 
 
@@ -213,7 +192,6 @@ def test_a_run_that_is_cancelled_between_rounds_keeps_what_it_has(project: Path)
     engine = FakeEngine({"./final": FIGURES})
     found, _ = carry_out(project, engine, repeat=9, cancel_after=2)
     assert engine.ran.count("./final") == 3
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.CANCELLED
     assert len(found.commands) == 5
     assert found.build_bytes
@@ -223,7 +201,6 @@ def test_repeats_end_with_their_budget_and_the_run_says_so(project: Path):
     engine = FakeEngine({"./final": FIGURES})
     found, _ = carry_out(project, engine, repeat=9, budget_s=1e-9)
     assert engine.ran.count("./final") == 2
-    assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert "measured in 2 of 9 rounds" in found.warnings[-1]
 
@@ -249,9 +226,11 @@ def test_the_engine_knows_how_long_the_last_round_may_take(project: Path):
     class Asked(FakeEngine):
         more_s = -1.0
 
-        def run(self, work: Workspace, cancel: Cancel) -> Iterator[events.Event]:
+        def run(
+            self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
+        ) -> Generator[events.Event, None, None]:
             self.more_s = work.more_s
-            return super().run(work, cancel)
+            return super().run(work, cancel, terminal)
 
     once, often = Asked({}), Asked({})
     carry_out(project, once)

@@ -16,7 +16,6 @@ from runner.core import (
     Findings,
     GitState,
     Inference,
-    Outcome,
     Reason,
     RunRecord,
     State,
@@ -30,27 +29,29 @@ from runner.report.run import Listed, table
 from runner.store import tags
 from runner.store.home import RunQuery, before, find, latest, list_runs, set_tag
 from runner.store.paths import Home
+from tests.runner import records
 
 
-def ended(name: str, at: float = 1.0, **more: object) -> RunRecord:
-    reason = more.pop("reason", Reason.DONE)
-    assert isinstance(reason, Reason)
-    took = more.pop("took", 1.0)
-    assert isinstance(took, float)
-    facts: dict[str, object] = {
+def ended(
+    name: str,
+    at: float = 1.0,
+    *,
+    took: float = 1.0,
+    reason: Reason = Reason.DONE,
+    **more: object,
+) -> RunRecord:
+    facts = {
+        "project": "/home/me/Conv",
         "verdict": Verdict(True, True, None, reason),
-        "state": State.DONE,
         "engine": EngineFacts("local"),
     }
-    run = RunRecord(name, "/home/me/Conv", "rai_build.yml", at, ended_at=at + took)
-    return type(run)(
-        **{n: getattr(run, n) for n in run.__struct_fields__} | facts | more
-    )
+    facts = {**facts, "created_at": at, "ended_at": at + took, **more}
+    return records.ended(name, **facts)
 
 
 def command(text: str = "python m3.1.py", *times: float) -> CommandRecord:
     found = Findings((Inference(times, 0.84),)) if times else Findings()
-    return CommandRecord(0, text, None, Outcome.OK, findings=found)
+    return records.command(0, text, findings=found)
 
 
 RUNS = [

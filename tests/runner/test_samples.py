@@ -126,7 +126,6 @@ def test_a_report_names_the_round_that_went_wrong_and_what_it_printed():
 
 def test_the_lines_at_the_end_have_a_command_once_and_the_median_of_its_rounds():
     found, lines = report.summary(ROUNDS)
-    assert found is not None
     assert [row[:2] for row in found.rows] == [("1", "ok"), ("2", "ok")]
     assert lines == [
         "Command 2 (final), median of 3 rounds: op time 0.500000 s (0.250000 to"
@@ -146,7 +145,6 @@ def test_of_many_repeats_that_went_wrong_the_first_are_listed():
         for n in range(9)
     ]
     found, lines = report.summary(measured(FIRST, command(1, 0.5), *wrong))
-    assert found is not None
     ends = [row[1] for row in found.rows]
     assert ends == ["ok", "ok", *(f"failed in round {n}" for n in (2, 3, 4))]
     assert lines == ["6 more repeats went wrong."]

@@ -37,21 +37,6 @@ def test_colours_and_carriage_returns_pass_and_other_controls_do_not(written, sh
     assert shown == TerminalFilter().feed(written)
 
 
-@given(st.binary(max_size=60), st.integers(0, 60))
-def test_a_cut_anywhere_changes_nothing_that_is_shown(data, cut):
-    data += b"."  # ends what is open, so that nothing stays held
-    whole, parts = TerminalFilter(), TerminalFilter()
-    first = parts.feed(data[:cut]) + parts.feed(data[cut:])
-    assert whole.feed(data) + whole.feed(b".") == first + parts.feed(b".")
-
-
-@given(st.binary(max_size=200))
-def test_no_escape_but_a_colour_is_ever_shown(data):
-    shown = TerminalFilter().feed(data)
-    colours = shown.split(b"\x1b")[1:]
-    assert all(part[:1] == b"[" and b"m" in part for part in colours)
-
-
 @pytest.mark.parametrize("written", ["✱ Run done", "x\r✱ Run done", "xx\b\b✱"])
 def test_no_program_shows_the_mark_of_rais_own_lines(written):
     shown = TerminalFilter().feed(written.encode()).decode()

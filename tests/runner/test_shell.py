@@ -21,6 +21,7 @@ import pytest
 
 from runner.store.paths import Home, RunPaths
 from tests.program import RAI, rai
+from tests.runner.test_hangup import control
 
 pytestmark = pytest.mark.programs
 
@@ -42,7 +43,7 @@ class Window:
             stdout=self._inner,
             stderr=self._inner,
             start_new_session=True,
-            preexec_fn=_control,
+            preexec_fn=control,
         )
         self.seen = b""
 
@@ -86,12 +87,6 @@ class Window:
         return bool(readable)
 
 
-def _control() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.fixture
 def windows() -> Iterator[list[Window]]:
     opened: list[Window] = []
@@ -106,13 +101,7 @@ def usual_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(SPEC)
-    (folder / "note.txt").write_text("the note\n")
-    return folder
+PROJECT = {"rai_build.yml": SPEC, "note.txt": "the note\n"}
 
 
 @pytest.fixture

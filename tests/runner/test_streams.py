@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import RAI, Streams, rai
+from runner.core import Reason
+from tests.program import RAI, Streams, rai, run_program
 
 pytestmark = pytest.mark.programs
 
 READING = [
-    "history",
-    "history --json",
-    "ps",
+    "runs",
+    "runs --json",
     "show latest",
     "show latest --json",
     "logs latest",
@@ -46,13 +46,8 @@ def sh(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run rai by a shell, which redirects its streams."""
     environment = {**os.environ, "RAI_HOME": str(folder / "home")}
     environment.pop("PYTHONUNBUFFERED", None)
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", f"{RAI} {line}"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    return run_program(
+        ["bash", "-o", "pipefail", "-c", f"{RAI} {line}"], cwd=folder, env=environment
     )
 
 
@@ -65,10 +60,10 @@ def given(
 
 
 @pytest.mark.parametrize("command", READING)
-def test_output_that_cannot_be_written_is_told_and_ends_with_ten(command, folder):
+def test_output_for_a_full_disk_is_told_and_ends_as_such(command, folder):
     done = given(command, folder, {1: "/dev/full"})
 
-    assert done.returncode == 10
+    assert done.returncode == Reason.DISK_FULL.exit_code
     assert done.stderr == "cannot write to stdout: No space left on device\n"
 
 

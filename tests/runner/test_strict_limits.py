@@ -19,12 +19,7 @@ SETTING = "the setting strict_limits"
 BUILD_FILE = "rai: {version: 0.2}\ncommands: {build: ['echo done']}\n"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(BUILD_FILE)
-    return folder
+PROJECT = {"rai_build.yml": BUILD_FILE}
 
 
 def run(project: Path, options: Options) -> list[ev.Event]:
@@ -32,9 +27,7 @@ def run(project: Path, options: Options) -> list[ev.Event]:
 
 
 def end(events: list[ev.Event]) -> ev.Finished:
-    last = events[-1]
-    assert isinstance(last, ev.Finished)
-    return last
+    return events[-1]
 
 
 def test_a_run_is_refused_before_it_is_packed(project, monkeypatch):

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner import archive
 from runner.archive import source
 from runner.cli.timeline import timeline
 from runner.core import (
-    CommandRecord,
-    Outcome,
     ProfileFile,
-    Reason,
-    RunRecord,
     State,
-    Verdict,
     record,
 )
 from runner.core.errors import UsageError
 from runner.store import pages
 from runner.store.paths import Home
 from tests.nvprof import recording
+from tests.program import run_program
+from tests.runner import records
 from tests.runner.traces.test_nvprof_file import stored
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -49,17 +47,9 @@ def ended(home, profile, tmp_path):
         paths = at.run("ab12")
         paths.root.mkdir(parents=True)
         files = tuple(ProfileFile("nsys", one, 2) for one in noted)
-        command = CommandRecord(0, "./x", None, Outcome.OK, profile_files=files)
-        run = RunRecord(
-            "ab12",
-            "/p",
-            "rai_build.yml",
-            1.0,
-            state,
-            ended_at=2.0 if state.final else None,
-            verdict=Verdict(True, True, None, Reason.DONE) if state.final else None,
-            commands=(command,),
-        )
+        run = records.ended("ab12", records.command(profile_files=files), state=state)
+        if not state.final:
+            run = replace(run, ended_at=None, verdict=None)
         paths.record.write_bytes(record.to_json(run))
         if names:
             with archive.BuildWriter(paths.build) as writer:
@@ -200,20 +190,16 @@ def test_a_browser_is_given_the_page_and_nothing_of_the_run(
     cleared = {**os.environ, "DISPLAY": ":9", "PATH": str(programs)}
     for name in ("BROWSER", "SSH_CONNECTION", "SSH_TTY"):
         cleared.pop(name, None)
-    done = subprocess.run(
+    done = run_program(
         [Path(sys.executable).with_name("rai"), "timeline", str(named)],
         env={**cleared, **more},
         check=True,
-        capture_output=True,
-        text=True,
     )
     (page,) = (home / "rai" / "pages").iterdir()
     assert opens or f"no browser here that could open it: open {page}." in done.stdout
     said = tmp_path / "said"
-    until = time.monotonic() + 60
-    while opens and not (said.exists() and said.read_text()):
-        assert time.monotonic() < until, done.stdout
-        time.sleep(0.01)
+    if opens:
+        until(lambda: said.exists() and said.read_text(), done.stdout)
     assert (said.read_text() if said.exists() else "") == (
         f"{page.as_uri()}\n" if opens else ""
     )

@@ -12,7 +12,7 @@ import pytest
 
 from runner import trees
 from runner.archive import read, source
-from runner.engines.openfiles import ENTRY_BYTES, used
+from runner.engines.disk import ENTRY_BYTES, used
 from tests.runner.rights import permissions_that_count
 
 LEVELS = 1500

@@ -12,11 +12,12 @@ from runner import buildfile, session
 from runner.archive import read_parcel
 from runner.core import Command, Reason
 from runner.core.cancel import Cancel
-from runner.core.errors import SpecError, UsageError
+from runner.core.errors import UsageError
 from runner.core.variables import Secrets
 from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
+from tests.runner.test_spec import wrong
 
 SPEC = """\
 env: {BATCH: 100, EMPTY: ""}
@@ -25,12 +26,6 @@ commands:
     - ./bench
     - {run: ./more, env: [BATCH=1000]}
 """
-
-
-def wrong(text: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        buildfile.parse(text, "f.yml")
-    return [str(problem) for problem in caught.value.problems]
 
 
 def test_variables_are_of_all_commands_or_of_one():
@@ -72,12 +67,7 @@ def test_a_dollar_is_literal_and_said_to_be():
     assert str(warning).startswith("f.yml:1:10: warning: env.A: nothing is expanded")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(SPEC)
-    return folder
+PROJECT = {"rai_build.yml": SPEC}
 
 
 @pytest.fixture

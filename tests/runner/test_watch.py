@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from runner import archive, session
-from runner.archive import inotify, snapshot
 from runner.core import (
     CommandRecord,
     Findings,
@@ -27,7 +26,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.report import Series, versus
-from runner.session import Watcher
+from runner.session import Watcher, watching
 from runner.store.settings import Settings
 
 SOON_S = 30.0
@@ -35,19 +34,16 @@ RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = "commands: {build: [echo hello]}\n"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / "part").mkdir(parents=True)
-    (folder / "rai_build.yml").write_text(SPEC)
-    (folder / "main.c").write_text("one\n")
-    (folder / "part" / "more.c").write_text("one\n")
-    (folder / ".gitignore").write_text("*.o\nout/\n")
-    return folder
+PROJECT = {
+    "rai_build.yml": SPEC,
+    "main.c": "one\n",
+    "part/more.c": "one\n",
+    ".gitignore": "*.o\nout/\n",
+}
 
 
-def taken(project: Path) -> snapshot.Snapshot:
-    return snapshot.take(archive.survey(project), project / "rai_build.yml")
+def taken(project: Path) -> watching.Snapshot:
+    return watching.taken(archive.survey(project), project / "rai_build.yml")
 
 
 def replace(file: Path, text: str) -> None:
@@ -63,13 +59,13 @@ def test_what_counts_is_what_would_be_sent(project):
     (project / "out").mkdir()
     (project / "out" / "log").write_text("text")
     assert before.stale()
-    assert snapshot.changed(before, taken(project)) == []
+    assert watching.changed_files(before, taken(project)) == []
 
     replace(project / "main.c", "two\n")
     (project / "part" / "new.c").write_text("new\n")
     (project / "part" / "more.c").unlink()
     (project / "rai_build.yml").chmod(0o755)
-    found = snapshot.changed(before, taken(project))
+    found = watching.changed_files(before, taken(project))
     names = [str(path.relative_to(project)) for path in found]
     assert names == ["main.c", "part/more.c", "part/new.c", "rai_build.yml"]
 
@@ -78,7 +74,7 @@ def test_a_project_that_is_gone_has_changed_and_no_look_fails(project):
     before = taken(project)
     project.rename(project.with_name("elsewhere"))
     assert before.stale()
-    assert len(snapshot.changed(before, taken(project))) == 4
+    assert len(watching.changed_files(before, taken(project))) == 4
 
 
 @pytest.fixture(params=["woken", "looking"])
@@ -89,7 +85,7 @@ def watcher(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Watcher]:
     if request.param == "looking":
-        monkeypatch.setattr(inotify, "_LINUX", False)
+        monkeypatch.setattr(watching, "_LINUX", False)
     with session.watcher(project, Settings(tmp_path), project / "built") as made:
         yield made
 

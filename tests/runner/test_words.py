@@ -4,39 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cli.original import Option, contradictions, routed, without_debug
+from runner.cli.original import Option, contradictions
 
 PATH = Option("path", ("--path", "-p"), takes_value=True)
 KEEP = Option("keep-going", ("--keep-going", "--no-keep-going"), takes_value=False)
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        (["-p", "."], ["run", "-p", "."]),
-        (["--path=x", "--engine", "local"], ["run", "--path=x", "--engine", "local"]),
-        (["run", "-p", "."], ["run", "-p", "."]),
-        (["ps"], ["ps"]),
-        (["--help"], ["--help"]),
-        (["-h"], ["-h"]),
-        ([], []),
-    ],
-)
-def test_rai_with_options_alone_is_rai_run(typed, meant):
-    assert meant == routed(typed)
-
-
-@pytest.mark.parametrize(
-    ("typed", "kept", "debug"),
-    [
-        (["run", "--debug", "-p", "."], ["run", "-p", "."], True),
-        (["--debug", "ps"], ["ps"], True),
-        (["ps"], ["ps"], False),
-        (["parse", "--", "--debug"], ["parse", "--", "--debug"], False),
-    ],
-)
-def test_debug_counts_wherever_it_stands(typed, kept, debug):
-    assert (kept, debug) == without_debug(typed)
 
 
 @pytest.mark.parametrize(

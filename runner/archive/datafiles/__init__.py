@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from runner import files
 from runner.archive.datafiles import kept
-from runner.archive.datafiles.failed import UnavailableError
+from runner.archive.datafiles.hosts import UnavailableError
 from runner.core import MIB, BuildSpec, DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy

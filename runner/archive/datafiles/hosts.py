@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from runner.archive.datafiles.failed import UnavailableError
 from runner.core.addresses import Address, is_in, is_private
 from runner.core.policy import Policy, PrivateTarget
 
@@ -98,3 +97,14 @@ def _is_private(host: str, address: Address, policy: Policy) -> UnavailableError
         f"{what} is of this machine or of a private network, and no line"
         f" `private: [{host}]` in {policy.file or POLICY_FILE} allows it"
     )
+
+
+class UnavailableError(Exception):
+    """A file is not available; the text continues the sentence "..., and"."""
+
+    def __init__(
+        self, why: str, *, retry: bool = False, unreachable: bool = False
+    ) -> None:
+        super().__init__(why)
+        self.retry = retry
+        self.unreachable = unreachable

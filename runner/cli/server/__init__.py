@@ -13,21 +13,16 @@ from runner.cli.server.gpu import gpu
 from runner.cli.server.invite import invite
 from runner.cli.server.jobs import jobs
 from runner.cli.server.people import people
-from runner.cli.server.restore import restore
 from runner.cli.server.revoke import revoke
 from runner.cli.server.serve import serve
 from runner.cli.server.units import units
-from runner.cli.server.upgrade import upgrade
 
 server = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Serve a machine's GPUs to several people.",
 )
-for command in (
-    *(serve, invite, people, revoke, drain, gpu, audit),
-    *(backup, restore, upgrade, doctor),
-):
+for command in (*(serve, invite, people, revoke, drain, gpu, audit, backup, doctor),):
     server.command()(opening.with_extra(command))
 server.command()(units)
 server.command()(jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +13,21 @@ from runner.terminal.streams import say
 
 
 def backup(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A new file, such as b.tar.")
-    ],
+    into: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     state: opening.State = None,
 ) -> None:
-    """Copy what a server remembers to a file, while it serves.
+    """Copy what a server remembers to a folder, while it serves.
 
-    That is the store, server.yml, the server's certificate and the uploads. The folders
-    of the runs are the job host's: copy them by other means.
+    That is the store, server.yml, the certificate that the server made, milestones of
+    the site, and the packed projects of runs that have not ended. To restore it, copy
+    it back.
     """
-    from runner.report import size
     from runner.server import keeping
 
-    common.check_output(file, "FILE")
     with opening.opened(state) as (folder, store):
-        kept = keeping.backup(folder, os.environ, file)
-        opening.note(store, "backup", str(file.absolute()))
-    say(f"{file}: {size(kept.bytes)}, {kept.uploads} uploads; it holds secrets")
+        milestones = common.settings().milestones
+        command = keeping.backup(folder, store, milestones, into)
+        opening.note(store, "backup", str(into.absolute()))
+    say(f"{into} holds secrets: keep it as you keep the server's folder")
+    if command:
+        say(f"The store is not in it yet. Next: {command}")

@@ -24,7 +24,7 @@ def gpu(
         list[str] | None,
         typer.Argument(
             metavar="[clear UUID]",
-            help="Give runs a GPU again that was taken out; on a cluster its node.",
+            help="Give runs a GPU again that was taken out.",
         ),
     ] = None,
     state: opening.State = None,
@@ -48,15 +48,16 @@ def gpu(
         host = SocketHost(socket(folder, jobs))
         facts = host.facts()
         known = {one.uuid: one for one in facts.gpus}
-        nodes = {one.name for one in facts.nodes}
+        if facts.in_slurm:
+            text = "Slurm gives the GPUs to runs here"
+            raise UsageError(Problem(text, hint="`sinfo -o '%P %N %G'` lists them"))
         if uuid:
-            if uuid not in known and uuid not in nodes:
+            if uuid not in known:
                 text = f"the job host has no GPU {uuid}"
                 raise UsageError(Problem(text, hint="`rai server gpu` lists them"))
             host.clear_gpu(uuid)
             opening.note(store, "gpu clear", uuid)
-            name = f" ({known[uuid].name})" if uuid in known else ""
-            say(f"{uuid}{name} is given to runs again")
+            say(f"{uuid} ({known[uuid].name}) is given to runs again")
             return
     if as_json:
         common.print_json(record.plain(tuple(known.values())))

@@ -17,7 +17,7 @@ from runner.core import Problem
 from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from runner.database.base import Store
+    from runner.database.store import Store
     from runner.server.paths import ServerFolder
     from runner.slurm.target import SlurmTarget
 
@@ -99,7 +99,7 @@ def folder(state: Path | None) -> ServerFolder:
 @contextmanager
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
-    from runner.database.opening import open_store
+    from runner.database.store import open_store
     from runner.server import reached
 
     found = folder(state)

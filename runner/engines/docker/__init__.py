@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
-    from runner.engines.imagestore import DataVolume, Removed
+    from runner.engines.imagestore import Removed
 
 __all__ = ["DockerEngine", "probe"]
 
@@ -109,18 +109,6 @@ class DockerEngine(OnThisMachine):
 
         return remove(self._client, images)
 
-    def data_volumes(self) -> tuple[DataVolume, ...]:
-        """Return the volumes that rai filled with data files."""
-        from runner.engines.docker.container.datavolumes import found
-
-        return found(self._client)
-
-    def remove_data_volumes(self, volumes: Sequence[DataVolume]) -> None:
-        """Remove volumes of data files; those that came into use stay."""
-        from runner.engines.docker.container.datavolumes import remove
-
-        remove(self._client, volumes)
-
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return the GPUs that containers can use; another machine's by a container."""
         from runner.engines.docker.gpu.query import situation
@@ -133,23 +121,17 @@ class DockerEngine(OnThisMachine):
             from runner.gpu import nvidia
 
             return nvidia.hold(gpu, run_id)
-        from runner.engines.docker.gpu.hold import hold
+        from runner.engines.docker.gpu.query import hold
 
         return hold(self._client, gpu, run_id)
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps in one container, each by its own exec call."""
-        return self._carry_out(work, cancel, None)
-
-    def shell(
-        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    def run(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
     ) -> Generator[Event, None, None]:
-        """Do as ``run``; the engine makes the terminal, in the container."""
-        return self._carry_out(work, cancel, terminal)
+        """Run the steps in one container, each by its own exec call.
 
-    def _carry_out(
-        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Generator[Event, None, None]:
+        A step's own terminal is made by the engine, in the container.
+        """
         from runner.engines.docker.container.job import run
         from runner.engines.docker.container.share import of_this_process
         from runner.engines.docker.facts import can_close

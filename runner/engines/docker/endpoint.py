@@ -9,7 +9,6 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +23,6 @@ DEFAULT_URL = (
     else "unix:///var/run/docker.sock"
 )
 PROBE_TIMEOUT_S = 3.0
-SOON_S = 0.5
 MOST_BYTES = 4 << 20
 API_TIMEOUT_S = 60.0
 """The time-out of an ordinary call; a stream may be silent for longer."""
@@ -101,23 +99,6 @@ def probe(environ: Mapping[str, str]) -> EngineProbe:
         return EngineProbe(
             endpoint, problem=Problem(_cause(error, endpoint), hint=hint)
         )
-
-
-def image_names(environ: Mapping[str, str]) -> list[str]:
-    """List the names of an engine's images, if it has a socket here that answers soon.
-
-    Return none if it does not.
-    """
-    found = []
-    with suppress(LookupError, OSError, ValueError, http.client.HTTPException):
-        endpoint = find(environ)
-        if endpoint.scheme == "unix":
-            with closing(_connection(endpoint)) as connection:
-                connection.timeout = SOON_S
-                connection.request("GET", "/images/json")
-                found = json.loads(connection.getresponse().read(MOST_BYTES))
-    names = (name for each in found for name in each["RepoTags"] or ())
-    return [name for name in names if "<none>" not in name]
 
 
 def _settings_folder(environ: Mapping[str, str]) -> Path:

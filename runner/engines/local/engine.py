@@ -30,7 +30,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import CommandFinished, Event
+from runner.core.events import CommandFinished, Event, Output, Tick
 from runner.core.terminal import Terminal
 from runner.engines import datafile, launch
 from runner.engines.disk import FolderDiskWatch
@@ -38,12 +38,19 @@ from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless, fill
 from runner.engines.local import cgroup, network, sandbox
-from runner.engines.local.hidden import hidden
 from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
-from runner.engines.local.start_marker import StartMarker
+from runner.engines.local.layout import (
+    NO_GPUS,
+    NVIDIA,
+    TOOLS,
+    Gpus,
+    Layout,
+    hidden,
+    layout,
+)
 from runner.engines.local.tools import filters, provide, redirected, write_guards
 from runner.gpu.watch import files, groups, nodes, visible_devices
+from runner.process import Ended
 
 KILLED = 137
 READABLE_BY_ALL = 0o004
@@ -350,3 +357,51 @@ def _terminate_inside(pid: int) -> None:
     for below in process.descendants(pid)[1:]:
         with suppress(ProcessLookupError):
             os.kill(below, signal.SIGTERM)
+
+
+class StartMarker:
+    """A random marker, and what was printed before it.
+
+    The last step before the command prints it on stderr. What comes before it is the
+    sandbox's own output; if it never comes, the sandbox failed.
+    """
+
+    def __init__(self) -> None:
+        self.text = os.urandom(8).hex()
+        self.seen = False
+        self.before = ""
+
+    def strip(
+        self, stream: Generator[Output | Tick, None, Ended]
+    ) -> Generator[Output | Tick, None, Ended]:
+        """Yield a command's stream without the marker and what came before it."""
+        try:
+            while True:
+                try:
+                    event = next(stream)
+                except StopIteration as stop:
+                    ended: Ended = stop.value
+                    return ended
+                if not self.seen and _on_stderr(event):
+                    yield from self._search(event)
+                else:
+                    yield event
+        finally:
+            stream.close()
+
+    def search(self, text: str) -> str:
+        """Look for the marker in more of what was printed; return what follows it."""
+        self.before += text
+        before, found, rest = self.before.partition(self.text)
+        if found:
+            self.seen, self.before = True, before
+        return rest
+
+    def _search(self, event: Output | Tick) -> Generator[Output, None, None]:
+        assert isinstance(event, Output)
+        if rest := self.search(event.data.decode(errors="surrogateescape")):
+            yield replace(event, data=rest.encode(errors="surrogateescape"))
+
+
+def _on_stderr(event: Output | Tick) -> bool:
+    return isinstance(event, Output) and event.stream is Stream.STDERR

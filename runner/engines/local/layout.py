@@ -1,8 +1,11 @@
-"""The file system of a sandbox, for bubblewrap and unshare alike. Pure."""
+"""The file system of a sandbox, for bubblewrap and unshare alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +21,9 @@ NVIDIA = "/run/nvidia"
 HOSTNAME = "rai"
 
 Owner = tuple[int, int]
+
+NOTHING = "/dev/null"
+"""What is shown in place of a file: it cannot even be opened, as no device there."""
 
 
 class Gpus(Struct, frozen=True):
@@ -122,3 +128,37 @@ def layout(
         groups=gpus.groups,
         filter=str(filter) if filter else None,
     )
+
+
+def hidden(folders: Folders) -> tuple[Bind, ...]:
+    """Return what hides the settings that this user may use, and others may not.
+
+    An ordinary user's groups stay with the commands: the kernel lets nobody else drop
+    them. What these groups may read is hidden instead.
+    """
+    own = _own(Path("/etc"))
+    empty = str(folders.empty)
+    return tuple(Bind(empty if p.is_dir() else NOTHING, str(p)) for p in own)
+
+
+def _own(folder: Path) -> Iterator[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if _is_own(entry.path, mode):
+                    yield Path(entry.path)
+                elif stat.S_ISDIR(mode):
+                    yield from _own(Path(entry.path))
+
+
+def _is_own(path: str, mode: int) -> bool:
+    """Whether this user may use a file, folder or socket, and others may not."""
+    needed = os.R_OK
+    if stat.S_ISDIR(mode):
+        needed = os.X_OK
+    elif stat.S_ISSOCK(mode):
+        needed = os.W_OK
+    elif not stat.S_ISREG(mode):
+        return False
+    return not mode & needed and os.access(path, needed)

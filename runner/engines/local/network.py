@@ -24,7 +24,7 @@ from runner.engines import private
 from runner.engines.folders import Folders
 from runner.engines.local.host import RESOLVER
 from runner.engines.local.layout import Bind
-from runner.process.beside import Beside, beside
+from runner.process.child import Beside, beside
 
 ADDRESS, GATEWAY, NAME_SERVER = "10.0.2.100", "10.0.2.2", "10.0.2.3"
 START_S = 5.0

@@ -1,4 +1,4 @@
-"""The command lines of nvidia-smi, and a parser for their output.
+"""Run nvidia-smi, and read what it prints.
 
 ``QUERY`` prints a line of comma-separated values for each GPU, in the order of FIELDS
 (``nvidia-smi --help-query-gpu``), ``PROCESSES`` a line for each process. ``parse``
@@ -8,10 +8,14 @@ takes them joined.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from msgspec import Struct
 
+from runner import process
 from runner.core import MIB, Gpu, GpuProcess, GpuState
+from runner.core.errors import EngineError
+from runner.gpu.nvidia import installed
 
 FIELDS = (
     "index",
@@ -39,6 +43,10 @@ PROCESSES = (
 _PROCESS = re.compile(r"((?:GPU|MIG)-\S+), (\d+), ([^,]+), (.+)")
 _PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNORECASE)
 _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
+
+SMI = "nvidia-smi"
+
+SMI_S = 20.0
 
 
 class SmiReport(Struct, frozen=True):
@@ -129,3 +137,19 @@ def _number(value: str) -> float | None:
 def _whole(value: str) -> int | None:
     number = _number(value)
     return None if number is None else round(number)
+
+
+def run_smi(root: Path) -> SmiReport:
+    """Run nvidia-smi; ``problem`` says why it failed."""
+    program = installed.program(root, SMI)
+    if not program:
+        return SmiReport(problem=f"{SMI} is not found")
+    output = b""
+    for words in (QUERY, PROCESSES):
+        try:
+            argv = [installed.under(root, program), *words[1:]]
+            done = process.run(argv, timeout_s=SMI_S)
+        except EngineError as error:
+            return SmiReport(problem=str(error))
+        output += done.stdout + done.stderr
+    return parse(output.decode(errors="replace"), processes=True)

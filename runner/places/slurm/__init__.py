@@ -13,8 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import files
-from runner.core import Reason, Verdict
+from runner import archive, files
+from runner.core import Reason, Verdict, parcel
+from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import Answer, Order, to_line
 from runner.places.base import RunPlace, last_words
@@ -33,6 +34,8 @@ from runner.store.handed import HandedRun
 from runner.store.paths import RunPaths
 
 WORKER = python("runner.worker.node")
+WITHDRAWN_WITHIN_S = 5.0
+"""A job that stays finds no folder of its run, and ends."""
 
 
 class SlurmPlace(RunPlace):
@@ -105,7 +108,8 @@ class SlurmPlace(RunPlace):
             # The worker's end is known before Slurm has told of the job's.
             asked = queue.ask(paths.home)
             jobs = None if asked.trouble else asked.jobs.get(found.name, ())
-        left = LeftRun(found.number, begun, str(paths.worker_log), last_words(paths))
+        log = str(paths.worker_log) if paths.worker_log.exists() else ""
+        left = LeftRun(found.number, begun, log, last_words(paths))
         return fate.verdict(left, jobs)
 
     def forget(self, paths: RunPaths) -> None:
@@ -158,11 +162,12 @@ class SlurmWorker:
         self._paths = RunPaths(Path(order.folder))
         self._job = f"{NAME}{self._paths.id}"
 
-    def carry_out(self) -> Answer:
+    def carry_out(self, cancel: Cancel | None = None) -> Answer:
         """Submit the job; return once Slurm has it, or has refused it.
 
         Raises:
-            RaiError: Slurm does not answer; it may have the job all the same.
+            RaiError: Slurm does not answer, or a ``cancel`` was requested meanwhile; it
+                may have the job all the same.
         """
         paths, again = self._paths, self._order.allowed is not None
         handing = HandedRun(
@@ -173,14 +178,14 @@ class SlurmWorker:
         order = replace(self._order, sealed=True)
         files.write(paths.order, to_line(order), private=True)
         asked = submission.submission(
-            self._fitting(),
+            self._fitting(cancel),
             self._options,
             self._target,
             run_id=paths.id,
             folder=str(paths.root),
             worker=(*self._worker, str(paths.root)),
         )
-        done = programs.call(asked.argv, input=asked.script)
+        done = programs.call(asked.argv, input=asked.script, cancel=cancel)
         number = submission.number(done.stdout.decode(errors="replace"))
         if done.exit_code or number is None:
             said = done.stderr.decode(errors="replace")
@@ -202,15 +207,32 @@ class SlurmWorker:
         """
         of_run = (f"--name={self._job}", f"--user={os.geteuid()}")
         with suppress(RaiError):
-            programs.call(["scancel", "--quiet", *of_run])
+            argv = ["scancel", "--quiet", *of_run]
+            programs.call(argv, within_s=WITHDRAWN_WITHIN_S)
 
     def dismiss(self) -> None:
         """Do nothing: there is no job yet."""
 
-    def _fitting(self) -> JobNeeds:
-        """Return what to ask for: optional GPUs only where the partition has some."""
-        needs = self._needs
-        if not needs.gpu_optional or not needs.gpus:
+    def _fitting(self, cancel: Cancel | None) -> JobNeeds:
+        """Return what to ask for: what the partition allows, and has.
+
+        Less time than the run may take is a warning of its parcel, and optional GPUs
+        are asked for only where there are some.
+        """
+        needs, name = self._needs, self._target.partition
+        if (found := programs.partition_of(name, cancel)) is None:
+            return needs  # sbatch says what is wrong
+        if needs.gpu_optional and not found.gpus:
+            needs = replace(needs, gpus=0)
+        if found.time_s is None or found.time_s >= needs.time_s:
             return needs
-        some = any(node.gpus for node in programs.nodes_of(self._target.partition))
-        return needs if some else replace(needs, gpus=0)
+        most, wanted = map(submission.minutes, (found.time_s, needs.time_s))
+        where = f"the partition {name}" if name else "the default partition"
+        text = (
+            f"Slurm ends this run after {most} min, the most in {where}; its limits,"
+            f" with what rai itself needs, allow {wanted} min"
+        )
+        warned = archive.read_parcel(self._paths.parcel)
+        warned = replace(warned, warnings=(*warned.warnings, text))
+        files.write(self._paths.parcel, parcel.to_json(warned))
+        return replace(needs, time_s=found.time_s)

@@ -69,6 +69,10 @@ def _not_claimed(signs: RunSigns, stages: set[JobStage]) -> Standing:
 
 
 GONE = "rai's worker ended without a record"
+UNSHARED = (
+    "the node could not write into the run's folder: RAI_HOME has to be on a file"
+    " system that the login node and the nodes share"
+)
 CANCELLED = Verdict(
     True, False, None, Reason.CANCELLED, "stopped on request, before it began"
 )
@@ -78,7 +82,7 @@ class LeftRun(Struct, frozen=True):
     """A run that nobody carries out any more: its job's ``number``, "" if it had none.
 
     ``begun`` is whether there is an event of it; ``said`` is the last that its worker
-    printed, and ``log`` where.
+    printed, and ``log`` where, "" if its node made no such file.
     """
 
     number: str
@@ -109,8 +113,10 @@ def verdict(run: LeftRun, jobs: Sequence[SlurmJob] | None) -> Verdict:
     text = f"{number}{where}: {words}"
     if reason is not Reason.RUNNER_LOST:
         return Verdict(True, False, None, reason, text)
-    if not run.begun:
+    if not run.begun and run.log:
         text += f"; no worker took the run: {run.said or 'see ' + run.log}"
+    elif not run.begun and stage(jobs[-1].state) is JobStage.OVER:
+        text += f"; {UNSHARED}"
     return _bad(reason, text)
 
 
@@ -125,8 +131,8 @@ def _how(job: SlurmJob) -> tuple[Reason, str]:
             return Reason.RUNNER_LOST, GONE
 
 
-def how_ended(state: str, reason: str) -> Reason:
-    """Return why a run without a record ended, by its job's last state and reason."""
+def how_ended(state: str, reason: str = "") -> Reason:
+    """Return why a run ended, by its job's last state and reason."""
     match state:
         case "TIMEOUT" | "DEADLINE":
             return Reason.TIME_LIMIT

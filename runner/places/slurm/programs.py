@@ -8,18 +8,19 @@ from collections.abc import Sequence
 
 from runner import process
 from runner.core import Problem, Reason
+from runner.core.cancel import Cancel
 from runner.core.errors import BusyError, EngineError
 from runner.core.screen import printable
 from runner.process import Completed
-from runner.slurm import jobs, nodes, submission
-from runner.slurm.nodes import ClusterNode
+from runner.slurm import jobs, partition, submission
+from runner.slurm.partition import Partition
 
 ANSWERS_WITHIN_S = 60.0
 """More than the patience of Slurm's programs, with their usual settings."""
 
 NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
 SHOWN = 500
-MOST_NODES_BYTES = 32 << 20
+MOST_LISTED_BYTES = 4 << 20
 """How much of sinfo's output is read at most."""
 
 
@@ -39,28 +40,38 @@ def check() -> None:
         raise EngineError(problem, reason=Reason.NO_ENGINE)
 
 
-def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
+def call(
+    argv: Sequence[str],
+    *,
+    input: bytes | None = None,
+    cancel: Cancel | None = None,
+    within_s: float = ANSWERS_WITHIN_S,
+) -> Completed:
     """Run one of Slurm's programs, whatever its exit status.
 
     Raises:
-        EngineError: it is not there (no_engine).
+        EngineError: it is not there (no_engine), or was cancelled.
         NoAnswerError: it does not end, as where the controller does not answer.
     """
     check()
     env = jobs.environment(submission.environment(os.environ))
     try:
-        return process.run(list(argv), input=input, timeout_s=ANSWERS_WITHIN_S, env=env)
+        return process.run(
+            list(argv), input=input, timeout_s=within_s, env=env, cancel=cancel
+        )
     except EngineError as error:
+        if error.reason is Reason.CANCELLED:
+            raise
         raise NoAnswerError(str(error)) from error
 
 
-def answer(argv: Sequence[str]) -> bytes:
+def answer(argv: Sequence[str], cancel: Cancel | None = None) -> bytes:
     """Return what one of Slurm's programs prints.
 
     Raises:
         NoAnswerError: it fails; carries what it said.
     """
-    done = call(argv)
+    done = call(argv, cancel=cancel)
     if done.exit_code:
         raise NoAnswerError(f"Slurm does not answer: {said(done)}")
     return done.stdout
@@ -73,11 +84,12 @@ def said(done: Completed) -> str:
     return last or f"exit status {done.exit_code}"
 
 
-def nodes_of(partition: str) -> tuple[ClusterNode, ...]:
-    """Return the nodes of a partition, or of the default one.
+def partition_of(name: str, cancel: Cancel | None = None) -> Partition | None:
+    """Return what a partition allows, "" for the default one; None if it is not there.
 
     Raises:
         RaiError: Slurm does not answer.
     """
-    printed = answer(nodes.listing(partition))[:MOST_NODES_BYTES]
-    return nodes.nodes(printed.decode(errors="replace"), partition)
+    name = name or os.environ.get("SBATCH_PARTITION", "")
+    printed = answer(partition.listing(name), cancel)[:MOST_LISTED_BYTES]
+    return partition.parse(printed.decode(errors="replace"), name)

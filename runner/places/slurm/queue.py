@@ -17,6 +17,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from runner import files
+from runner.core.errors import RaiError
 from runner.places.slurm import programs
 from runner.places.slurm.programs import NoAnswerError
 from runner.slurm import jobs
@@ -134,7 +135,7 @@ def _asked(home: Home, now: float) -> QueueLook:
             if job.name.startswith(jobs.NAME):
                 named[job.name] = (*named.get(job.name, ()), job)
         found = QueueLook(named, "", time.monotonic() - began, now)
-    except NoAnswerError as error:
+    except RaiError as error:
         found = replace(_read(home), trouble=str(error), at=now)
     with suppress(OSError):  # on a full disk each process asks by itself
         files.write(home.slurm, json.encode(found), private=True)

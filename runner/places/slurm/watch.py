@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from runner.core.errors import RaiError
 from runner.places.slurm import queue
 from runner.slurm.jobs import JobStage, SlurmJob, stage, why_waits
@@ -18,24 +16,13 @@ from runner.wire.remote_runs import QueueState, RemoteRun
 LOOK_S = 1.0
 
 
-class ListedRun(Struct, frozen=True):
-    """The jobs of a run as Slurm last listed them, and how it stands by these.
-
-    ``trouble`` is why Slurm does not answer at present, "" if it does.
-    """
-
-    jobs: tuple[SlurmJob, ...]
-    stands: RemoteRun
-    trouble: str
-
-
-def run_of(paths: RunPaths, home: Home, *, claimed: bool) -> ListedRun:
-    """Return what Slurm lists of a run; ``claimed`` is whether a worker has it."""
+def run_of(paths: RunPaths, home: Home) -> tuple[RemoteRun, str]:
+    """Return how a run stands, and why Slurm does not answer, "" if it does."""
     asked, handing = queue.look(home), handed.read(paths)
     found = asked.jobs.get(handing.name, ()) if handing else ()
     at, now = handed.changed_s(paths.handed), time.time()
-    stands = queued_run(paths.id, found, at, now, claimed=claimed)
-    return ListedRun(found, stands, asked.trouble)
+    claimed = claim.holder(paths) is not None
+    return queued_run(paths.id, found, at, now, claimed=claimed), asked.trouble
 
 
 def queued_run(
@@ -79,27 +66,15 @@ def queued_run(
 
 
 class SlurmWatch:
-    """Asks what a run waits for until it has begun.
+    """Asks what a run waits for, in a thread, and writes it as long as it waits.
 
-    ``trouble`` is why Slurm does not answer at present, "" if it does.
+    ``trouble`` is why Slurm does not answer at present, "" if it does; ``settled`` is
+    whether the queue was looked at.
     """
 
     def __init__(self, paths: RunPaths, home: Home) -> None:
-        self.paths, self.trouble = paths, ""
-        self._home = home
-        self._looked_s: float | None = None
-        self._last: RemoteRun | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether the queue was looked at."""
-        return self._looked_s is not None
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to look again."""
-        at_s = self._looked_s
-        return at_s is None or time.monotonic() - at_s >= LOOK_S
+        self.paths, self.trouble, self.settled = paths, "", False
+        self._home, self._over = home, threading.Event()
 
     @property
     def doubt(self) -> str:
@@ -108,69 +83,25 @@ class SlurmWatch:
 
     def start(self) -> None:
         """Begin to look."""
-        _WATCHED.add(self)
+        threading.Thread(target=self._watch, name="rai-slurm", daemon=True).start()
 
     def stop(self) -> None:
         """Look no more."""
-        _WATCHED.remove(self)
+        self._over.set()
 
     def check(self) -> None:
         """Do nothing: what fails here is trouble, and passes."""
 
-    def look(self) -> None:
-        """Write how the run stands, if that is news."""
-        try:
-            if not self.paths.record.exists():
-                self._write(self._standing())
-        except (OSError, RaiError) as error:
-            self.trouble = str(error)
-        self._looked_s = time.monotonic()
-
-    def _write(self, found: RemoteRun) -> None:
-        if found != self._last:
-            seen.write(self.paths, found)
-        self._last = found
-
-    def _standing(self) -> RemoteRun:
-        claimed = claim.holder(self.paths) is not None
-        found = run_of(self.paths, self._home, claimed=claimed)
-        self.trouble = found.trouble
-        return found.stands
-
-
-class _Watched:
-    """The watches of this process, which one thread serves as long as there are any."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._watches: set[SlurmWatch] = set()
-        self._serving = False
-        self._added = threading.Event()
-
-    def add(self, watch: SlurmWatch) -> None:
-        with self._lock:
-            self._watches.add(watch)
-            begin, self._serving = not self._serving, True
-        self._added.set()
-        if begin:
-            threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
-
-    def remove(self, watch: SlurmWatch) -> None:
-        with self._lock:
-            self._watches.discard(watch)
-
-    def _serve(self) -> None:
-        while True:
-            self._added.clear()  # before the look at what there is
-            with self._lock:
-                watches = tuple(self._watches)
-                if not watches:
-                    self._serving = False
-                    return
-            for watch in watches:
-                if watch.due:
-                    watch.look()
-            self._added.wait(LOOK_S)
-
-
-_WATCHED = _Watched()
+    def _watch(self) -> None:
+        last = None
+        while not self._over.is_set():
+            try:
+                if not self.paths.record.exists():
+                    found, self.trouble = run_of(self.paths, self._home)
+                    if found != last:
+                        seen.write(self.paths, found)
+                    last = found
+            except (OSError, RaiError) as error:
+                self.trouble = str(error)
+            self.settled = True
+            self._over.wait(LOOK_S)

@@ -12,19 +12,13 @@ from runner.report.diff.blocks import blocks, measured
 from runner.report.diff.figures import changes
 from runner.report.diff.nouns import (
     NOT_COMPARABLE,
-    Affected,
-    Difference,
     DiffSide,
-    Mismatch,
     RunDiff,
 )
 
 __all__ = [
     "NOT_COMPARABLE",
-    "Affected",
     "DiffSide",
-    "Difference",
-    "Mismatch",
     "RunDiff",
     "between",
     "blocks",

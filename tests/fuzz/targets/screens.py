@@ -13,9 +13,9 @@ from runner.core import Stream
 from runner.core import events as ev
 from runner.core.masking import Mask, OutputMask
 from runner.core.screen import MARK, TerminalFilter
-from runner.core.shell_output import ShellOutputFilter
 from runner.terminal.console import own
 from runner.terminal.look import Look
+from runner.terminal.own import ShellOutputFilter
 from tests.fuzz.parts import Parts
 
 SEEDS = (

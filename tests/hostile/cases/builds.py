@@ -9,7 +9,7 @@ ROOT = ("docker strict root",)
 ANYBODY = ("docker strict",)
 ELSEWHERE = {
     "docker compatible": "as strict",
-    "docker strict": "not enforced, said",
+    "docker strict": "not enforced, reported",
     "local": NO_IMAGE,
 }
 """The profile of the run makes no difference to the build of its image."""

@@ -45,7 +45,7 @@ CASES = (
         limit_s=14,
         ends=Reason.TIME_LIMIT,
         columns=("docker", "local root"),
-        elsewhere="not enforced, said",
+        elsewhere="not enforced, reported",
     ),
     _takes(
         "thread bomb",

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runner.analysis.occupancy import MULTIPROCESSORS, OccupancyLimit, occupancy
+from tests.program import run_program
 
 BITS = {
     OccupancyLimit.WARPS: 1,
@@ -128,9 +129,7 @@ def test_it_agrees_with_the_header_of_the_installed_cuda(tmp_path):
         for capability, threads, registers, shared in demands
         for m in (MULTIPROCESSORS[capability],)
     ]
-    done = subprocess.run(
-        [program], input="".join(lines), capture_output=True, text=True, check=True
-    )
+    done = run_program([program], input="".join(lines), check=True)
     theirs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
 
     assert len(theirs) == len(demands)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.bench.gpus import shared
+from runner.bench.preparation import shared
 from runner.core import Gpu
 from runner.core.errors import BusyError
 from runner.engines.base import Engine

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from runner import bench, session
-from runner.bench import BenchEnded, BenchOutcome, BenchPlan, BenchSides, PairEnded
-from runner.bench.gpus import shared
+from runner.bench import BenchOutcome, BenchPlan, BenchSides, PairEnded
+from runner.bench.preparation import shared
 from runner.comparison import Change
 from runner.core import (
     Gpu,
@@ -68,12 +68,7 @@ def noisy(factor: float) -> Times:
     return Times(lambda call: factor * (1 + (call * 7 % 11) / 1000))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "rai_build.yml").write_text(SPEC)
-    return folder
+PROJECT = {"rai_build.yml": SPEC}
 
 
 def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
@@ -87,17 +82,16 @@ def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
 
 
 def measured(
-    project: Path, before: Times, after: Times, pairs: int = 30, seed: int | None = None
+    project: Path, before: Times, after: Times, pairs: int = 30
 ) -> tuple[BenchOutcome, list[bench.BenchEvent]]:
     engines = (FakeEngine(before), FakeEngine(after))
     found = sides(project, *engines)
-    asked = BenchPlan(pairs, 1e9, seed=seed)
+    asked = BenchPlan(pairs, 1e9)
     told = list(bench.carry_out(found, asked, Cancel()))
     return ended(told), told
 
 
 def ended(told: list[bench.BenchEvent]) -> BenchOutcome:
-    assert isinstance(told[-1], BenchEnded)
     return told[-1].outcome
 
 
@@ -155,14 +149,10 @@ def test_neither_begins_its_commands_before_both_can(project):
     assert max(running) < first
 
 
-def test_the_order_in_a_pair_is_random_and_the_seeds(project):
-    orders: dict[int, list[str]] = {}
-    for seed in (1, 1, 2):
-        _, told = measured(project, noisy(1.0), noisy(1.0), pairs=12, seed=seed)
-        order = [label for label, _ in started(told)]
-        assert orders.setdefault(seed, order) == order
-        assert {order[n] for n in range(0, 26, 2)} == {"A", "B"}
-    assert orders[1] != orders[2]
+def test_the_order_in_a_pair_is_random(project):
+    _, told = measured(project, noisy(1.0), noisy(1.0), pairs=30)
+    order = [label for label, _ in started(told)]
+    assert set(order[::2]) == {"A", "B"}
 
 
 def test_each_run_names_the_other_and_both_are_done(project):
@@ -200,7 +190,6 @@ def test_a_failure_of_one_side_ends_both_and_the_other_keeps_what_it_has(project
 
     assert (outcome.failed, outcome.reason) == ("B", Reason.COMMAND_FAILED)
     assert outcome.pairs == 2
-    assert outcome.before.verdict is not None
     assert outcome.before.verdict.reason is Reason.DONE
     assert outcome.why.startswith("B ended: ")
 
@@ -246,7 +235,6 @@ def test_a_cancel_of_one_run_is_one_of_both(project):
     outcome, _ = measured(project, noisy(1.0), results)
 
     assert ends(outcome) == {Reason.CANCELLED}
-    assert outcome.before.verdict is not None
     assert outcome.after.id in outcome.before.verdict.message
 
 

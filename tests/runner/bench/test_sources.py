@@ -160,7 +160,6 @@ def test_a_run_of_a_commit_is_one_of_the_project_at_that_commit(project, tmp_pat
     sides = prepared(project, tmp_path / "area", "HEAD", None)
 
     one, other = sides.prepared
-    assert one.commit is not None
     assert one.commit.commit == call(project, "rev-parse", "HEAD")
     assert one.request.project == other.request.project == project
     texts = [side.request.spec.commands[0].text for side in sides.prepared]

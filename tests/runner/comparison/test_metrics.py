@@ -18,31 +18,13 @@ from runner.core import (
     RunRecord,
     TimeUsage,
 )
+from tests.runner import records
 
 NOTHING = Findings()
 
 
-def command(
-    index: int,
-    found: Findings = NOTHING,
-    *,
-    name: str | None = None,
-    repeats: int | None = None,
-    round: int = 0,
-    outcome: Outcome = Outcome.OK,
-    wall_s: float = 1.0,
-) -> CommandRecord:
-    return CommandRecord(
-        index,
-        "run",
-        name,
-        outcome,
-        exit_code=0,
-        wall_s=wall_s,
-        findings=found,
-        repeats=repeats,
-        round=round,
-    )
+def command(index: int, found: Findings = NOTHING, **facts) -> CommandRecord:
+    return records.command(index, "run", findings=found, **{"wall_s": 1.0} | facts)
 
 
 def run(*commands: CommandRecord) -> RunRecord:

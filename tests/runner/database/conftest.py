@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.database.opening import SqlStore, open_store
+from runner.database.store import Store, open_store
 from tests.runner.database import postgres
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
@@ -32,7 +32,7 @@ def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[SqlStore]:
+def store(url: str) -> Iterator[Store]:
     """Open a new store."""
     store = open_store(url)
     yield store

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runner.database.base import Invitation, RunRow, Store, UploadRow
+from runner.database.base import Invitation, RunRow
+from runner.database.store import Store
 from runner.wire.accounts import Scope
 
 NOW = 1_800_000_000.0
@@ -18,7 +19,6 @@ def run(name: str = "0123456789", team: str = "red", **changes: object) -> RunRo
         "person": "ada",
         "role": "student",
         "digest": "d" * 64,
-        "upload": "up-1",
         "sha256": "5" * 64,
         "parcel": b'{"project":"/home/ada/net"}',
         "queued_at": NOW,
@@ -27,20 +27,6 @@ def run(name: str = "0123456789", team: str = "red", **changes: object) -> RunRo
         "secrets": '{"KEY":"hunter2"}',
     }
     return RunRow(**(fields | changes))  # type: ignore[arg-type]
-
-
-def upload(name: str = "up-1", team: str = "red", **changes: object) -> UploadRow:
-    """Return an upload of which nothing was received."""
-    fields: dict[str, object] = {
-        "id": name,
-        "team": team,
-        "sha256": "5" * 64,
-        "size": 1000,
-        "offset": 0,
-        "whole": False,
-        "changed_at": NOW,
-    }
-    return UploadRow(**(fields | changes))  # type: ignore[arg-type]
 
 
 def token(store: Store, team: str = "red", person: str = "ada", role: str = "") -> str:

@@ -8,12 +8,12 @@ import pytest
 
 from runner.core.errors import UsageError
 from runner.database.base import Identity, Invitation, PersonRow
-from runner.database.opening import SqlStore, open_store
+from runner.database.store import Store, open_store
 from runner.wire.accounts import Scope
 from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, token
 
 
-def test_a_code_makes_one_token_which_says_whose_it_is(store: SqlStore):
+def test_a_code_makes_one_token_which_says_whose_it_is(store: Store):
     issued = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     (one,) = issued
     assert (one.team, one.person, one.expires_at) == ("red", "ada", NOW + DAY_S)
@@ -29,7 +29,7 @@ def test_a_code_makes_one_token_which_says_whose_it_is(store: SqlStore):
 
 
 @pytest.mark.parametrize("typed", ["{}", " {} ", "spaces", "upper", "joined"])
-def test_a_code_is_known_however_it_is_typed(store: SqlStore, typed: str):
+def test_a_code_is_known_however_it_is_typed(store: Store, typed: str):
     (one,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     ways = {
         "spaces": one.code.replace("-", " "),
@@ -43,12 +43,12 @@ def test_a_code_is_known_however_it_is_typed(store: SqlStore, typed: str):
 @pytest.mark.parametrize(
     "given", ["", "-", "k7m2p-9xwqz-4hjtr", "é" * 15, "\0" * 15, "a" * 10**6, "'--"]
 )
-def test_what_is_no_code_makes_no_token(store: SqlStore, given: str):
+def test_what_is_no_code_makes_no_token(store: Store, given: str):
     store.invite([Invitation("red", "ada")], NOW, DAY_S)
     assert store.redeem(given, "", NOW, None, RUN_ONLY) is None
 
 
-def test_a_code_expires_and_a_newer_one_makes_it_void(store: SqlStore):
+def test_a_code_expires_and_a_newer_one_makes_it_void(store: Store):
     (first,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     (second,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     assert store.redeem(first.code, "", NOW, None, RUN_ONLY) is None
@@ -56,14 +56,14 @@ def test_a_code_expires_and_a_newer_one_makes_it_void(store: SqlStore):
     assert store.redeem(second.code, "", NOW + DAY_S - 1, None, RUN_ONLY) is not None
 
 
-def test_codes_come_in_the_order_of_the_invitations(store: SqlStore):
+def test_codes_come_in_the_order_of_the_invitations(store: Store):
     wanted = [("red", "zoe"), ("blue", "ada"), ("red", "ada")]
     issued = store.invite([Invitation(*one) for one in wanted], NOW, DAY_S)
     assert [(one.team, one.person) for one in issued] == wanted
     assert len({one.code for one in issued}) == 3
 
 
-def test_an_empty_role_leaves_a_teams_role(store: SqlStore):
+def test_an_empty_role_leaves_a_teams_role(store: Store):
     first = token(store, role="staff")
     second = token(store, person="bob")
     roles = [store.identify(each, NOW) for each in (first, second)]
@@ -74,7 +74,7 @@ def test_an_empty_role_leaves_a_teams_role(store: SqlStore):
     assert again.role == "student"
 
 
-def test_a_voided_code_logs_nobody_in(store: SqlStore):
+def test_a_voided_code_logs_nobody_in(store: Store):
     ada, bob = store.invite(
         [Invitation("red", "ada"), Invitation("red", "bob")], NOW, DAY_S
     )
@@ -85,14 +85,14 @@ def test_a_voided_code_logs_nobody_in(store: SqlStore):
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\0", "\x1b[31m", "a" * 101])
-def test_a_name_that_cannot_be_shown_is_refused(store: SqlStore, name: str):
+def test_a_name_that_cannot_be_shown_is_refused(store: Store, name: str):
     for wrong in (Invitation(name, "ada"), Invitation("red", name)):
         with pytest.raises(UsageError, match="cannot be invited"):
             store.invite([Invitation("blue", "bob"), wrong], NOW, DAY_S)
     assert store.people() == []
 
 
-def test_a_token_is_invalid_once_it_is_revoked_or_expired(store: SqlStore):
+def test_a_token_is_invalid_once_it_is_revoked_or_expired(store: Store):
     (one,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     made = store.redeem(one.code, "laptop", NOW, DAY_S, RUN_ONLY)
     assert made is not None
@@ -109,7 +109,7 @@ def test_a_token_is_invalid_once_it_is_revoked_or_expired(store: SqlStore):
     assert [row.revoked_at for row in store.tokens()] == [NOW + 5]
 
 
-def test_no_altered_token_is_valid(store: SqlStore):
+def test_no_altered_token_is_valid(store: Store):
     text = token(store)
     other = token(store, "blue", "bob")
     _, own, secret = text.split("_", 2)
@@ -124,7 +124,7 @@ def test_no_altered_token_is_valid(store: SqlStore):
     assert store.identify(text, NOW) is not None
 
 
-def test_the_last_use_is_written_once_a_minute(store: SqlStore):
+def test_the_last_use_is_written_once_a_minute(store: Store):
     text = token(store)
     uses = []
     for later in (0, 59, 60, 100, 130):
@@ -134,7 +134,7 @@ def test_the_last_use_is_written_once_a_minute(store: SqlStore):
     assert store.people()[0].last_used == uses[-1]
 
 
-def test_everybody_is_listed_with_the_tokens_that_are_not_revoked(store: SqlStore):
+def test_everybody_is_listed_with_the_tokens_that_are_not_revoked(store: Store):
     token(store, "red", "bob")
     text = token(store, "red", "ada", "staff")
     token(store, "red", "ada")
@@ -149,7 +149,7 @@ def test_everybody_is_listed_with_the_tokens_that_are_not_revoked(store: SqlStor
     ]
 
 
-def test_tokens_are_listed_by_team_and_person_the_newest_first(store: SqlStore):
+def test_tokens_are_listed_by_team_and_person_the_newest_first(store: Store):
     for at, person in ((3, "ada"), (1, "bob"), (2, "ada")):
         (one,) = store.invite([Invitation("red", person)], NOW, DAY_S)
         store.redeem(one.code, f"device {at}", NOW + at, None, RUN_ONLY)
@@ -161,7 +161,7 @@ def test_tokens_are_listed_by_team_and_person_the_newest_first(store: SqlStore):
     assert {row.scopes for row in store.tokens()} == {RUN_ONLY}
 
 
-def test_what_a_client_calls_itself_may_be_anything(store: SqlStore):
+def test_what_a_client_calls_itself_may_be_anything(store: Store):
     (one,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
     store.redeem(one.code, "\0\ud800" + "x" * 10**5, NOW, None, RUN_ONLY)
     (row,) = store.tokens()

@@ -14,9 +14,9 @@ import pytest
 
 from runner.core.ending import Reason
 from runner.database.base import Invitation
-from runner.database.opening import SqlStore, open_store
+from runner.database.store import Store, open_store
 from runner.wire.remote_runs import QueueState
-from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, run, token, upload
+from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, run, token
 
 RUNS = 500
 WORKERS = THREADS = 4
@@ -28,7 +28,7 @@ def names(count: int = RUNS) -> list[str]:
     return [f"{number:010}" for number in range(count)]
 
 
-def fill(store: SqlStore, count: int = RUNS) -> None:
+def fill(store: Store, count: int = RUNS) -> None:
     for name in names(count):
         store.add_run(run(name))
 
@@ -51,7 +51,7 @@ def claims(url: str, out: str, doom: int) -> None:
     store.close()
 
 
-def test_threads_claim_each_run_once(store: SqlStore):
+def test_threads_claim_each_run_once(store: Store):
     fill(store)
     claimed = together(lambda _: [name for name in names() if store.claim(name, 0)])
     assert sorted(claimed) == names()
@@ -63,7 +63,7 @@ def test_threads_claim_each_run_once(store: SqlStore):
 
 
 def test_processes_of_which_some_are_killed_claim_each_run_once(
-    store: SqlStore, url: str, tmp_path: Path
+    store: Store, url: str, tmp_path: Path
 ):
     fill(store)
     dooms = (100, 250, -1, -1)
@@ -85,13 +85,13 @@ def test_processes_of_which_some_are_killed_claim_each_run_once(
     assert sorted(states) == names()
 
 
-def test_a_run_that_many_add_is_one(store: SqlStore):
+def test_a_run_that_many_add_is_one(store: Store):
     new = together(lambda _: [n for n in names(50) if store.add_run(run(n))[1]])
     assert sorted(new) == names(50)
     assert store.changes() == 50
 
 
-def test_a_run_that_many_end_ends_once(store: SqlStore):
+def test_a_run_that_many_end_ends_once(store: Store):
     fill(store, 60)
 
     def ends(number: int) -> list[str]:
@@ -108,7 +108,7 @@ def test_a_run_that_many_end_ends_once(store: SqlStore):
     assert store.use("red", 0).bytes == 3 * (60 - len(cancelled))
 
 
-def test_a_code_that_many_enter_is_good_once(store: SqlStore):
+def test_a_code_that_many_enter_is_good_once(store: Store):
     (code,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
 
     def enters(_: int) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_code_that_many_enter_is_good_once(store: SqlStore):
     assert len(store.tokens()) == 1
 
 
-def test_people_who_are_invited_at_once_in_any_order_are_there(store: SqlStore):
+def test_people_who_are_invited_at_once_in_any_order_are_there(store: Store):
     everybody = [Invitation(f"team {n % 7}", f"person {n}") for n in range(40)]
 
     def invites(number: int) -> list[str]:
@@ -131,7 +131,7 @@ def test_people_who_are_invited_at_once_in_any_order_are_there(store: SqlStore):
     assert len(store.people()) == len(good) == 40
 
 
-def test_changes_of_many_kinds_wait_for_each_other(store: SqlStore):
+def test_changes_of_many_kinds_wait_for_each_other(store: Store):
     """Nobody is told that the store is in use, and no two wait for ever."""
     fill(store, 100)
     kept = token(store)
@@ -146,7 +146,7 @@ def test_changes_of_many_kinds_wait_for_each_other(store: SqlStore):
             assert store.claim(name, 0)
             store.started(name, NOW)
             assert store.ended(name, NOW, None, kept_bytes=1)
-            store.add_upload(upload(name, sha256=name))
+            store.add_upload("red", name, 1000, NOW)
         store.removed(order)
         return share
 
@@ -154,4 +154,4 @@ def test_changes_of_many_kinds_wait_for_each_other(store: SqlStore):
     store.removed(every)
     assert store.unfinished() == []
     assert store.removable(NOW * 2) == []
-    assert store.use("red", 0).bytes == 1000 * len(store.stale_uploads(NOW * 2))
+    assert store.use("red", 0).bytes == 100_000

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from runner.core.errors import BusyError, RaiError
 from runner.database import connections
 from runner.database.base import AuditEntry, Invitation
-from runner.database.opening import open_store
+from runner.database.store import open_store
 from runner.wire.accounts import Scope
 from tests.runner.database.postgres import absent, cluster, database
 from tests.runner.database.rows import NOW, run

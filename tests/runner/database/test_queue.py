@@ -10,27 +10,27 @@ from msgspec.structs import replace
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
 from runner.database.base import RunRow, TeamUse
-from runner.database.opening import SqlStore
+from runner.database.store import Store
 from runner.wire.remote_runs import QueueState
-from tests.runner.database.rows import NOW, run, upload
+from tests.runner.database.rows import NOW, run
 
 WAITING, STARTING = QueueState.WAITING, QueueState.STARTING
 RUNNING, ENDED = QueueState.RUNNING, QueueState.ENDED
 
 
-def state(store: SqlStore, name: str = "0123456789") -> RunRow:
+def state(store: Store, name: str = "0123456789") -> RunRow:
     row = store.run(name)
     assert row is not None
     return row
 
 
-def begun(store: SqlStore, name: str) -> None:
+def begun(store: Store, name: str) -> None:
     assert store.claim(name, 0)
     store.started(name, NOW + 1)
 
 
-def test_a_run_that_is_added_comes_back_as_it_was(store: SqlStore):
-    given = run(gpus=2, priority=-3, alone=True, project="net \u2731 \U0001f600")
+def test_a_run_that_is_added_comes_back_as_it_was(store: Store):
+    given = run(gpus=2, priority=-3, project="net \u2731 \U0001f600")
     added, new = store.add_run(given)
     assert new
     assert added == replace(given, changed=added.changed)
@@ -45,7 +45,7 @@ def test_a_run_that_is_added_comes_back_as_it_was(store: SqlStore):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_run_that_is_added_twice_is_one_row(store: SqlStore, data: st.DataObject):
+def test_a_run_that_is_added_twice_is_one_row(store: Store, data: st.DataObject):
     name = data.draw(st.text("0123456789abcdef", min_size=10, max_size=10))
     teams = st.sampled_from(["red", "blue"])
     given_rows = [
@@ -60,7 +60,7 @@ def test_a_run_that_is_added_twice_is_one_row(store: SqlStore, data: st.DataObje
     assert [row.id for row in store.runs(limit=10**6)].count(name) == 1
 
 
-def test_a_run_goes_from_waiting_to_its_end(store: SqlStore):
+def test_a_run_goes_from_waiting_to_its_end(store: Store):
     store.add_run(run())
     assert store.claim("0123456789", 0)
     assert (state(store).state, state(store).attempt) == (STARTING, 1)
@@ -75,7 +75,7 @@ def test_a_run_goes_from_waiting_to_its_end(store: SqlStore):
     assert row.parcel == b""
 
 
-def test_a_claim_is_for_one_attempt_of_a_run_that_waits(store: SqlStore):
+def test_a_claim_is_for_one_attempt_of_a_run_that_waits(store: Store):
     store.add_run(run())
     assert not store.claim("0123456789", 1)
     assert not store.claim("none", 0)
@@ -84,7 +84,7 @@ def test_a_claim_is_for_one_attempt_of_a_run_that_waits(store: SqlStore):
     assert not store.claim("0123456789", 1)
 
 
-def test_a_run_of_which_nothing_ran_waits_again(store: SqlStore):
+def test_a_run_of_which_nothing_ran_waits_again(store: Store):
     store.add_run(run())
     assert not store.unclaim("0123456789", 0, "too early")
     store.claim("0123456789", 0)
@@ -100,7 +100,7 @@ def test_a_run_of_which_nothing_ran_waits_again(store: SqlStore):
     assert state(store).state is RUNNING
 
 
-def test_a_run_that_was_cancelled_does_not_wait_again(store: SqlStore):
+def test_a_run_that_was_cancelled_does_not_wait_again(store: Store):
     store.add_run(run())
     store.claim("0123456789", 0)
     store.ask_cancel("0123456789", NOW + 3, "by ada")
@@ -110,7 +110,7 @@ def test_a_run_that_was_cancelled_does_not_wait_again(store: SqlStore):
     assert (row.ended_at, row.why, row.secrets) == (NOW + 3, "by ada", "")
 
 
-def test_only_a_run_that_starts_can_have_started(store: SqlStore):
+def test_only_a_run_that_starts_can_have_started(store: Store):
     store.add_run(run())
     store.started("0123456789", NOW)
     assert state(store).state is WAITING
@@ -122,7 +122,7 @@ def test_only_a_run_that_starts_can_have_started(store: SqlStore):
     assert state(store).started_at == NOW + 1
 
 
-def test_a_run_ends_once(store: SqlStore):
+def test_a_run_ends_once(store: Store):
     store.add_run(run())
     assert store.ended("0123456789", NOW, None, "no engine here")
     assert not store.ended("0123456789", NOW + 1, Reason.DONE, "again", 5)
@@ -132,7 +132,7 @@ def test_a_run_ends_once(store: SqlStore):
     assert not store.ended("none", NOW, None)
 
 
-def test_a_run_that_waits_is_cancelled_at_once(store: SqlStore):
+def test_a_run_that_waits_is_cancelled_at_once(store: Store):
     store.add_run(run())
     row = store.ask_cancel("0123456789", NOW + 1, "by ada")
     assert row == state(store)
@@ -143,7 +143,7 @@ def test_a_run_that_waits_is_cancelled_at_once(store: SqlStore):
     assert store.ask_cancel("none", NOW, "") is None
 
 
-def test_a_run_that_runs_is_asked_to_end(store: SqlStore):
+def test_a_run_that_runs_is_asked_to_end(store: Store):
     store.add_run(run())
     begun(store, "0123456789")
     row = store.ask_cancel("0123456789", NOW + 1, "by ada")
@@ -157,7 +157,7 @@ def test_a_run_that_runs_is_asked_to_end(store: SqlStore):
     assert store.ask_cancel("0123456789", NOW + 4, "too late") == ended
 
 
-def test_each_change_of_a_run_grows_the_number_and_nothing_else_does(store: SqlStore):
+def test_each_change_of_a_run_grows_the_number_and_nothing_else_does(store: Store):
     seen = [store.changes()]
     for change in (
         lambda: store.add_run(run()),
@@ -188,7 +188,7 @@ def test_each_change_of_a_run_grows_the_number_and_nothing_else_does(store: SqlS
         assert store.changes() == seen[-1]
 
 
-def test_reasons_are_written_where_they_changed(store: SqlStore):
+def test_reasons_are_written_where_they_changed(store: Store):
     for name in ("a", "b", "c", "d", "e"):
         store.add_run(run(name))
     for name in ("c", "d", "e"):
@@ -208,7 +208,7 @@ def test_reasons_are_written_where_they_changed(store: SqlStore):
     assert store.changes() == count
 
 
-def test_pages_of_runs_follow_one_another(store: SqlStore):
+def test_pages_of_runs_follow_one_another(store: Store):
     for number in range(25):
         team = "red" if number % 5 else "blue"
         # Several at once, so that the time alone is no order.
@@ -232,7 +232,7 @@ def test_pages_of_runs_follow_one_another(store: SqlStore):
     assert store.runs(after="none") == []
 
 
-def test_listings_have_no_parcels_and_no_secrets(store: SqlStore):
+def test_listings_have_no_parcels_and_no_secrets(store: Store):
     for name in ("a", "b", "c"):
         store.add_run(run(name))
     begun(store, "b")
@@ -248,7 +248,7 @@ def test_listings_have_no_parcels_and_no_secrets(store: SqlStore):
         assert {(row.parcel, row.secrets) for row in found} == {(b"", "")}
 
 
-def test_unfinished_runs_are_listed_the_oldest_first(store: SqlStore):
+def test_unfinished_runs_are_listed_the_oldest_first(store: Store):
     for name, later in (("a", 5), ("b", 3), ("c", 3), ("d", 9), ("e", 0)):
         store.add_run(run(name, queued_at=NOW + later))
     begun(store, "d")
@@ -257,7 +257,7 @@ def test_unfinished_runs_are_listed_the_oldest_first(store: SqlStore):
     assert [row.id for row in store.unfinished()] == ["b", "c", "a", "d"]
 
 
-def test_runs_are_listed_that_started_since(store: SqlStore):
+def test_runs_are_listed_that_started_since(store: Store):
     for name, at in (("a", NOW), ("b", NOW + 10), ("c", NOW + 5)):
         store.add_run(run(name))
         store.claim(name, 0)
@@ -268,7 +268,7 @@ def test_runs_are_listed_that_started_since(store: SqlStore):
     assert store.started_since(NOW + 11) == []
 
 
-def test_a_team_has_what_waits_runs_and_is_kept(store: SqlStore):
+def test_a_team_has_what_waits_runs_and_is_kept(store: Store):
     assert store.use("red", 0) == TeamUse()
     for number in range(6):
         store.add_run(run(str(number), queued_at=NOW + number))
@@ -278,9 +278,9 @@ def test_a_team_has_what_waits_runs_and_is_kept(store: SqlStore):
     begun(store, "1")
     store.claim("2", 0)
     assert store.use("red", NOW + 1) == TeamUse(3, 2, 5, NOW + 1, 1 << 40)
-    store.add_upload(upload(size=500))
-    store.add_upload(upload("up-2", sha256="6" * 64, size=70))
-    store.add_upload(upload("up-3", "blue"))
+    store.add_upload("red", "5" * 64, 500, NOW)
+    store.add_upload("red", "6" * 64, 70, NOW)
+    store.add_upload("blue", "5" * 64, 9, NOW)
     assert store.use("red", NOW + 9).bytes == (1 << 40) + 570
     store.removed(["0", "1", "none"])
     store.removed(["0"])
@@ -288,7 +288,7 @@ def test_a_team_has_what_waits_runs_and_is_kept(store: SqlStore):
     assert not state(store, "1").removed
 
 
-def test_ended_runs_of_a_team_or_of_a_role_are_removable(store: SqlStore):
+def test_ended_runs_of_a_team_or_of_a_role_are_removable(store: Store):
     for name, team, role in (("1", "red", "student"), ("2", "blue", "staff")):
         store.add_run(run(name, team, role=role))
         store.ended(name, NOW, Reason.DONE)
@@ -297,7 +297,7 @@ def test_ended_runs_of_a_team_or_of_a_role_are_removable(store: SqlStore):
     assert store.removable(NOW + 1, team="red", role="staff") == []
 
 
-def test_ended_runs_are_removable_until_they_are_removed(store: SqlStore):
+def test_ended_runs_are_removable_until_they_are_removed(store: Store):
     for number, at in enumerate((30, 10, 20, 40)):
         store.add_run(run(str(number)))
         store.ended(str(number), NOW + at, Reason.DONE, kept_bytes=1)
@@ -316,7 +316,7 @@ def test_ended_runs_are_removable_until_they_are_removed(store: SqlStore):
     assert gone.reason is Reason.DONE
 
 
-def test_many_runs_are_removed_at_once(store: SqlStore):
+def test_many_runs_are_removed_at_once(store: Store):
     names = [f"{number:04}" for number in range(1200)]
     store.removed(names)
     for name in names[:3]:
@@ -326,7 +326,7 @@ def test_many_runs_are_removed_at_once(store: SqlStore):
     assert store.removable(NOW + 1) == []
 
 
-def test_a_request_that_is_too_large_is_refused(store: SqlStore):
+def test_a_request_that_is_too_large_is_refused(store: Store):
     for large in (run(parcel=b"x" * (4 << 20) + b"x"), run(secrets="é" * (3 << 20))):
         with pytest.raises(NotAllowedError, match="over 4 MiB"):
             store.add_run(large)

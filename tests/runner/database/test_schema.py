@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,9 +13,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from runner.core.errors import ConfigError, RaiError
-from runner.database import schema
+from runner.database import store as opening
 from runner.database.connections import VERSION_TABLE, Transactions
-from runner.database.opening import open_store
+from runner.database.store import newest, open_store, revision_at
 from runner.database.tables import metadata
 
 ROWS = """
@@ -23,10 +24,10 @@ ROWS = """
     INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5);
     INSERT INTO tokens VALUES
       ('abc', 'h4sh', 'red', 'ada', 'run staff', 'laptop', 2, NULL, 3, NULL);
-    INSERT INTO uploads VALUES ('up', 'red', '55', 10, 4, FALSE, 2.5);
-    INSERT INTO runs VALUES ('0123456789', 'red', 'ada', 'staff', 'd', 'up', '55',
-      3.5, 'net', 'local', 1, 2, TRUE, 'ended', 'well', 1, 4.5, 5.5, 'done', FALSE,
-      NULL, 77, FALSE, 6, 'h100');
+    INSERT INTO uploads VALUES ('red', '55', 10, 2.5);
+    INSERT INTO runs VALUES ('0123456789', 'red', 'ada', 'staff', 'd', '55',
+      3.5, 'net', 'local', 1, 2, 'ended', 'well', 1, 4.5, 5.5, 'done', FALSE,
+      NULL, 77, FALSE, 6);
     INSERT INTO parcels VALUES ('0123456789', BYTES, '');
     INSERT INTO team_bytes VALUES ('red', 77);
     INSERT INTO audit VALUES (1, 7.5, 'ada', 'invite', 'red');
@@ -42,10 +43,18 @@ def filled(url: str) -> None:
     some = "X'7b7d'" if url.startswith("sqlite") else "'\\x7b7d'"
     rows = ROWS.replace("BYTES", some)
     with store.writing() as link:
-        schema.migrate(link, schema.newest())
+        opening.migrate(link)
         for statement in rows.strip().rstrip(";").split(";"):
             link.execute(text(statement))
     store.close()
+
+
+def revision(url: str) -> str:
+    store = Transactions(url)
+    with store.reading() as link:
+        found = revision_at(link)
+    store.close()
+    return found
 
 
 def test_a_store_keeps_what_is_in_every_table(url: str):
@@ -53,13 +62,11 @@ def test_a_store_keeps_what_is_in_every_table(url: str):
     store = open_store(url)
     row = store.run("0123456789")
     assert row is not None
-    assert (row.project, row.alone, row.gpus, row.bytes) == ("net", True, 1, 77)
+    assert (row.project, row.gpus, row.bytes) == ("net", 1, 77)
     assert row.parcel == b"{}"
     assert [(who.person, who.role) for who in store.people()] == [("ada", "staff")]
     assert [token.device for token in store.tokens("red", "ada")] == ["laptop"]
-    upload = store.upload("red", "up")
-    assert upload is not None
-    assert upload.offset == 4
+    assert store.upload("red", "55", 9.5) == 10
     assert (store.changes(), store.drained()) == (6, "why")
     assert store.use("red", 0).bytes == 87
     assert [act.about for act in store.audited()] == ["red"]
@@ -67,8 +74,7 @@ def test_a_store_keeps_what_is_in_every_table(url: str):
 
 
 def test_the_tables_and_the_migrations_agree(url: str):
-    schema.upgrade(url)
-    store = Transactions(url)
+    store = open_store(url)
     with store.reading() as link:
         options = {"version_table": VERSION_TABLE, "compare_server_default": True}
         context = MigrationContext.configure(link, opts=options)
@@ -77,28 +83,22 @@ def test_the_tables_and_the_migrations_agree(url: str):
 
 
 def test_an_empty_store_is_made_at_the_newest_schema(url: str):
-    assert schema.revision(url) == ""
+    assert revision(url) == ""
     open_store(url).close()
-    assert schema.revision(url) == schema.newest()
-    assert schema.upgrade(url) == (schema.newest(), schema.newest())
+    assert revision(url) == newest()
 
 
-def test_a_look_at_a_store_that_is_not_there_makes_none(tmp_path: Path):
-    path = tmp_path / "store.sqlite"
-    assert schema.revision(f"sqlite:///{path}") == ""
-    assert not path.exists()
-
-
-def test_an_older_store_is_refused_until_it_is_upgraded(
+def test_an_older_store_gets_the_newest_schema_and_keeps_all(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     filled(url)
-    old = schema.newest()
     later(tmp_path, monkeypatch, "op.add_column('teams', sa.Column('note', sa.Text))")
-    with pytest.raises(RaiError, match=f"schema {old}.*9000: run `rai server upgrade`"):
-        open_store(url)
-    assert schema.upgrade(url) == (old, "9000")
-    open_store(url).close()
+    together(lambda: open_store(url).close())
+    assert revision(url) == newest() == "9000"
+    store = open_store(url)
+    assert [act.about for act in store.audited()] == ["red"]
+    assert store.use("red", 0).bytes == 87
+    store.close()
 
 
 def test_a_newer_store_is_refused(
@@ -107,13 +107,12 @@ def test_a_newer_store_is_refused(
     with monkeypatch.context() as newer:
         later(tmp_path, newer, "pass")
         open_store(url).close()
-    for refused in (open_store, schema.upgrade):
-        with pytest.raises(RaiError, match="schema 9000, which is newer than this rai"):
-            refused(url)
-    assert schema.revision(url) == "9000"
+    with pytest.raises(RaiError, match="schema 9000, which is newer than this rai"):
+        open_store(url)
+    assert revision(url) == "9000"
 
 
-def test_an_upgrade_that_fails_changes_nothing(
+def test_a_change_of_the_schema_that_fails_changes_nothing(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     filled(url)
@@ -121,7 +120,7 @@ def test_an_upgrade_that_fails_changes_nothing(
         steps = "op.drop_table('parcels'); op.execute('DROP TABLE nothing_such')"
         later(tmp_path, broken, steps)
         with pytest.raises(RaiError, match="nothing_such"):
-            schema.upgrade(url)
+            open_store(url)
     store = open_store(url)
     row = store.run("0123456789")
     assert row is not None
@@ -132,13 +131,13 @@ def test_an_upgrade_that_fails_changes_nothing(
 def later(folder: Path, patch: pytest.MonkeyPatch, body: str) -> None:
     """Make this rai one of a later schema."""
     migrations = folder / "migrations"
-    shutil.copytree(schema.MIGRATIONS, migrations)
+    shutil.copytree(opening.MIGRATIONS, migrations)
     (migrations / "versions" / "9000_later.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
-        f"revision, down_revision = '9000', {schema.newest()!r}\n"
+        f"revision, down_revision = '9000', {newest()!r}\n"
         f"def upgrade():\n    {body}\n"
     )
-    patch.setattr(schema, "MIGRATIONS", migrations)
+    patch.setattr(opening, "MIGRATIONS", migrations)
 
 
 def test_a_database_of_others_is_refused(url: str):
@@ -146,27 +145,19 @@ def test_a_database_of_others_is_refused(url: str):
     with store.writing() as link:
         link.execute(text("CREATE TABLE invoices (id INTEGER)"))
     store.close()
-    for refused in (open_store, schema.upgrade):
-        with pytest.raises(RaiError, match="tables that are not rai's, such as invoic"):
-            refused(url)
+    with pytest.raises(RaiError, match="tables that are not rai's, such as invoic"):
+        open_store(url)
+
+
+def together(opens: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        for one in [pool.submit(opens) for _ in range(6)]:
+            one.result()
 
 
 def test_a_store_that_several_open_at_once_is_made_once(url: str):
-    failed: list[BaseException] = []
-
-    def opens() -> None:
-        try:
-            open_store(url).close()
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [Thread(target=opens) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    assert schema.revision(url) == schema.newest()
+    together(lambda: open_store(url).close())
+    assert revision(url) == newest()
 
 
 @pytest.mark.parametrize(

@@ -10,56 +10,57 @@ from sqlalchemy import text
 
 from runner.core.errors import RaiError
 from runner.database.base import AuditEntry
-from runner.database.opening import SqlStore, open_store
-from tests.runner.database.rows import NOW, run, upload
+from runner.database.store import Store, open_store
+from tests.runner.database.rows import NOW, run
 
 
-def test_the_same_file_of_a_team_has_one_upload(store: SqlStore):
-    first = store.add_upload(upload("a"))
-    assert first == upload("a")
-    store.upload_grew("a", 400, NOW + 1, whole=False)
-    again = store.add_upload(upload("b", changed_at=NOW + 9))
-    assert again == upload("a", offset=400, changed_at=NOW + 9)
-    assert store.upload("red", "b") is None
-    other = store.add_upload(upload("c", "blue"))
-    assert other.id == "c"
-    large = store.add_upload(upload("d", sha256="7" * 64, size=1 << 40))
-    assert store.upload("red", "d") == large
+def test_an_upload_is_its_teams_alone_and_there_once(store: Store):
+    store.add_upload("red", "a", 1 << 40, NOW)
+    store.add_upload("red", "a", 1 << 40, NOW)
+    store.add_upload("blue", "b", 7, NOW)
+    assert store.upload("red", "a", NOW) == 1 << 40
+    assert store.upload("red", "b", NOW) is None
+    assert store.upload("blue", "a", NOW) is None
+    assert store.use("red", 0).bytes == 1 << 40
 
 
-def test_an_upload_is_its_teams_alone(store: SqlStore):
-    store.add_upload(upload("a"))
-    assert store.upload("red", "a") == upload("a")
-    assert store.upload("blue", "a") is None
-    assert store.upload("red", "none") is None
+def removed(store: Store, before: float) -> list[str]:
+    gone: list[str] = []
+    count = store.remove_uploads(before, lambda team, name: gone.append(team + name))
+    assert count == len(gone)
+    return sorted(gone)
 
 
-def test_an_upload_grows_and_is_whole(store: SqlStore):
-    store.add_upload(upload("a"))
-    store.upload_grew("a", 1000, NOW + 2, whole=True)
-    wanted = upload("a", offset=1000, whole=True, changed_at=NOW + 2)
-    assert store.upload("red", "a") == wanted
-    store.upload_grew("none", 5, NOW, whole=False)
-    store.remove_upload("a")
-    store.remove_upload("a")
-    assert store.upload("red", "a") is None
-
-
-def test_an_upload_is_stale_when_nothing_needs_it(store: SqlStore):
+def test_an_upload_goes_when_nothing_needs_it(store: Store):
     for number, name in enumerate("abcd"):
-        store.add_upload(upload(name, sha256=name, changed_at=NOW + number))
-    store.add_run(run("1", upload="a"))
-    store.add_run(run("2", upload="b"))
-    store.add_run(run("3", upload="b"))
+        store.add_upload("red", name, 5, NOW + number)
+    store.add_upload("blue", "a", 5, NOW)
+    store.add_run(run("1", sha256="a"))
+    store.add_run(run("2", sha256="b"))
+    store.add_run(run("3", sha256="b"))
     store.claim("2", 0)
     store.ended("3", NOW, None)
-    assert [row.id for row in store.stale_uploads(NOW + 3)] == ["c"]
+    assert removed(store, NOW + 3) == ["bluea", "redc"]
     store.started("2", NOW)
     store.ended("1", NOW, None)
-    assert [row.id for row in store.stale_uploads(NOW + 9)] == ["a", "b", "c", "d"]
+    store.upload("red", "d", NOW + 99)
+    assert removed(store, NOW + 99) == ["reda", "redb"]
+    store.add_upload("red", "d", 5, NOW + 100)
+    assert removed(store, NOW + 100) == []
+    assert removed(store, NOW + 101) == ["redd"]
 
 
-def test_a_drained_store_says_why_until_it_is_not(store: SqlStore):
+def test_an_upload_whose_file_does_not_go_stays(store: Store):
+    def fails(team: str, sha256: str) -> None:
+        raise OSError(sha256)
+
+    store.add_upload("red", "a", 5, NOW)
+    with pytest.raises(OSError, match="a"):
+        store.remove_uploads(NOW + 1, fails)
+    assert store.upload("red", "a", NOW) == 5
+
+
+def test_a_drained_store_says_why_until_it_is_not(store: Store):
     assert store.drained() == ""
     store.drain("new driver on Monday")
     assert store.drained() == "new driver on Monday"
@@ -67,7 +68,7 @@ def test_a_drained_store_says_why_until_it_is_not(store: SqlStore):
     assert store.drained() == ""
 
 
-def test_acts_are_kept_the_newest_first(store: SqlStore):
+def test_acts_are_kept_the_newest_first(store: Store):
     acts = [AuditEntry(NOW, "ada", f"act {number}", "red") for number in range(5)]
     for act in acts:
         store.audit(act)
@@ -80,7 +81,7 @@ def test_acts_are_kept_the_newest_first(store: SqlStore):
     assert len(store.audited()) == 6
 
 
-def test_a_store_that_can_be_read_and_written_is_well(store: SqlStore):
+def test_a_store_that_can_be_read_and_written_is_well(store: Store):
     store.check()
     assert store.changes() == 0
 

@@ -8,17 +8,14 @@ from runner.core import (
     CommandRecord,
     Findings,
     Inference,
-    Outcome,
     ProfileRow,
     ProfileTable,
-    Reason,
     RunRecord,
     Source,
-    State,
     TimeUsage,
-    Verdict,
 )
 from runner.core.evidence import OutputEnds, RunEvidence
+from tests.runner import records
 
 SCRIPTS = "python $RAI_SOURCE_DIR/project"
 
@@ -43,35 +40,13 @@ def command(
     inferences = tuple(
         replace(one, source=replace(one.source, under=under)) for one in inferences
     )
-    return CommandRecord(
-        index,
-        f"{before} {SCRIPTS}/{script}",
-        **{
-            "name": None,
-            "outcome": Outcome.OK,
-            "exit_code": 0,
-            "wall_s": 2.0,
-            "cpu_s": 1.75,
-            "findings": Findings(inferences, usage, profiles, under=under),
-        }
-        | facts,
-    )
+    found = Findings(inferences, usage, profiles, under=under)
+    facts = {"wall_s": 2.0, "cpu_s": 1.75, "findings": found} | facts
+    return records.command(index, f"{before} {SCRIPTS}/{script}", **facts)
 
 
 def run(*commands: CommandRecord, name: str = "0123456789", **facts) -> RunRecord:
-    return RunRecord(
-        name,
-        spec_file="rai_build.yml",
-        created_at=1_790_000_000.0,
-        **{
-            "project": "/home/me/project",
-            "state": State.DONE,
-            "verdict": Verdict(True, True, None, Reason.DONE),
-            "ended_at": 1_790_000_010.0,
-            "commands": commands,
-        }
-        | facts,
-    )
+    return records.ended(name, *commands, **facts)
 
 
 def evidence(record: RunRecord, **facts) -> RunEvidence:

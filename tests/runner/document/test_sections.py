@@ -13,9 +13,9 @@ from runner.core import Inference, Outcome, State
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.measurement import read
 from runner.core.trace import Totals, Trace
-from runner.markup import document as markdown
+from runner.markup import markdown
 from runner.report import diff, document, measured
-from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
+from runner.report.blocks import Pairs, Paragraph, Section, Table
 from runner.report.diff import DiffSide
 from runner.report.document.sections import anchor
 from tests.runner.document.made import command, evidence, inference, run, table
@@ -80,7 +80,6 @@ def test_synthetic_images_are_told_of_before_anything_else():
     found = sections(evidence(run(made_up)))
 
     first = found["Summary"].parts[0]
-    assert isinstance(first, Paragraph)
     assert "synthetic" in first.text
     assert "accuracy" in first.text
 
@@ -169,7 +168,6 @@ def test_what_is_left_out_of_an_output_is_said_where_it_was():
 
     (shown,) = sections(RunEvidence(record, outputs={0: output}))["Output"].parts
 
-    assert isinstance(shown, ProgramOutput)
     assert shown.text.split("\n") == ["begin", "[2.0 KiB are left out here]", "end"]
     assert shown.left_out == 2048
 
@@ -188,7 +186,7 @@ def test_as_markdown_every_table_is_one_and_every_link_leads_to_a_heading():
     report = document.report([evidence(run(*commands))], [milestones.find("m3")])
     shown = document.sections(report)
 
-    page = markdown.page("A run", shown, 1 << 20)
+    page = markdown.document("A run", shown, 1 << 20)
 
     tokens = rendered(page)
     count = sum(
@@ -222,7 +220,8 @@ def test_nothing_that_a_run_says_is_markup():
     record = run(hostile, project=f"/{HOSTILE}", warnings=(HOSTILE,))
     found = RunEvidence(record, note=HOSTILE, outputs={0: OutputEnds(HOSTILE)})
 
-    page = markdown.page(HOSTILE, document.sections(document.report([found])), 1 << 20)
+    sections = document.sections(document.report([found]))
+    page = markdown.document(HOSTILE, sections, 1 << 20)
 
     html = MarkdownIt("commonmark").enable("table").render(page)
     assert "<script" not in html
@@ -237,7 +236,7 @@ def test_nothing_that_a_run_says_is_markup():
 def test_a_page_that_is_too_long_loses_its_end_and_says_so():
     record = run(*(command(n, "m1.1.py") for n in range(300)))
 
-    page = markdown.page(
+    page = markdown.document(
         "T", document.sections(document.report([evidence(record)])), 9000
     )
 
@@ -250,6 +249,6 @@ def test_markdown_says_which_command_shows_a_timeline_of_a_file_with_any_name():
     profile = Trace("my m3; rm -r x.nvprof", "nvprof", spans=1)
     shown = sections(evidence(run(command(0, "m3.1.py")), traces=(profile,)))
 
-    page = markdown.page("A run", [shown["Timelines"]], 1 << 20)
+    page = markdown.document("A run", [shown["Timelines"]], 1 << 20)
 
     assert "rai timeline 0123456789 'my m3; rm -r x.nvprof'" in page

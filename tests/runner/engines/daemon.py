@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +20,7 @@ from pathlib import Path
 import docker
 
 from runner import process
+from tests.waiting import until
 
 START_S = 60.0
 NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
@@ -62,14 +62,14 @@ class Daemon:
 
     def start(self) -> None:
         """Start the program, and wait until it answers."""
-        (first,) = _until(lambda: process.descendants(self._inside.pid)[:1])
+        (first,) = until(lambda: process.descendants(self._inside.pid)[:1])
         enter = ["nsenter", f"--target={first}", "--mount", "--net", "--pid"]
         with (self.folder / "log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 [*enter, "--", "dockerd", *self._options()], stdout=log, stderr=log
             )
-        (self.pid,) = _until(lambda: process.descendants(self._daemon.pid)[:1])
-        _until(self._answers)
+        (self.pid,) = until(lambda: process.descendants(self._daemon.pid)[:1])
+        until(self._answers)
 
     def signal(self, number: int) -> None:
         """Send a signal to the program; wait for its end after SIGKILL."""
@@ -119,7 +119,6 @@ class Daemon:
         ]
 
     def _answers(self) -> bool:
-        assert self._daemon is not None
         assert self._daemon.poll() is None, (self.folder / "log").read_text()[-500:]
         asked = ["docker", "--host", self.url, "version"]
         done = subprocess.run(asked, capture_output=True, check=False)
@@ -137,12 +136,3 @@ def daemon(image: str) -> Iterator[Daemon]:
         yield made
     finally:
         made.close()
-
-
-def _until(condition, seconds: float = START_S):
-    """Wait until a function returns something true, and return that."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "the daemon does not start"
-        time.sleep(0.05)
-    return found

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.program import run_program
 
 USER = "4321"
 
@@ -35,6 +36,4 @@ def as_ordinary_user(
     lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
     program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
     env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
-    return subprocess.run(
-        program, cwd=ROOT, env=env, capture_output=True, text=True, check=False
-    )
+    return run_program(program, cwd=ROOT, env=env)

@@ -109,7 +109,6 @@ class Result:
     def content(self, name: str) -> bytes:
         with self._tar() as tar:
             file = tar.extractfile(name)
-            assert file is not None
             return file.read()
 
     def _tar(self) -> tarfile.TarFile:

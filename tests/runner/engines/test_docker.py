@@ -30,6 +30,7 @@ from runner.engines.docker.endpoint import find
 from runner.engines.docker.owner import reap
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -61,13 +62,6 @@ def gpu_subject(subject: Subject, client: docker.APIClient) -> Subject:
     return replace(subject, image=next(iter(ours), IMAGE))
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
-
-
 def left_behind(client: docker.APIClient, run_id: str) -> list[str]:
     """Name the containers and volumes of a run that are still there."""
     ours = {"label": f"{owner.RUN}={run_id}"}
@@ -90,10 +84,7 @@ def test_a_run_leaves_no_connection_open():
     for _ in range(2):
         kept.append(Subject(DockerEngine(), IMAGE))
         run(kept[-1], [direct("true")])
-    until = time.monotonic() + 30
-    while more := connections() - before:
-        assert time.monotonic() < until, more
-        time.sleep(0.1)
+    until(lambda: not connections() - before)
 
 
 # Confinement

@@ -14,7 +14,7 @@ import docker
 import pytest
 
 from runner.engines.docker import owner
-from runner.engines.docker.container import datavolumes
+from runner.engines.docker.container.confinement import DATA_BYTES
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.engines.one_docker_run import IMAGE
 
@@ -67,7 +67,6 @@ def ended(
     (folder / "project/rai_build.yml").write_text(SPEC)
     words = ["run", "-p", str(folder / "project"), "--engine", "docker"]
     run = rai(own, folder / "home", *words)
-    assert run.stdout is not None
     while (line := run.stdout.readline()) != b"begun\n":
         assert line, "the run ended"
     client = own.client()
@@ -132,11 +131,12 @@ def test_a_run_whose_daemon_is_killed_ends_and_the_next_one_removes_what_it_left
     assert left(own) == []
 
 
-def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings(
+def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings_or_in_use(
     own: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RAI_KEEP_SIZE", "3MiB")
-    kept = []
+    kept: list[set[str]] = []
+    users = []
     client = own.client()
     for number in range(4):
         project = tmp_path / f"project{number}"
@@ -147,7 +147,14 @@ def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings(
         run = rai(own, tmp_path / "home", *words)
         said, _ = run.communicate(timeout=ENDS_S)
         assert run.returncode == 0, said
-        kept.append(len(datavolumes.found(client)))
+        there = client.volumes(filters={"label": DATA_BYTES})["Volumes"]
+        kept.append({volume["Name"] for volume in there})
+        if not users:
+            (name,) = kept[0]
+            host = client.create_host_config(binds=[f"{name}:/data:ro"])
+            users.append(client.create_container(IMAGE, ["true"], host_config=host))
+    client.remove_container(users[0], force=True)
     client.close()
-    assert kept == [1, 2, 3, 3]
+    assert [len(names) for names in kept] == [1, 2, 3, 3]
+    assert kept[0] < kept[3]
     assert left(own) == []

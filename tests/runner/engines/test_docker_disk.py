@@ -32,13 +32,6 @@ FREEZE = f"{BIG} big; while :; do pkill -STOP du; kill -STOP -1; done 2>/dev/nul
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="module")
 def container(client: docker.APIClient) -> Iterator[str]:
     made = client.create_container(IMAGE, entrypoint=["sleep", "600"])["Id"]
     client.start(made)

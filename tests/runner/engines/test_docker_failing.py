@@ -17,7 +17,7 @@ from runner.core.errors import RaiError
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container.confinement import data_volume
 from runner.engines.docker.container.datavolumes import FULL
-from runner.engines.docker.gpu.hold import hold
+from runner.engines.docker.gpu.query import hold
 from tests.runner.engines.failing_calls import How, failing
 from tests.runner.engines.running import Subject, run
 

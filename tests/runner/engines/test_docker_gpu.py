@@ -14,8 +14,8 @@ from runner.core.errors import BusyError, EngineError
 from runner.core.events import Warned
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.gpu import query
-from runner.engines.docker.gpu.hold import hold
 from runner.engines.docker.gpu.options import GpuSupport
+from runner.engines.docker.gpu.query import hold
 from runner.gpu.nvidia import smi
 from tests.runner.engines.gpus import StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, run

@@ -7,7 +7,6 @@ import json
 import os
 import tarfile
 import threading
-import time
 from pathlib import Path
 
 import docker
@@ -38,6 +37,7 @@ from runner.core.events import (
 from runner.engines.docker import DockerEngine
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, long_sleep, run
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -49,13 +49,6 @@ ENDED_S = 60.0
 @pytest.fixture(scope="module")
 def engine() -> DockerEngine:
     return DockerEngine()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
-    return project
 
 
 def write(project: Path, name: str, *lines: str, base: str = BASE) -> None:
@@ -101,7 +94,6 @@ def test_an_image_is_built_live_tagged_labelled_and_then_reused(
     assert "hello world" in said
     assert "rai.build" not in said
     ready = events[-1]
-    assert isinstance(ready, ImageReady)
     assert ready.image.digest.startswith("sha256:")
     found = client.inspect_image(name)
     assert plan.reference in found["RepoTags"]
@@ -192,10 +184,7 @@ def test_a_cancelled_build_stops_and_gives_no_image(engine, client, project, nam
 
 
 def wait_for_no(client: docker.APIClient, command: str) -> None:
-    until = time.monotonic() + ENDED_S
-    while any(command in c["Command"] for c in client.containers()):
-        assert time.monotonic() < until, f"`{command}` still runs"
-        time.sleep(0.1)
+    until(lambda: not any(command in c["Command"] for c in client.containers()))
 
 
 def test_an_image_that_no_registry_has_is_not_found_and_named(engine, project):

@@ -21,6 +21,7 @@ from runner.engines.docker import owner
 from runner.engines.docker.attach import hold_stdin
 from runner.engines.docker.container import confinement
 from tests.runner.engines.one_docker_run import IMAGE
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -33,13 +34,6 @@ STOP_ALL_OTHERS = (
     f" : </proc/1/fd/0; {KILL_ALL_OTHERS}"
 )
 """Stop and kill whatever is not this shell, and open the keeper's stdin."""
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
 
 
 @pytest.fixture
@@ -55,13 +49,6 @@ def run_id(client: docker.APIClient) -> Iterator[str]:
     for volume in client.volumes(filters=ours)["Volumes"] or ():
         with suppress(APIError):
             client.remove_volume(volume["Name"], force=True)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def running(client: docker.APIClient, run_id: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from runner.core.policy import PrivateTarget
 from runner.engines import netfilter, private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
+from tests.program import run_program
 from tests.runner.engines.running import RUN_ID, Subject, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.root]
@@ -156,14 +156,11 @@ def test_the_rules_cannot_be_changed_in_a_run(engine: DockerEngine) -> None:
 
 def rai(*words: str, folder: Path) -> str:
     """Run the command line as on a kernel without nf_tables; return what it prints."""
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, OLD_KERNEL, RAI, *words],
         cwd=folder,
         env={**os.environ, "RAI_HOME": str(folder / "home"), "COLUMNS": "400"},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     return f"{done.returncode} {done.stdout}{done.stderr}"
 

@@ -13,6 +13,7 @@ import pytest
 from tests.runner.engines.daemon import Daemon
 from tests.runner.engines.one_docker_run import IMAGE
 from tests.runner.engines.test_docker_daemon import left, own, rai
+from tests.waiting import until
 
 __all__ = ["own"]
 
@@ -37,13 +38,8 @@ def paused(
     (project / "rai_build.yml").write_text(json.dumps(spec))
     words = ("run", "-p", str(project), "--engine", "docker")
     run = rai(own, folder / "home", *words)
-    deadline = time.monotonic() + SOON_S
-    while not any(
-        f'"{moment}"' in events.read_text()
-        for events in folder.glob("home/runs/*/events.jsonl")
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    events = "home/runs/*/events.jsonl"
+    until(lambda: any(f'"{moment}"' in e.read_text() for e in folder.glob(events)))
     own.signal(signal.SIGSTOP)
     (root,) = folder.glob("home/runs/[!.]*")
     return run, root

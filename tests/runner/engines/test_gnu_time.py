@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.program import run_program
 
 pytestmark = pytest.mark.programs
 
@@ -16,7 +17,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "runner" / "engines" / "gnu_time
 
 def time(*words: str):
     argv = [sys.executable, "-I", "-S", str(PROGRAM), *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return run_program(argv)
 
 
 def test_by_default_it_says_the_two_lines_of_gnu_time():

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from runner.core import Gpu, GpuGrant, GpuState, GpuWay
-from runner.core.events import CommandStarted, GpuGiven
+from runner.core.events import CommandStarted
 from runner.gpu import watch as watching
 from runner.gpu.watch import Watch
 
@@ -45,6 +45,5 @@ def test_a_gpu_that_never_answers_holds_no_run_up(monkeypatch: pytest.MonkeyPatc
 
     first, _, last = told(Watch(GRANT, look))
     over.set()
-    assert isinstance(first, GpuGiven)
     assert (first.use.before, last.use.after) == ((), ())
     assert (first.over, last.over) == (False, True)

@@ -19,6 +19,7 @@ from runner.core import BuildSpec, DataFile, DataMount, Reason
 from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
 from tests import needs
+from tests.program import run_program
 from tests.runner.engines import refused_calls
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.ordinary import USER, as_ordinary_user
@@ -411,11 +412,9 @@ def test_a_python_that_a_link_in_tmp_names_runs_more_than_one_command(tmp_path):
     spec = "rai: {version: 0.2}\ncommands: {build: [python -V, python -V]}\n"
     (tmp_path / "rai_build.yml").write_text(spec)
     rai = [f"{link}/bin/python", "-c", "from runner.cli.main import main; main()"]
-    done = subprocess.run(
+    done = run_program(
         [*rai, "run", str(tmp_path), "--engine", "local"],
         env={**os.environ, "RAI_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Python 3.") == 2

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -21,7 +20,9 @@ from runner.engines import private
 from runner.engines.local import LocalEngine, network
 from tests import needs
 from tests.conftest import ROOT
+from tests.program import run_program
 from tests.runner.engines.ordinary import as_ordinary_user
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 PUBLIC = {
@@ -52,13 +53,10 @@ def in_the_world(*words: str, user: str = "root") -> subprocess.CompletedProcess
         shlex.join(["bash", str(HERE / "internet.sh"), *program]),
         'code=$?; umount /dev/net/tun; rm -rf "$held"; exit $code',
     )
-    return subprocess.run(
+    return run_program(
         ["unshare", "--net", "--mount", "bash", "-c", "\n".join(lines)],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
 
 
@@ -154,14 +152,10 @@ def test_nothing_of_a_network_outlives_a_killed_process() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as rai:
-        assert rai.stdout is not None
         holder = rai.stdout.readline().strip()
         assert holder
         os.kill(rai.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while left := naming(holder):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    until(lambda: not naming(holder))
 
 
 def naming(word: str) -> list[bytes]:

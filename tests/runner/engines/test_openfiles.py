@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.engines import openfiles
+from runner.engines import disk
 from runner.engines.disk import DiskMeter
 
 SIZE = 3_000_000
@@ -75,7 +75,6 @@ def running(script: str, folder: Path) -> Iterator[int]:
         [sys.executable, "-c", START + script], cwd=folder, stdout=subprocess.PIPE
     )
     try:
-        assert program.stdout is not None
         assert program.stdout.readline() == b"ready\n"
         yield program.pid
     finally:
@@ -86,7 +85,7 @@ def running(script: str, folder: Path) -> Iterator[int]:
 @pytest.mark.parametrize("how", HELD)
 def test_a_removed_file_counts_however_it_is_held(how: str, tmp_path: Path):
     with running(HELD[how], tmp_path) as pid:
-        found = openfiles.removed([pid], {tmp_path.stat().st_dev})
+        found = disk.removed([pid], {tmp_path.stat().st_dev})
     assert SIZE <= found.bytes < SIZE + 100_000
     assert not found.hidden
 
@@ -97,7 +96,7 @@ def test_a_file_in_a_message_is_hidden_and_then_the_lost_space_counts(tmp_path: 
     assert meter.taken() < SIZE
     with running(SENT, tmp_path) as pid:
         os.sync()
-        assert openfiles.removed([pid], {tmp_path.stat().st_dev}).hidden
+        assert disk.removed([pid], {tmp_path.stat().st_dev}).hidden
         filler = tmp_path / "others"
         filler.write_bytes(bytes(SIZE))
         pids.append(pid)
@@ -107,14 +106,14 @@ def test_a_file_in_a_message_is_hidden_and_then_the_lost_space_counts(tmp_path: 
 def test_more_open_files_than_are_looked_at_may_hide_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(openfiles, "MOST_FILES", 300)
+    monkeypatch.setattr(disk, "MOST_FILES", 300)
     with running("ready()", tmp_path) as pid:
-        assert not openfiles.removed([pid], set()).hidden
+        assert not disk.removed([pid], set()).hidden
     with running("files = [os.dup(0) for _ in range(300)]; ready()", tmp_path) as pid:
-        assert openfiles.removed([pid], set()).hidden
+        assert disk.removed([pid], set()).hidden
 
 
 def test_an_ended_process_holds_nothing():
     ended = subprocess.Popen(["true"])
     ended.wait()
-    assert openfiles.removed([ended.pid], {0}) == openfiles.RemovedFiles()
+    assert disk.removed([ended.pid], {0}) == disk.RemovedFiles()

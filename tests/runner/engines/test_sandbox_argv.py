@@ -10,7 +10,7 @@ import pytest
 from runner.core import DataFile, DataMount, Invocation, Limits, Profile
 from runner.engines.folders import Folders
 from runner.engines.launch import in_groups, with_environment, with_limits
-from runner.engines.local import bwrap, unshare
+from runner.engines.local import sandbox
 from runner.engines.local.host import Host
 from runner.engines.local.layout import Gpus, Layout, layout
 from runner.engines.local.tools import redirected
@@ -40,7 +40,7 @@ def follows(words: list[str], *wanted: str) -> bool:
 
 
 def test_bubblewrap_shows_the_run_its_folders_and_the_host_read_only():
-    words = bwrap.argv(laid_out(), ME, ["true"])
+    words = sandbox.bwrap_argv(laid_out(), ME, ["true"])
     assert follows(words, "--ro-bind", "/t/run/src", "/src")
     assert follows(words, "--bind", "/t/run/build", "/build")
     assert follows(words, "--bind", "/t/run/tmp", "/tmp")
@@ -54,28 +54,23 @@ def test_bubblewrap_shows_the_run_its_folders_and_the_host_read_only():
 
 
 def test_the_source_is_writable_in_the_compatible_profile():
-    words = bwrap.argv(laid_out(Profile.COMPATIBLE), ME, ["true"])
+    words = sandbox.bwrap_argv(laid_out(Profile.COMPATIBLE), ME, ["true"])
     assert follows(words, "--bind", "/t/run/src", "/src")
-
-
-def test_the_network_is_shared_only_where_it_is_asked_for():
-    assert "--unshare-net" in bwrap.argv(laid_out(), ME, ["true"])
-    open_ = laid_out(limits=Limits(network=True))
-    assert "--unshare-net" not in bwrap.argv(open_, ME, ["true"])
-    assert "--net" not in unshare.argv(open_, ME, HOST.python, ["true"])
 
 
 def test_a_user_stays_who_they_are_and_root_becomes_another():
     user, root = laid_out(), laid_out(owner=(7, 8))
-    assert follows(bwrap.argv(user, ME, ["x"]), "--unshare-user", "--uid", "1000")
-    words = bwrap.argv(root, (0, 0), ["x"])
+    assert follows(
+        sandbox.bwrap_argv(user, ME, ["x"]), "--unshare-user", "--uid", "1000"
+    )
+    words = sandbox.bwrap_argv(root, (0, 0), ["x"])
     assert "--unshare-user" not in words
     assert follows(words, "setpriv", "--reuid=7", "--regid=8", "--clear-groups")
 
 
 @pytest.mark.parametrize("owner", [None, (7, 8)])
 def test_unshare_tells_its_first_process_the_same(owner):
-    words = unshare.argv(laid_out(owner=owner), ME, HOST.python, ["true", "x"])
+    words = sandbox.unshare_argv(laid_out(owner=owner), ME, HOST.python, ["true", "x"])
     assert words[-2:] == ["true", "x"]
     assert ("--map-root-user" in words) is (owner is None)
     told = json.loads(words[-3])
@@ -83,12 +78,6 @@ def test_unshare_tells_its_first_process_the_same(owner):
     assert ["/t/run/build", "/build", True] in told["binds"]
     assert told["owner"] == (None if owner is None else list(owner))
     assert told["me"] == [1000, 1000]
-
-
-def test_what_lies_over_usr_bin_is_laid_before_the_sandbox():
-    words = bwrap.argv(laid_out(overlay=True), ME, ["true"])
-    assert words[0] == "unshare"
-    assert words.index("/t/run/overlay") < words.index("bwrap")
 
 
 @pytest.mark.parametrize(
@@ -125,24 +114,26 @@ def test_device_files_of_gpus_are_seen_in_the_sandboxs_own_dev_and_no_others_are
     cap = "/dev/nvidia-caps/nvidia-cap1"
     library = ("/usr/lib64/libcuda.so.580", "/run/nvidia/lib64/libcuda.so.1")
     gpus = Gpus(("/dev/nvidiactl", "/dev/nvidia1", cap), (library,))
-    words = bwrap.argv(laid_out(gpus=gpus), ME, ["true"])
+    words = sandbox.bwrap_argv(laid_out(gpus=gpus), ME, ["true"])
     dev = words.index("/dev")
     assert words.index("/dev/nvidiactl") > dev
     assert follows(words, "--dev-bind", "/dev/nvidia1", "/dev/nvidia1")
     assert follows(words, "--dir", "/dev/nvidia-caps", "--dev-bind", cap, cap)
     assert follows(words, "--ro-bind", *library)
     assert words.count("--dev-bind") == 3
-    told = json.loads(unshare.argv(laid_out(gpus=gpus), ME, HOST.python, [])[-1])
+    told = json.loads(
+        sandbox.unshare_argv(laid_out(gpus=gpus), ME, HOST.python, [])[-1]
+    )
     assert told["devices"] == list(gpus.nodes)
     assert [*library, False] in told["binds"]
-    assert "--dev-bind" not in bwrap.argv(laid_out(), ME, ["true"])
+    assert "--dev-bind" not in sandbox.bwrap_argv(laid_out(), ME, ["true"])
 
 
 def test_whom_root_becomes_is_in_the_groups_that_may_open_the_gpus_files_and_no_other():
     closed = laid_out(gpus=Gpus(("/dev/nvidia0",), (), (44, 45)), owner=(7, 8))
     become = ("setpriv", "--reuid=7", "--regid=8")
-    assert follows(bwrap.argv(closed, (0, 0), ["x"]), *become, "--groups=44,45")
-    told = json.loads(unshare.argv(closed, (0, 0), HOST.python, ["x"])[-2])
+    assert follows(sandbox.bwrap_argv(closed, (0, 0), ["x"]), *become, "--groups=44,45")
+    told = json.loads(sandbox.unshare_argv(closed, (0, 0), HOST.python, ["x"])[-2])
     assert told["groups"] == [44, 45]
     open_ = laid_out(gpus=Gpus(("/dev/nvidia0",)), owner=(7, 8))
-    assert follows(bwrap.argv(open_, (0, 0), ["x"]), *become, "--clear-groups")
+    assert follows(sandbox.bwrap_argv(open_, (0, 0), ["x"]), *become, "--clear-groups")

@@ -126,7 +126,7 @@ def use(
         **{"limits": USUAL, **more},
     )
     result = Result()
-    result.events += engine.shell(work, typist, cancel or Cancel())
+    result.events += engine.run(work, cancel or Cancel(), typist)
     return result
 
 
@@ -326,7 +326,7 @@ def test_devices_in_a_build_folder_are_left_out_and_links_are_kept(typists):
         open_build=lambda: io.BytesIO(buffer.getvalue()),
     )
 
-    events: list[Event] = list(BareEngine().shell(work, typist, Cancel()))
+    events: list[Event] = list(BareEngine().run(work, Cancel(), typist))
 
     assert typist.seen.split() == [b"link"]
     assert any(isinstance(event, BuildFolder) for event in events)

@@ -12,8 +12,8 @@ import pytest
 
 from runner import trees
 from runner.archive import source
-from runner.core.errors import EngineError
-from runner.engines.openfiles import used
+from runner.core.errors import EngineError, UsageError
+from runner.engines.disk import used
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_link_may_point_anywhere_and_nothing_is_written_through_it(
     outside.mkdir()
     source.unpack(tar(("data", "/data/train"), ("up", "../x")), folder)
     assert (folder / "data").readlink() == Path("/data/train")
-    with pytest.raises(EngineError):
+    with pytest.raises(UsageError):
         source.unpack(tar(("l", str(outside)), ("l/evil", b"x")), folder)
     assert list(outside.iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_a_link_may_point_anywhere_and_nothing_is_written_through_it(
     ],
 )
 def test_a_name_that_leaves_the_folder_is_refused(folder: Path, members):
-    with pytest.raises(EngineError):
+    with pytest.raises(UsageError):
         source.unpack(tar(*members), folder)
     assert not (folder.parent / "evil").is_symlink()
     assert not (folder.parent / "evil").exists()
@@ -114,9 +114,24 @@ def test_an_absolute_name_lands_inside(folder: Path):
     assert (folder / "etc" / "own").read_bytes() == b"x"
 
 
-def test_a_broken_stream_is_an_error_of_the_engine(folder: Path):
-    with pytest.raises(EngineError, match="cannot be unpacked"):
-        source.unpack(io.BytesIO(b"not a tar" * 200), folder)
+def test_a_broken_project_is_its_senders_fault_and_shows_no_folder(
+    folder: Path,
+):
+    pipe = tarfile.TarInfo("pipe")
+    pipe.type = tarfile.FIFOTYPE
+    to_none = tarfile.TarInfo("link")
+    to_none.type, to_none.linkname = tarfile.LNKTYPE, "absent"
+    streams = [
+        io.BytesIO(b"not a tar" * 200),
+        tar(("n" * 300, b"x")),
+        *(io.BytesIO(one.tobuf() + bytes(1024)) for one in (pipe, to_none)),
+    ]
+    for stream in streams:
+        with pytest.raises(UsageError, match="project cannot be unpacked") as raised:
+            source.unpack(stream, folder)
+        assert str(folder) not in str(raised.value)
+    with pytest.raises(EngineError, match="build folder cannot be unpacked"):
+        source.unpack(tar(("build/" + "n" * 300, b"x")), folder, root="build")
 
 
 def test_a_file_with_two_names_counts_once(folder: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Gpu
-from runner.gpu import driver
+from runner.gpu import allocation
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from runner.gpu import driver
     ],
 )
 def test_a_driver_that_will_do_or_is_not_known_is_no_problem(cuda, version):
-    assert driver.problem(cuda, version) is None
+    assert allocation.driver_problem(cuda, version) is None
 
 
 @pytest.mark.parametrize(
@@ -37,25 +37,27 @@ def test_a_driver_that_will_do_or_is_not_known_is_no_problem(cuda, version):
     ],
 )
 def test_a_driver_too_old_is_said_with_both_versions(cuda, version, needed):
-    problem = driver.problem(cuda, version)
+    problem = allocation.driver_problem(cuda, version)
     assert f"CUDA {cuda} of the image" in problem.message
     assert f"driver {needed} or newer, but the driver is {version}" in problem.message
     assert f"update the driver to {needed} or newer" in problem.hint
 
 
 def test_the_older_cuda_is_offered_where_it_would_do():
-    assert "`args: {CUDA: 12}`" in driver.problem("13.0", "550.90.07").hint
-    assert "args" not in driver.problem("12.8", "470.256.02").hint
+    assert "`args: {CUDA: 12}`" in allocation.driver_problem("13.0", "550.90.07").hint
+    assert "args" not in allocation.driver_problem("12.8", "470.256.02").hint
 
 
 def test_a_gpu_older_than_the_cuda_serves_is_said():
     volta = Gpu("GPU-1", "Tesla V100-SXM2-16GB", 0, compute="7.0")
-    problem = driver.compute_problem("13.0", volta)
+    problem = allocation.compute_problem("13.0", volta)
     assert "7.5 or newer, but Tesla V100-SXM2-16GB has 7.0" in problem.message
     assert "`args: {CUDA: 12}`" in problem.hint
-    assert driver.compute_problem("12.8", volta) is None
+    assert allocation.compute_problem("12.8", volta) is None
 
 
 @pytest.mark.parametrize("compute", ["7.5", "9.0", "10.3", "12.0", ""])
 def test_a_gpu_that_is_new_enough_or_not_known_is_no_problem(compute):
-    assert driver.compute_problem("13", Gpu("GPU-1", "x", 0, compute=compute)) is None
+    assert (
+        allocation.compute_problem("13", Gpu("GPU-1", "x", 0, compute=compute)) is None
+    )

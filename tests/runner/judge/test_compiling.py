@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner.judge import bounded, compiling
+from tests.program import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = (sys.executable, "-m", "runner.judge.compiling")
@@ -47,12 +47,9 @@ def compile_job(tmp_path: Path) -> Compile:
         (source / "job.json").write_text(json.dumps({"units": units}))
         for name, text in files.items():
             (source / "team" / name.replace("_", ".")).write_text(text)
-        done = subprocess.run(
+        done = run_program(
             [*COMMAND, "--source", str(source), "--out", str(out)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=100,
         )
         written = out / "compiled.json"

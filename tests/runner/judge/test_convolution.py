@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from array import array
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runner.judge import building, cases, checking, inputs
+from tests.program import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 SHAPES = {
@@ -123,12 +123,9 @@ def play(place: Place) -> Callable[[str], tuple[int, str]]:
         steps = [("building", "program"), ("playing", "played")]
         for name, folder in steps:
             command = (sys.executable, "-m", f"runner.judge.{name}")
-            done = subprocess.run(
+            done = run_program(
                 [*command, *options(place.source, place.source / folder)],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                text=True,
-                check=False,
                 timeout=100,
             )
             if done.returncode:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from runner.core import (
     CommandRecord,
     Findings,
@@ -14,11 +16,11 @@ from runner.core import (
     ProfileTable,
     Reason,
     RunRecord,
-    State,
     Verdict,
 )
 from runner.core.expectations import Check
 from runner.core.gpu_fault import GpuFaultKind
+from tests.runner.records import command, ended
 
 HOSTILE = 'a\x00b\x1b[2J\x07 </pre><script>]]> \ud800 \uffff & "quoted" | `x` @you #1'
 FIGURES = Findings(
@@ -32,22 +34,12 @@ PLACE = Place("rai_build.yml", 7, 9)
 COMMANDS = (
     CommandRecord(0, "make", "build", Outcome.OK, 0, wall_s=1.5, cpu_s=1.0),
     CommandRecord(1, "./final", "final", Outcome.OK, 0, wall_s=2.0, findings=FIGURES),
-    CommandRecord(
-        2,
-        "./crash",
-        None,
-        Outcome.FAILED,
-        1,
-        wall_s=0.5,
+    replace(
+        command(2, "./crash", outcome=Outcome.FAILED, exit_code=1, wall_s=0.5),
         findings=Findings(gpu_faults=(FAULT,)),
     ),
-    CommandRecord(
-        3,
-        "./wrong",
-        None,
-        Outcome.WRONG,
-        0,
-        wall_s=0.25,
+    replace(
+        command(3, "./wrong", outcome=Outcome.WRONG, wall_s=0.25),
         checks=(Check('output "PASS"', "", False, PLACE),),
     ),
     CommandRecord(4, "./late", None, Outcome.SKIPPED, why="the run ended first"),
@@ -59,14 +51,5 @@ def run(
 ) -> RunRecord:
     """Return a run that has ended."""
     verdict = Verdict(True, reason is Reason.DONE, None, reason, message)
-    return RunRecord(
-        "0123456789",
-        "/home/me/project",
-        "rai_build.yml",
-        1_790_000_000.0,
-        State.DONE,
-        verdict,
-        1_790_000_010.0,
-        git=GitState("c0ffee" * 6, "main"),
-        commands=commands,
-    )
+    git = GitState("c0ffee" * 6, "main")
+    return ended("0123456789", *commands, verdict=verdict, git=git)

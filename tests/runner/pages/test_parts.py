@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -14,6 +13,7 @@ from runner import pages
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
 from runner.report.charts import Bar, BarChart, Picture, TimelineView
 from runner.report.words import size
+from tests.program import run_program
 from tests.runner.pages import sample
 
 KIB = 1024
@@ -144,7 +144,7 @@ def test_the_command_line_loads_what_writes_pages_when_it_writes_one():
         f"import sys, {modules}; print({{'jinja2', 'markupsafe'}} & set(sys.modules))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run_program(command, check=True)
     assert done.stdout == "set()\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from runner import pictures
 from runner.pictures import colours
 from runner.report.charts import Bar, BarChart
+from tests.program import run_program
 from tests.runner.pictures.drawn import drawn
 
 CHART = BarChart(
@@ -38,9 +38,7 @@ def python(code: str, folder, **variables: str) -> str:
     path = os.pathsep.join(filter(None, sys.path))
     environ = {"PYTHONPATH": path, "PATH": os.environ["PATH"], **variables}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, check=True, text=True
-    )
+    done = run_program(command, cwd=folder, env=environ, check=True)
     assert done.stderr == ""
     return done.stdout
 

@@ -4,24 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from runner.remote import retrying
-from runner.remote.api import ServerClient
+from runner.remote import api
+from runner.remote.api import Patience, ServerClient
 from runner.remote.entries import ProfileEntry
-from runner.remote.retrying import Patience
 from tests.runner.remote import played
 
 
 @pytest.fixture(autouse=True)
 def without_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr(api, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(api, "LONGEST_PAUSE_S", 0.01)
 
 
 @pytest.fixture
 def noticed_pauses(without_long_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pauses last until a command has seen why there is one."""
-    monkeypatch.setattr(retrying, "FIRST_PAUSE_S", 0.2)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.2)
+    monkeypatch.setattr(api, "FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr(api, "LONGEST_PAUSE_S", 0.2)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import socketserver
@@ -98,7 +97,8 @@ class PlayedServer(ThreadingHTTPServer):
         self.otherwise: Play = lambda _: refusal(404, "there is nothing")
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.code = "correct-horse"
-        self.uploads = Uploads(self)
+        self.uploads: dict[str, bytes] = {}
+        self.breaks: list[int] = []
         super().__init__(*given, **options)
 
     def login(self, request: Playing) -> Answer:
@@ -106,6 +106,18 @@ class PlayedServer(ThreadingHTTPServer):
         if given["code"] != self.code:
             return refusal(400, "there is no such code", reason="usage")
         return as_json({"token": TOKEN, "me": ME}, 201)
+
+    def upload(self, request: Playing) -> Answer | None:
+        """Take a file whole; break off after so many bytes, as ``breaks`` has them."""
+        sha256 = request.path.partition("?")[0].rpartition("/")[2]
+        if request.command == "GET":
+            return (204, {}, b"") if sha256 in self.uploads else refusal(404)
+        if self.breaks:
+            request.rfile.read(self.breaks.pop(0))
+            request.break_off()
+            return None
+        self.uploads[sha256] = request.body()
+        return 201, {}, b""
 
     def handle_error(self, *_: object) -> None:
         """Ignore errors: tests break connections."""
@@ -117,61 +129,6 @@ class _UnixServer(PlayedServer):
     def server_bind(self) -> None:
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", 0
-
-
-class Uploads:
-    """The uploads of a played server; it breaks off after so many bytes of each."""
-
-    def __init__(self, server: PlayedServer) -> None:
-        self.server = server
-        self.have: dict[str, bytearray] = {}
-        self.size: dict[str, int] = {}
-        self.breaks: list[int] = []
-
-    def play(self) -> None:
-        """Let the server take uploads."""
-        self.server.plays["POST", "/uploads"] = self.reserve
-        self.server.otherwise = self.other
-
-    def state(self, sha256: str) -> dict[str, object]:
-        have, size = self.have[sha256], self.size[sha256]
-        whole = len(have) == size and hashlib.sha256(have).hexdigest() == sha256
-        return {
-            "id": sha256[:10],
-            "sha256": sha256,
-            "size": size,
-            "offset": len(have),
-            "whole": whole,
-        }
-
-    def reserve(self, request: Playing) -> Answer:
-        given = json.loads(request.body())
-        self.have.setdefault(given["sha256"], bytearray())
-        self.size[given["sha256"]] = given["size"]
-        return as_json(self.state(given["sha256"]), 201)
-
-    def other(self, request: Playing) -> Answer | None:
-        sha256 = next(
-            (name for name in self.have if request.path.endswith(name[:10])), None
-        )
-        if sha256 is None:
-            return refusal(404, "no such upload", reason="usage")
-        have = self.have[sha256]
-        offset = str(len(have))
-        if request.command == "HEAD":
-            whole = "1" if self.state(sha256)["whole"] else "0"
-            return 200, {"Upload-Offset": offset, "X-Rai-Whole": whole}, b""
-        length = int(request.headers["Content-Length"])
-        if request.headers["Upload-Offset"] != offset:
-            request.rfile.read(length)
-            return refusal(409, "another offset", reason="usage")
-        if self.breaks:
-            most = self.breaks.pop(0)
-            have += request.rfile.read(min(most, length))
-            request.break_off()
-            return None
-        have += request.rfile.read(length)
-        return as_json(self.state(sha256))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A small run as a server has it, and the frames in which it sends it."""
+"""A small run as a server has it, and the answers in which it sends it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ from runner.remote.problems import RefusedError, UnreachableError
 from runner.store import claim, runs
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me, Scope
-from runner.wire.frames import (
-    FILES,
-    Beat,
-    Done,
-    FilePart,
-    Latest,
-    Status,
-    to_line,
-)
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun
+from runner.wire.tail import FILES, MOST_TAIL_BYTES, TailHeader, to_line
 
 URL = "https://gpu.example.org"
 TEAM = "team-1"
@@ -86,31 +78,35 @@ def sizes(paths: RunPaths) -> dict[str, int]:
     return {n: p.stat().st_size if p.exists() else 0 for n, p in found.items()}
 
 
-def part(file: str, at: int, data: bytes) -> bytes:
-    """Return a frame with bytes of a file."""
-    return to_line(FilePart(file, at, len(data))) + data
+def said(run: RemoteRun, *parts: bytes, **facts: Any) -> bytes:
+    """Return an answer with these bytes of stdout, stderr and the events."""
+    return to_line(TailHeader(run, *map(len, parts), **facts)) + b"".join(parts)
 
 
-def frames(
-    served: RunPaths, have: Mapping[str, int], done: Done | None = None, step: int = 40
+def answer(
+    served: RunPaths,
+    have: Mapping[str, int],
+    run: RemoteRun | None = None,
+    build: int | None = None,
+    most: int = MOST_TAIL_BYTES,
 ) -> bytes:
-    """Return what a server sends of a run: output before the events that name it."""
-    sent = to_line(Status(remote(QueueState.RUNNING, id=served.id))) + to_line(
-        Latest("{}")
-    )
-    for name in ("stdout.log", "stderr.log", "events.jsonl"):
-        data = (served.root / name).read_bytes()
-        for at in range(have[name], len(data), step):
-            sent += part(name, at, data[at : at + step])
-        sent += to_line(Beat())
-    return sent + to_line(done or Done(remote(id=served.id), None))
+    """Return what a server answers of a run, which ended as ``run`` says."""
+    parts, left = [], most
+    for name in FILES:
+        data = (served.root / name).read_bytes()[have[name] :]
+        parts.append(data[: max(left, 0)])
+        left -= len(data)
+    if left < 0:
+        going = remote(QueueState.RUNNING, id=served.id)
+        return said(going, *parts, latest="{}", more=True)
+    return said(run or remote(id=served.id), *parts, over=True, build=build)
 
 
 class FakeServer:
     """A server's client without HTTP: it plays what the test says, cut as it says.
 
     ``plays`` returns what is sent to one who has so many bytes of each file, ``cuts``
-    after how many bytes each connection breaks; it holds when there are no more cuts.
+    after how many bytes each answer breaks off; when there are no more they are whole.
     """
 
     def __init__(
@@ -133,7 +129,9 @@ class FakeServer:
         pass
 
     @contextmanager
-    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
+    def tail(
+        self, run: str, have: Mapping[str, int], wait_s: int
+    ) -> Iterator[io.BufferedReader]:
         self._check()
         self.followed += 1
         data = self._plays(have)
@@ -167,9 +165,11 @@ class AwayServer(FakeServer):
         self.left = times
 
     @contextmanager
-    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
+    def tail(
+        self, run: str, have: Mapping[str, int], wait_s: int
+    ) -> Iterator[io.BufferedReader]:
         if self.left:
             self.left -= 1
             raise UnreachableError("connection refused")
-        with super().follow(run, have) as stream:
+        with super().tail(run, have, wait_s) as stream:
             yield stream

@@ -12,7 +12,7 @@ import pytest
 from runner.core import Reason
 from runner.core.parcel import Parcel
 from runner.remote import api, connection
-from runner.remote.api import ServerClient
+from runner.remote.api import Patience, ServerClient
 from runner.remote.entries import ProfileEntry
 from runner.remote.problems import (
     MOST_PROBLEMS,
@@ -21,7 +21,6 @@ from runner.remote.problems import (
     RefusedError,
     UnreachableError,
 )
-from runner.remote.retrying import Patience
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import QueueState, RunRequest
 from tests.runner.remote import played
@@ -64,7 +63,7 @@ def test_without_a_token_nothing_is_asked(url, server):
                 ask()
         with pytest.raises(LoginNeededError):
             client.run(RUN)
-        with pytest.raises(LoginNeededError), client.follow(RUN, {}):
+        with pytest.raises(LoginNeededError), client.tail(RUN, {}, 0):
             pass
     assert server.asked == []
 
@@ -253,34 +252,6 @@ def test_an_answer_without_an_end_is_left(client, server, monkeypatch):
         client.me()
 
 
-def test_an_answer_that_trickles_is_left(url, server, monkeypatch):
-    monkeypatch.setattr(connection, "MOST_ANSWER_S", 0.05)
-
-    def trickle(request: Playing):
-        request.send_response(200)
-        request.end_headers()
-        while True:
-            request.wfile.write(b" ")
-            time.sleep(0.01)
-
-    server.plays["GET", "/me"] = trickle
-    with (
-        ServerClient(ProfileEntry(url, TOKEN)) as client,
-        pytest.raises(UnreachableError, match="did not end its answer"),
-    ):
-        client.me()
-
-
-def test_a_silent_server_is_left(url, server, monkeypatch):
-    monkeypatch.setattr(connection, "READ_S", 0.05)
-    server.plays["GET", "/me"] = lambda _: time.sleep(0.5)
-    with (
-        ServerClient(ProfileEntry(url, TOKEN)) as client,
-        pytest.raises(UnreachableError, match="does not answer"),
-    ):
-        client.me()
-
-
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate"])
 def test_a_packed_answer_is_not_unpacked(client, server, coding):
     headers = {"Content-Encoding": coding}
@@ -417,30 +388,31 @@ def test_a_unix_socket_serves_as_a_port_does(tmp_path):
 def test_a_followed_run_is_read_as_it_comes(client, server):
     go_on = []
 
-    def frames(request: Playing):
+    def play(request: Playing):
         request.send_response(200)
         request.send_header("Transfer-Encoding", "chunked")
         request.end_headers()
-        for piece in (b'{"type":"be', b'at"}\n', b"0123456789"):
+        for piece in (b'{"ru', b'n"}\n', b"0123456789"):
             request.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             request.wfile.flush()
         while not go_on:
             time.sleep(0.001)
         request.wfile.write(b"3\r\nend\r\n0\r\n\r\n")
 
-    server.plays["GET", f"/runs/{RUN}/follow"] = frames
-    with client.follow(RUN, {"events": 3, "stdout.log": 5, "stderr": 0}) as stream:
-        assert stream.readline(100) == b'{"type":"beat"}\n'
-        assert stream.read(10) == b"0123456789"
+    server.plays["GET", f"/runs/{RUN}/tail"] = play
+    have = {"events.jsonl": 3, "stdout.log": 5, "stderr.log": 0}
+    with client.tail(RUN, have, 7) as stream:
+        assert stream.readline(100) == b'{"run"}\n'
+        assert stream.read1(10) == b"0123456789"
         go_on.append(True)
         assert stream.readline(100) == b"end"
-        assert stream.read(10) == b""
-    assert server.asked[0][1].endswith("/follow?events=3&stdout=5&stderr=0")
+        assert stream.read1(10) == b""
+    assert server.asked[0][1].endswith("/tail?events=3&stdout=5&stderr=0&wait=7")
 
 
 def test_a_line_without_an_end_is_read_in_parts(client, server):
-    server.plays["GET", f"/runs/{RUN}/follow"] = lambda _: (200, {}, b"x" * 100_000)
-    with client.follow(RUN, {}) as stream:
+    server.plays["GET", f"/runs/{RUN}/tail"] = lambda _: (200, {}, b"x" * 100_000)
+    with client.tail(RUN, {}, 0) as stream:
         assert len(stream.readline(1000)) == 1000
 
 
@@ -452,13 +424,14 @@ def test_a_followed_run_that_breaks_off_is_unreachable(client, server):
         request.wfile.write(b"5\r\nabc")
         request.break_off()
 
-    server.plays["GET", f"/runs/{RUN}/follow"] = breaks
-    with client.follow(RUN, {}) as stream, pytest.raises(UnreachableError):
-        stream.read(5)
+    server.plays["GET", f"/runs/{RUN}/tail"] = breaks
+    with client.tail(RUN, {}, 0) as stream, pytest.raises(UnreachableError):
+        stream.read1(5)
+        stream.read1(5)
 
 
 def test_a_run_that_cannot_be_followed_is_refused(client, server):
-    with pytest.raises(RefusedError, match="nothing"), client.follow(RUN, {}):
+    with pytest.raises(RefusedError, match="nothing"), client.tail(RUN, {}, 0):
         pass
 
 

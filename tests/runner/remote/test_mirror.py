@@ -21,18 +21,18 @@ from runner.remote.following import Follower
 from runner.remote.mirror import BadStreamError, Mirror, MirroredError
 from runner.store import runs, seen
 from runner.store.paths import RunPaths
-from runner.wire.frames import FILES, Done, FilePart, Latest, Status, to_line
 from runner.wire.remote_runs import QueueState
+from runner.wire.tail import FILES, MOST_TAIL_BYTES
 from tests.runner.remote.recorded import (
     BUILD,
     ID,
     AwayServer,
     FakeServer,
-    frames,
+    answer,
     handed_over,
-    part,
     recorded,
     remote,
+    said,
     sizes,
 )
 from tests.waiting import until
@@ -51,10 +51,11 @@ def copy(tmp_path: Path) -> RunPaths:
 
 
 def take(copy: RunPaths, data: bytes, most: bounds.MirrorBounds = BOUNDS) -> bool:
-    """Write what a stream brings; return whether it was whole."""
+    """Write what an answer brings; return whether it was whole, and the last."""
     with Mirror(copy, most) as mirror:
-        found = list(mirror.take(io.BufferedReader(io.BytesIO(data))))  # type: ignore[arg-type]
-    return bool(found) and isinstance(found[-1], Done)
+        body = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+        header = mirror.take(body, mirror.have)
+    return header is not None and header.over
 
 
 def same(copy: RunPaths, served: RunPaths) -> bool:
@@ -74,24 +75,24 @@ def followed(copy: RunPaths, server: FakeServer) -> Follower:
 
 
 @pytest.mark.lengthy
-def test_a_stream_that_breaks_off_at_any_byte_goes_on_there(tmp_path):
+def test_an_answer_that_breaks_off_at_any_byte_goes_on_there(tmp_path):
     served = recorded(tmp_path / "server", lines=1)
     whole = {name: (served.root / name).read_bytes() for name in FILES}
     copy = RunPaths(tmp_path / ID)  # the writer needs no more than a folder
     copy.root.mkdir()
-    sent = frames(served, dict.fromkeys(FILES, 0), step=500)
+    sent = answer(served, dict.fromkeys(FILES, 0))
     for cut in range(0, len(sent), 5):  # prime to the sizes of what repeats
         for name in FILES:
             (copy.root / name).write_bytes(b"")
         take(copy, sent[:cut])
         for name in FILES:
             assert whole[name].startswith((copy.root / name).read_bytes()), cut
-        assert take(copy, frames(served, sizes(copy), step=500))
+        assert take(copy, answer(served, sizes(copy)))
         assert same(copy, served), cut
 
 
 def test_what_is_here_never_speaks_of_output_that_is_not(served, copy):
-    while not take(copy, frames(served, sizes(copy), step=7)[:900]):
+    while not take(copy, answer(served, sizes(copy), most=50)):
         for _, event in runs.stamped(copy):
             end = getattr(event, "offset", 0) + getattr(event, "length", 0)
             stream = getattr(event, "stream", None)
@@ -100,7 +101,7 @@ def test_what_is_here_never_speaks_of_output_that_is_not(served, copy):
 
 
 def test_the_record_is_written_last_and_is_the_servers_own(served, copy):
-    server = FakeServer(lambda have: frames(served, have, Done(remote(), len(BUILD))))
+    server = FakeServer(lambda have: answer(served, have, build=len(BUILD)))
 
     followed(copy, server)
 
@@ -112,8 +113,8 @@ def test_the_record_is_written_last_and_is_the_servers_own(served, copy):
 
 def test_a_connection_that_breaks_again_and_again_is_made_anew(served, copy):
     chance = random.Random(1)
-    cuts = iter([chance.randrange(1200) for _ in range(12)])
-    server = FakeServer(lambda have: frames(served, have), cuts)
+    cuts = iter([chance.randrange(600) for _ in range(12)])
+    server = FakeServer(lambda have: answer(served, have), cuts)
 
     follower = followed(copy, server)
 
@@ -124,7 +125,7 @@ def test_a_connection_that_breaks_again_and_again_is_made_anew(served, copy):
 
 @pytest.mark.usefixtures("noticed_pauses")
 def test_while_the_server_is_away_it_is_tried_again_and_said(served, copy):
-    server = AwayServer(lambda have: frames(served, have), times=3)
+    server = AwayServer(lambda have: answer(served, have), times=3)
     follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
     follower.start()
     until(lambda: bool(follower.trouble))
@@ -136,7 +137,7 @@ def test_while_the_server_is_away_it_is_tried_again_and_said(served, copy):
 
 
 def test_one_process_at_a_time_writes_a_copy_and_another_takes_over(served, copy):
-    server = FakeServer(lambda have: frames(served, have))
+    server = FakeServer(lambda have: answer(served, have))
     with Mirror(copy, BOUNDS), pytest.raises(MirroredError):
         Mirror(copy, BOUNDS)
     with Mirror(copy, BOUNDS):
@@ -150,7 +151,7 @@ def test_one_process_at_a_time_writes_a_copy_and_another_takes_over(served, copy
 
 
 def test_a_build_folder_that_the_server_lacks_does_not_hold_up_the_end(served, copy):
-    server = FakeServer(lambda have: frames(served, have, Done(remote(), 5)))
+    server = FakeServer(lambda have: answer(served, have, build=5))
     server.build = None
 
     followed(copy, server)
@@ -171,7 +172,7 @@ def test_a_build_folder_that_the_server_lacks_does_not_hold_up_the_end(served, c
 )
 def test_a_run_that_ended_without_events_ends_as_its_server_says(copy, reason, state):
     end = remote(reason=reason, why="it was so")
-    server = FakeServer(lambda have: to_line(Done(end)))
+    server = FakeServer(lambda have: said(end, over=True))
 
     followed(copy, server)
 
@@ -184,7 +185,7 @@ def test_a_run_that_ended_without_events_ends_as_its_server_says(copy, reason, s
 def test_a_run_that_was_lost_in_the_middle_keeps_what_it_printed(tmp_path, copy):
     served = recorded(tmp_path / "server", verdict=None)
     lost = remote(reason=Reason.RUNNER_LOST, why="the host was started again")
-    server = FakeServer(lambda have: frames(served, have, Done(lost)))
+    server = FakeServer(lambda have: answer(served, have, lost))
 
     followed(copy, server)
 
@@ -229,7 +230,7 @@ def test_another_teams_login_ends_no_run(copy):
 
 def test_a_cancel_that_did_not_reach_the_server_is_passed_on(served, copy):
     copy.cancel.touch()
-    server = FakeServer(lambda have: frames(served, have), iter([50, 60]))
+    server = FakeServer(lambda have: answer(served, have), iter([50, 60]))
 
     followed(copy, server)
 
@@ -240,83 +241,99 @@ def stamped(text: str) -> bytes:
     return f'{{"at": 1, "event": "Packing", "x": "{text}"}}\n'.encode()
 
 
+HERE = remote(QueueState.RUNNING)
 HOSTILE = {
-    "a file of another name": b'{"type":"part","file":"../x","at":0,"size":1}\nx',
-    "the record": b'{"type":"part","file":"record.json","at":0,"size":1}\nx',
-    "a gap": part("stdout.log", 5, b"x"),
-    "an offset below zero": b'{"type":"part","file":"stdout.log","at":-1,"size":1}\nx',
-    "a size beyond bounds": to_line(FilePart("stdout.log", 0, (1 << 20) + 1)),
-    "no frame": b"GET / HTTP/1.1\n",
+    "a size below zero": said(HERE, b"x").replace(b':1,"stderr', b':-1,"stderr'),
+    "a size beyond bounds": said(HERE, bytes(MOST_TAIL_BYTES + 1)),
+    "sizes beyond bounds": said(HERE, bytes(MOST_TAIL_BYTES), b"x"),
+    "no header": b"GET / HTTP/1.1\n",
     "no JSON": b"{" * 1000 + b"\n",
     "an endless header": b"x" * (1 << 20),
-    "an unknown frame": b'{"type":"run","command":"id"}\n',
-    "another run": to_line(Status(remote(id="ffffffffff"))),
-    "an end that is none": to_line(Done(remote(QueueState.RUNNING))),
-    "a line that is no event": part("events.jsonl", 0, b"hello\n"),
-    "an event without a time": part("events.jsonl", 0, b'{"event":"Packing"}\n'),
-    "an event of a time that is none": part(
-        "events.jsonl", 0, b'{"at":1e99,"event":"x"}\n'
+    "another run": said(remote(id="ffffffffff")),
+    "an end that is none": said(HERE, over=True),
+    "a line that is no event": said(HERE, b"", b"", b"hello\n"),
+    "an event without a time": said(HERE, b"", b"", b'{"event":"Packing"}\n'),
+    "an event of a time that is none": said(
+        HERE, b"", b"", b'{"at":1e99,"event":"x"}\n'
     ),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_stream_is_refused_and_writes_nothing_else(name, copy):
+def test_a_hostile_answer_is_refused_and_writes_nothing_else(name, copy):
     before = {path.name for path in copy.root.iterdir()}
 
     with pytest.raises(BadStreamError) as found:
         take(copy, HOSTILE[name])
 
     made = {path.name for path in copy.root.iterdir()} - before
-    assert made <= {*FILES, copy.mirror.name}
+    assert made <= {*FILES, copy.mirror.name, copy.seen.name}
     assert copy.stdout.read_bytes() == b""
     assert len(str(found.value)) < 600
 
 
 def test_more_output_than_the_run_may_have_is_refused(copy):
-    piece = bytes(1 << 19)
-    take(copy, part("stdout.log", 0, piece) + part("stdout.log", 1 << 19, piece))
+    take(copy, said(HERE, bytes(1 << 20)))
 
     with pytest.raises(BadStreamError, match="limits"):
-        take(copy, part("stdout.log", 1 << 20, b"x"))
+        take(copy, said(HERE, b"x"))
 
     assert copy.stdout.stat().st_size == MIB
 
 
 def test_endless_events_are_refused(copy, monkeypatch):
     monkeypatch.setattr(bounds, "EVENTS_BYTES", 1000)
-    line, sent = stamped("x" * 100), b""
-    for n in range(100):
-        sent += part("events.jsonl", n * len(line), line)
+    line = stamped("x" * 100)
 
     with pytest.raises(BadStreamError, match="limits"):
-        take(copy, sent)
+        for _ in range(100):
+            take(copy, said(HERE, b"", b"", line))
 
     assert copy.events.stat().st_size <= 1000
 
 
 def test_an_event_of_endless_length_is_refused(copy, monkeypatch):
     monkeypatch.setattr("runner.remote.mirror.MOST_LINE_BYTES", 1000)
-    take(copy, part("events.jsonl", 0, b"x" * 600))
+    take(copy, said(HERE, b"", b"", b"x" * 600))
 
     with pytest.raises(BadStreamError, match="1,000"):
-        take(copy, part("events.jsonl", 600, b"x" * 600))
+        take(copy, said(HERE, b"", b"", b"x" * 600))
 
 
 def test_a_latest_of_absurd_length_is_left_out(copy):
-    take(copy, to_line(Latest("x" * 5000)))
+    take(copy, said(HERE, latest="x" * 5000))
     assert not copy.latest.exists()
+
+
+def test_a_server_that_answers_nothing_at_once_is_asked_five_times_a_second(copy):
+    server = FakeServer(lambda have: said(HERE, more=True))
+    follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
+    began = time.monotonic()
+    follower.start()
+    until(lambda: server.followed == 4)
+    follower.stop()
+    assert time.monotonic() - began >= 0.6
+
+
+def test_what_another_process_wrote_meanwhile_is_not_written_twice(served, copy):
+    with Mirror(copy, BOUNDS) as mirror:
+        have = mirror.have
+        copy.stdout.write_bytes(b"line")  # on a file system without locks
+        body = io.BufferedReader(io.BytesIO(answer(served, have)))  # type: ignore[arg-type]
+        with pytest.raises(MirroredError):
+            mirror.take(body, have)
+    assert copy.stdout.read_bytes() == b"line"
 
 
 def test_a_full_disk_is_named_and_the_copy_goes_on_later(served, copy):
     # As /dev/full refuses each byte.
     copy.stdout.symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space") as found:
-        take(copy, frames(served, dict.fromkeys(FILES, 0)))
+        take(copy, answer(served, dict.fromkeys(FILES, 0)))
     assert found.value.filename == str(copy.stdout)
 
     copy.stdout.unlink()
-    assert take(copy, frames(served, sizes(copy)))
+    assert take(copy, answer(served, sizes(copy)))
     assert same(copy, served)
 
 
@@ -330,14 +347,16 @@ def test_the_bounds_follow_from_the_limits_of_the_build_file():
 PROGRAM = """
     import sys
     from pathlib import Path
+    from runner.remote import following
     from runner.remote.following import Follower
     from runner.store.paths import Home, RunPaths
-    from tests.runner.remote.recorded import FakeServer, frames
+    from tests.runner.remote.recorded import FakeServer, answer
     from tests.runner.remote.test_mirror import BOUNDS
 
     served, copy = (RunPaths(Path(name)) for name in sys.argv[1:])
-    server = FakeServer(lambda have: frames(served, have, step=3))
+    server = FakeServer(lambda have: answer(served, have, most=300))
     follower = Follower(copy, lambda: server, BOUNDS)
+    following.LEAST_S = 0.0
     print("on", flush=True)
     follower._work()
 """
@@ -366,6 +385,6 @@ def test_a_client_that_is_killed_at_any_moment_leaves_what_the_next_goes_on_with
         if copy.record.exists():
             break
     assert killed
-    followed(copy, FakeServer(lambda have: frames(served, have)))
+    followed(copy, FakeServer(lambda have: answer(served, have)))
     assert same(copy, served)
     assert runs.read(copy) == runs.read(served)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -23,17 +24,16 @@ from runner.store import claim, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me, Scope
-from runner.wire.frames import Done, Status, to_line
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
-from runner.wire.uploads import UploadRequest, UploadState
 from tests.runner.remote.recorded import (
     TEAM,
     URL,
-    frames,
+    answer,
     handed_over,
     recorded,
     remote,
+    said,
 )
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ class PretendedClient:
 
     @property
     def patience(self) -> object:
-        from runner.remote.retrying import NONE
+        from runner.remote.api import NONE
 
         return NONE
 
@@ -86,8 +86,8 @@ class PretendedClient:
         self._reach()
         return Me("ann", TEAM, "student", "t", (Scope.RUN,), None)
 
-    def reserve(self, request: UploadRequest) -> UploadState:
-        return UploadState("u1", request.sha256, request.size, request.size, True)
+    def has_upload(self, sha256: str, size: int) -> bool:
+        return True
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         self._reach()
@@ -105,7 +105,9 @@ class PretendedClient:
         return self.site.ended[run]
 
     @contextmanager
-    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
+    def tail(
+        self, run: str, have: Mapping[str, int], wait_s: int
+    ) -> Iterator[io.BufferedReader]:
         self._reach()
         if self.site.busy:
             self.site.busy -= 1
@@ -113,16 +115,16 @@ class PretendedClient:
         if run not in self.site.requests:
             raise RefusedError(Refusal(404, "no such run"))
         if run in self.site.ended:
-            data = to_line(Done(self.site.ended[run]))
+            data = said(self.site.ended[run], over=True)
         elif not self.site.open.is_set():
             waits = remote(QueueState.WAITING, id=run, ahead=2, why="the GPU is in use")
-            data = to_line(Status(waits))
+            data = said(waits)
         else:
             served = RunPaths(self.site.folder / run)
             if not served.root.exists():
                 recorded(self.site.folder, self.site.verdict, run=run)
-            ended = Done(remote(id=run), 1 if self.site.build is None else None)
-            data = frames(served, have, ended)
+            build = 1 if self.site.build is None else None
+            data = answer(served, have, build=build)
         yield io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
 
     def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
@@ -191,7 +193,8 @@ def test_a_run_on_a_server_is_shown_and_ends_as_one_here(
     assert "✱ Running echo 1" in told.err
     run = only_run(tmp_path)
     assert f"✱ Run {run.id} done" in told.err
-    assert site.requests[run.id].upload == "u1"
+    sealed = hashlib.sha256(run.source.read_bytes()).hexdigest()
+    assert site.requests[run.id].upload == sealed
     record = runs.read(run)
     assert (record.state, record.verdict.reason) == (State.DONE, Reason.DONE)
     assert not places.active(run)

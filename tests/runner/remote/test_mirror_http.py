@@ -23,9 +23,9 @@ from runner.remote.entries import ProfileEntry
 from runner.remote.mirror import Mirror
 from runner.store import runs
 from runner.store.paths import Home
-from runner.wire.frames import FILES, Done
 from runner.wire.host import StartRun
 from runner.wire.remote_runs import QueueState
+from runner.wire.tail import FILES
 from tests.program import RAI
 from tests.runner.remote.recorded import handed_over
 from tests.runner.server.web import WebServer, serving
@@ -181,23 +181,23 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
     stage.end(run)
     other = handed_over(stage.home.root.with_name("other"), run)
     entry, chance = ProfileEntry(stage.url, stage.token), random.Random(3)
-    over = False
+    header = None
     for _ in range(400):
         most = bounds.MirrorBounds(MIB, MIB)
         with (
             ServerClient(entry) as client,
             Mirror(other, most) as mirror,
-            client.follow(run, mirror.have) as stream,
+            client.tail(run, have := mirror.have, 0) as body,
         ):
-            cut = CutStream(stream, chance.randrange(4000))
-            over = any(isinstance(one, Done) for one in mirror.take(cut))
+            header = mirror.take(CutStream(body, chance.randrange(4000)), have)
         served = stage.web.host.paths(run)
         for name in FILES:
             had = (other.root / name).read_bytes()
             assert (served.root / name).read_bytes().startswith(had)
-        if over:
+        if header:
             break
-    assert over
+    assert header
+    assert header.over
     assert (other.events.read_bytes()) == stage.web.host.paths(run).events.read_bytes()
 
 

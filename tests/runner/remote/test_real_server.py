@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +11,10 @@ import pytest
 
 from runner.core import Reason
 from runner.database.base import Invitation
-from runner.remote import login, profile, uploading
-from runner.remote.api import ServerClient
+from runner.remote import login, profile
+from runner.remote.api import Patience, ServerClient
 from runner.remote.entries import ProfileEntry
-from runner.remote.problems import LoginNeededError, RefusedError, UnreachableError
-from runner.remote.retrying import Patience
+from runner.remote.problems import LoginNeededError, RefusedError
 from runner.remote.uploading import upload
 from runner.scheduling.roles import Role, ServerRules
 from runner.wire.remote_runs import QueueState
@@ -77,10 +73,9 @@ def test_a_code_is_good_for_one_login_and_logging_out_ends_the_token(
 
 
 def test_an_upload_and_a_run_of_it_may_be_asked_for_again(client, file):
-    state = upload(client, file)
-    assert state.whole
-    assert upload(client, file) == state
-    asked = request(state.id)
+    sha256 = upload(client, file)
+    assert upload(client, file) == sha256
+    asked = request(sha256)
     first = client.put_run(RUN, asked)
     assert first.state is QueueState.WAITING
     assert client.put_run(RUN, asked).id == RUN
@@ -91,7 +86,7 @@ def test_an_upload_and_a_run_of_it_may_be_asked_for_again(client, file):
 
 
 def test_a_run_over_the_days_bound_says_when_the_next_may_be_queued(client, file):
-    asked = request(upload(client, file).id)
+    asked = request(upload(client, file))
     client.put_run(RUN, asked)
     assert client.me().limits.left_today == 0
     with pytest.raises(
@@ -108,39 +103,6 @@ def test_a_project_that_is_too_large_is_refused_before_it_is_sent(client, tmp_pa
     with pytest.raises(RefusedError, match="role `student`") as raised:
         upload(client, large)
     assert raised.value.reason is Reason.NOT_ALLOWED
-
-
-def test_a_connection_that_was_cut_does_not_stop_the_upload(
-    web, client, tmp_path, monkeypatch
-):
-    content = os.urandom(900_000)
-    sha256 = hashlib.sha256(content).hexdigest()
-    file = tmp_path / "source"
-    file.write_bytes(content)
-    state = client.reserve(uploading.UploadRequest(sha256, len(content)))
-    head = (
-        f"PATCH /api/v1/uploads/{state.id} HTTP/1.1\r\nHost: x\r\n"
-        f"Authorization: Bearer {client.entry.token}\r\nUpload-Offset: 0\r\n"
-        f"Content-Length: {len(content)}\r\n\r\n"
-    )
-    # The connection of a laptop that went to sleep in the middle of its upload.
-    with socket.socket(socket.AF_UNIX) as asleep:
-        asleep.connect(str(web.socket))
-        asleep.sendall(head.encode() + content[:300_000])
-        told: list[str] = []
-
-        def wake(error: UnreachableError) -> None:
-            told.append(str(error))
-            asleep.close()
-
-        monkeypatch.setattr(client, "patience", Patience(20.0, wake))
-        for _ in range(200):
-            if client.upload_state(state.id)[0]:
-                break
-            time.sleep(0.01)
-        assert upload(client, file).whole
-    assert "another request writes this upload" in told[0]
-    assert client.upload_state(state.id) == (len(content), True)
 
 
 @pytest.mark.programs

@@ -24,9 +24,7 @@ def row(team: str = "a", at: float | None = None, **other: object) -> RunRow:
     """Return a run that waits, queued after all before it unless ``at`` says when."""
     number = next(_numbers)
     queued_at = float(number) if at is None else at
-    known = RunRow(
-        f"{number:010x}", team, "ann", "student", "d", "u", "s", b"", queued_at
-    )
+    known = RunRow(f"{number:010x}", team, "ann", "student", "d", "s", b"", queued_at)
     return replace(known, **other)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runner.scheduling import words
-from runner.scheduling.decision import room_of
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.room import room_of
 from tests.runner.scheduling.queues import Played, decided, going, machine, row
 
 TWO = ServerRules(roles={"student": Role("student", at_once=2)})
@@ -96,26 +96,6 @@ def test_gpus_are_held_back_for_a_run_that_needs_several():
     assert found.standings[rows[2].id].ahead == 1
 
 
-def test_a_measurement_waits_for_an_idle_machine_and_nothing_starts_beside_it():
-    alone = row("a", gpus=1, alone=True)
-    other, later = going(row("b")), row("c")
-    found = decided([other, alone, later], machine(gpus=1))
-    assert found.starts == ()
-    assert found.standings[alone.id].why == (
-        "it needs the machine to itself, and 1 run goes on still"
-    )
-    assert found.standings[later.id].why == (
-        "a run that needs the machine to itself is next"
-    )
-    found = decided([alone, later], machine(gpus=1))
-    assert [one.id for one in found.starts] == [alone.id]
-    found = decided([going(alone), later], machine(gpus=1))
-    assert found.starts == ()
-    assert found.standings[later.id].why == (
-        "a run that has the machine to itself goes on"
-    )
-
-
 def test_a_gpu_that_is_out_gives_no_room_and_is_named():
     rows = [row("a", gpus=1), row("a", gpus=1), row("a", gpus=2)]
     found = decided(rows, machine(gpus=2, out=[1]))
@@ -127,11 +107,11 @@ def test_a_gpu_that_is_out_gives_no_room_and_is_named():
 
 def test_a_gpu_that_a_run_holds_beyond_what_it_asked_for_is_in_use():
     active = [going(row("a", gpus=1)), going(row("b"))]
-    held = {active[1].id: ("GPU-0",)}
-    room = room_of(machine(gpus=3), 4, active, held)
+    four, held = ServerRules(slots=4), {active[1].id: ("GPU-0",)}
+    room = room_of(machine(gpus=3), four, active, held)
     assert (room.gpus, room.gpus_free, room.slots_free) == (3, 1, 3)
     held = {active[0].id: ("GPU-1",)}
-    room = room_of(machine(gpus=3, out=[1]), 4, active, held)
+    room = room_of(machine(gpus=3, out=[1]), four, active, held)
     assert (room.gpus, room.gpus_free) == (2, 2)
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from runner.database.base import RunRow
 from runner.scheduling.roles import Role, ServerRules
-from runner.scheduling.turns import lane
 from tests.runner.scheduling.queues import Played, machine, row
 
 pytestmark = pytest.mark.lengthy
@@ -20,9 +19,7 @@ BOUNDS = st.sampled_from([None, 1, 2, 3])
 
 @st.composite
 def runs(draw) -> RunRow:
-    alone = draw(st.integers(0, 9)) == 0
-    gpus = draw(st.sampled_from([0, 0, 1, 1, 2]))
-    return row(draw(TEAMS), gpus=gpus, alone=alone)
+    return row(draw(TEAMS), gpus=draw(st.sampled_from([0, 0, 1, 1, 2])))
 
 
 def rules(at_once: int | None) -> ServerRules:
@@ -33,7 +30,6 @@ def within(active) -> None:
     """Check that what goes on fits the machine."""
     assert sum(one.gpus for one in active) <= GPUS
     assert sum(not one.gpus for one in active) <= CORES // 2
-    assert len(active) == 1 or not any(one.alone for one in active)
 
 
 @given(st.lists(runs(), max_size=30), BOUNDS, st.data())
@@ -103,14 +99,3 @@ def test_another_team_s_runs_delay_a_team_by_at_most_one_start(gpus, owners, at,
     if b and at + 2 * b + 3 < 40:
         started = "".join(one.team for one in queue.started)
         assert started.count("b") == b
-
-
-def test_a_stream_of_measurements_and_of_others_take_turns():
-    queue = Played(machine(GPUS, cores=CORES))
-    queue.watch = within
-    for _ in range(30):
-        queue.add(row("a", alone=True, gpus=1), row("b"), row("c", gpus=1))
-        queue.step()
-        queue.end(queue.active[0])
-    lanes = [str(lane(one)) for one in queue.started]
-    assert all(lanes.count(name) >= 9 for name in ("alone", "cpu", "gpu"))

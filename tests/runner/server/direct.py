@@ -52,7 +52,7 @@ def queue(client: ServerClient, packed: SealedProject, run: str = "") -> str:
     """Send a project, unless the server has it, and queue a run of it."""
     run = run or secrets.token_hex(5)
     sent = upload(client, packed.source)
-    client.put_run(run, RunRequest(sent.id, packed.parcel))
+    client.put_run(run, RunRequest(sent, packed.parcel))
     return run
 
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 
-from runner.wire.frames import (
-    FILES,
-    MOST_HEADER_BYTES,
-    Beat,
-    Done,
-    FilePart,
-    Latest,
-    Status,
-    from_line,
-)
+from runner.wire.remote_runs import RemoteRun
+from runner.wire.tail import FILES, MOST_HEADER_BYTES, TailHeader, from_line
 from tests.runner.server.web import ANSWER_S, UnixConnection, WebServer
 
 
@@ -25,65 +17,62 @@ class Follower:
     def __init__(self, web: WebServer, token: str, run_id: str) -> None:
         self.web, self.token, self.run_id = web, token, run_id
         self.copies = {name: bytearray() for name in FILES}
-        self.statuses: list[Status] = []
-        self.latest: list[str] = []
-        self.beats = 0
-        self.done: Done | None = None
-        self.seen: Callable[[str, bytes], None] = lambda file, data: None
+        self.headers: list[TailHeader] = []
         self.link: UnixConnection | None = None
 
-    def open(self) -> None:
+    @property
+    def runs(self) -> list[RemoteRun]:
+        """What the answers said of where the run stands."""
+        return [header.run for header in self.headers]
+
+    @property
+    def over(self) -> TailHeader | None:
+        """The last answer, if nothing comes after it."""
+        return next((header for header in self.headers if header.over), None)
+
+    def ask(self, wait_s: int = 20) -> None:
         """Ask for what comes after the copies."""
         at = {name.split(".")[0]: len(data) for name, data in self.copies.items()}
         query = "&".join(f"{name}={size}" for name, size in at.items())
-        self.link = self.web.connection()
+        self.link = self.link or self.web.connection()
         headers = {"Authorization": f"Bearer {self.token}"}
-        path = f"/api/v1/runs/{self.run_id}/follow?{query}"
+        path = f"/api/v1/runs/{self.run_id}/tail?{query}&wait={wait_s}"
         self.link.request("GET", path, headers=headers)
-        self.answer = self.link.getresponse()
-        assert self.answer.status == 200, self.answer.read()
 
-    def frame(self) -> bool:
-        """Take one frame; return whether the stream goes on."""
-        line = self.answer.readline(MOST_HEADER_BYTES)
-        if not line.endswith(b"\n"):
-            return False
-        match from_line(line):
-            case FilePart(file, at, size):
-                copy = self.copies[file]
-                assert at == len(copy), f"{file} goes on at {at}, not {len(copy)}"
-                data = self.answer.read(size)
-                copy += data
-                if len(data) < size:
-                    return False
-                self.seen(file, data)
-            case Status() as status:
-                self.statuses.append(status)
-            case Latest(text):
-                self.latest.append(text)
-            case Beat():
-                self.beats += 1
-            case Done() as done:
-                self.done = done
+    def take(self) -> bool:
+        """Take an answer; return whether all of it came."""
+        assert self.link
+        with self.link.getresponse() as answer:
+            line = answer.readline(MOST_HEADER_BYTES)
+            assert answer.status == 200, line
+            if not line.endswith(b"\n"):
                 return False
+            header = from_line(line)
+            for name in FILES:
+                data = answer.read(header.sizes[name])
+                self.copies[name] += data
+                if len(data) < header.sizes[name]:
+                    return False
+            assert answer.read() == b""
+        self.headers.append(header)
         return True
 
     def follow(self) -> None:
-        """Follow to the end, or to a break."""
-        self.open()
-        try:
-            while self.frame():
-                pass
-        except OSError:
-            pass
-        finally:
-            self.close()
+        """Follow to the end, or to a break; the first answer does not wait."""
+        wait_s = 0
+        with suppress(OSError):
+            while not self.over:
+                self.ask(wait_s)
+                if not self.take():
+                    break
+                wait_s = 1
+        self.close()
 
     def close(self) -> None:
         """Leave."""
         if self.link:
-            self.answer.close()
             self.link.close()
+        self.link = None
 
     def break_off(self) -> None:
         """End the connection from another thread, as a network does."""

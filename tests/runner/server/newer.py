@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.cli.main import main
 from runner.server import site
-from runner.wire import API, API_VERSION, FRAMES
+from runner.server.base import Site
+from runner.wire import API, API_VERSION
 
 MORE = {"member_of_a_newer_version": [{"a": 1}, None]}
 VERSION = "99.0.0"
@@ -21,42 +23,52 @@ VERSION = "99.0.0"
 class NewerApp:
     """The application, whose answers are changed on their way out."""
 
-    def __init__(self, app: Any) -> None:
-        self._app, self.state = app, app.state
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as a newer server does."""
-        changed = _Answer(send, facts=scope["path"] == f"{API}/")
+        changed = _Answer(send, scope["path"])
         await self._app(scope, receive, changed)
 
 
 class _Answer:
-    def __init__(self, send: Send, *, facts: bool) -> None:
-        self._send, self._facts = send, facts
-        self._kind = b""
+    def __init__(self, send: Send, path: str) -> None:
+        self._send, self._facts = send, path == f"{API}/"
+        self._tail = path.endswith("/tail")
+        self._json = False
         self._held = bytearray()
-        self._bytes_left = 0
-        self._start: Message = {}
+        self._start: Message | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = dict(message["headers"])
-            self._kind = headers.get(b"content-type", b"")
-            if b"json" in self._kind:
+            self._json = b"json" in dict(message["headers"]).get(b"content-type", b"")
+            if self._json or self._tail:
                 self._start = message  # its length will be another
             else:
                 await self._send(message)
-        elif b"json" in self._kind:
+        elif self._json:
             self._held += message.get("body", b"")
             if not message.get("more_body"):
                 await self._send_json()
+        elif self._start is not None:
+            await self._send_tail(self._start, message)
+            self._start = None
         else:
-            body = message.get("body", b"")
-            if FRAMES.encode() in self._kind:
-                body = self._frames(body)
-            await self._send({**message, "body": body})
+            await self._send(message)
+
+    async def _send_tail(self, start: Message, message: Message) -> None:
+        """Change the first line of a tail, which is in its first piece."""
+        line, newline, rest = message["body"].partition(b"\n")
+        changed = json.dumps(_more(json.loads(line))).encode() + newline + rest
+        headers = dict(start["headers"])
+        length = int(headers[b"content-length"]) + len(changed) - len(message["body"])
+        headers[b"content-length"] = str(length).encode()
+        await self._send({**start, "headers": list(headers.items())})
+        await self._send({**message, "body": changed})
 
     async def _send_json(self) -> None:
+        assert self._start
         found = _more(json.loads(self._held)) if self._held else None
         if self._facts:
             found |= {"version": VERSION, "api": API_VERSION + 1}
@@ -66,26 +78,6 @@ class _Answer:
         await self._send({**self._start, "headers": [*headers, length]})
         await self._send({"type": "http.response.body", "body": body})
 
-    def _frames(self, data: bytes) -> bytes:
-        """Change the headers of frames, wherever pieces of the stream end."""
-        self._held += data
-        out = bytearray()
-        while self._held:
-            if self._bytes_left:
-                piece = self._held[: self._bytes_left]
-                del self._held[: len(piece)]
-                self._bytes_left -= len(piece)
-                out += piece
-            elif b"\n" in self._held:
-                end = self._held.index(b"\n") + 1
-                header = json.loads(self._held[:end])
-                del self._held[:end]
-                self._bytes_left = header.get("size", 0)
-                out += json.dumps(_more(header)).encode() + b"\n"
-            else:
-                break
-        return bytes(out)
-
 
 def _more(value: Any) -> Any:
     if isinstance(value, dict):
@@ -93,7 +85,14 @@ def _more(value: Any) -> Any:
     return [_more(one) for one in value] if isinstance(value, list) else value
 
 
+def newer(made: Site) -> Starlette:
+    """Return the application of a newer server."""
+    app = usual(made)
+    app.add_middleware(NewerApp)
+    return app
+
+
 if __name__ == "__main__":
     usual = site.make_app
-    site.make_app = lambda made: NewerApp(usual(made))
+    site.make_app = newer
     main()

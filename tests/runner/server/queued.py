@@ -13,8 +13,8 @@ from sqlalchemy import event
 
 from runner.core import Reason
 from runner.core.parcel import Parcel, to_json
-from runner.database.base import RunRow, UploadRow
-from runner.database.opening import SqlStore, open_store
+from runner.database.base import RunRow
+from runner.database.store import Store, open_store
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.feeder import Feeder
 from runner.server.uploadfiles import upload_path
@@ -36,7 +36,7 @@ def empty_store() -> bytes:
         return file.read_bytes()
 
 
-class CountedStore(SqlStore):
+class CountedStore(Store):
     """A store that counts how often each run was ended, and waits for no disk."""
 
     def __init__(self, url: str) -> None:
@@ -93,8 +93,7 @@ class Queue:
         path = upload_path(self.folder, team, sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"packed")
-        name = f"{team}-{sha256[:4]}"
-        self.store.add_upload(UploadRow(name, team, sha256, 6, 6, True, self.now))
+        self.store.add_upload(team, sha256, 6, self.now)
         return path
 
     def put(self, run_id: str, team: str = "red", **other: object) -> RunRow:
@@ -108,7 +107,6 @@ class Queue:
             "person": "ada",
             "role": "student",
             "digest": "d" * 64,
-            "upload": f"{team}-{sha256[:4]}",
             "sha256": sha256,
             "parcel": to_json(Parcel("/home/ada/net", "rai_build.yml", "rai: {}", "t")),
             "queued_at": self.now,

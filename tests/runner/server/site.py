@@ -18,9 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner import machine, process
-from runner.remote.api import ServerClient
+from runner.remote.api import Patience, ServerClient
 from runner.remote.entries import ProfileEntry
-from runner.remote.retrying import Patience
 from runner.store import claim
 from runner.store.paths import RunPaths
 from tests.waiting import until

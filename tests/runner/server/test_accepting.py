@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import resource
 import socket
+from collections import Counter
 
 import pytest
 
-from runner.server import accepting
+from runner.server import accepting, bounds
 from runner.server.accepting import BoundedListener
 
 
 @pytest.fixture
-def listener():
-    with BoundedListener(socket.create_server(("127.0.0.1", 0)), 2) as found:
+def listener(monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_OF_ONE", 2)
+    bound = socket.create_server(("127.0.0.1", 0))
+    with BoundedListener(bound, Counter()) as found:
         found.settimeout(0.2)
         yield found
 

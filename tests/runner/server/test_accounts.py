@@ -6,12 +6,17 @@ import pytest
 
 from runner.database.base import Invitation
 from runner.scheduling.roles import Role, ServerRules
+from runner.server import bounds
 from runner.server.bounds import LOGIN_TRIES, REVOKED_S
 from tests.runner.server.web import WebServer, serving
 
 
 def code(web: WebServer, team: str = "blue", person: str = "ann") -> str:
     return web.store.invite([Invitation(team, person)], web.now(), 60.0)[0].code
+
+
+def login(web: WebServer, body: object, source: str) -> int:
+    return web.ask("POST", "/api/v1/login", body=body, source=source).status
 
 
 def test_everybody_may_read_what_the_server_is(web):
@@ -48,6 +53,19 @@ def test_wrong_codes_are_bounded_and_right_ones_are_not(web):
     assert later.status == 429
     assert later.json["retry_at"] > web.now()
     assert int(later.headers["retry-after"]) > 0
+
+
+def test_wrong_codes_of_one_address_shut_out_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(bounds, "ALL_LOGIN_TRIES", 3 * LOGIN_TRIES)
+    wrong, mine, tried = {"code": "22222-22222-22222"}, "127.0.0.2", []
+    with serving(tmp_path, ServerRules(low_disk_bytes=0)) as web:
+        web.clock = lambda: 1e9  # no try comes back with time
+        for n in range(60):
+            tried += [login(web, wrong, mine) for _ in range(2)]
+            right = {"code": code(web, person=f"p{n}")}
+            assert login(web, right, f"127.0.1.{n + 1}") == 201
+        assert tried == LOGIN_TRIES * [403] + (120 - LOGIN_TRIES) * [429]
+        assert login(web, {"code": code(web)}, mine) == 429
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Reason
+from runner.scheduling.roles import Role
+from runner.scheduling.views import queue_view
 from runner.server import handover
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_cluster import WAITS, FakeCluster
@@ -22,10 +24,12 @@ class ClusterQueue(Queue):
 
     host: FakeCluster
 
-    def __init__(self, folder, nodes: int = 2, cores: int = 2) -> None:
+    def __init__(self, folder) -> None:
         super().__init__(folder)
-        self.rules = replace(self.rules, slots=None)
-        self.host = FakeCluster(folder / "cluster", nodes, cores)
+        role = Role("student", account="course", partition="gpu")
+        roles = {"student": role}
+        self.rules = replace(self.rules, gpu_jobs=1, cpu_jobs=6, roles=roles)
+        self.host = FakeCluster(folder / "cluster")
         self.feeder = self.fresh()
 
     def turn(self) -> None:
@@ -41,7 +45,7 @@ def queue(tmp_path):
 
 
 def test_a_run_that_waits_in_slurm_says_so_and_is_not_handed_over_again(queue):
-    queue.host.busy = {"n1": 2, "n2": 2}
+    queue.host.room = 0
     queue.put(A)
     queue.step(2)
     assert queue.state(A) is STARTING
@@ -50,14 +54,14 @@ def test_a_run_that_waits_in_slurm_says_so_and_is_not_handed_over_again(queue):
         queue.step(after_s=handover.CLAIMED_WITHIN_S)
     assert queue.state(A) is STARTING
     assert [one.id for one in queue.host.asked] == [A]
-    queue.host.busy = {"n1": 0, "n2": 0}
+    queue.host.room = 4
     queue.turn()
     queue.turn()
     assert (queue.state(A), queue.row(A).why) == (RUNNING, "")
 
 
 def test_a_run_that_waits_in_slurm_and_is_cancelled_ends_at_once(queue):
-    queue.host.busy = {"n1": 2, "n2": 2}
+    queue.host.room = 0
     queue.put(A)
     queue.step(2)
     queue.store.ask_cancel(A, queue.now, "cancelled by ada")
@@ -68,51 +72,54 @@ def test_a_run_that_waits_in_slurm_and_is_cancelled_ends_at_once(queue):
     assert queue.host.cancels == [A]
 
 
-def test_a_measurement_is_handed_over_with_its_model_and_to_be_alone(queue):
-    queue.put(A, alone=True, gpu_model="h100")
+def test_slurm_is_told_whose_run_it_is_and_what_its_role_has(queue):
+    queue.put(A, "red")
     queue.step()
     (asked,) = queue.host.asked
-    assert (asked.alone, asked.gpu_model) == (True, "h100")
+    assert asked.slurm == {
+        "account": "course",
+        "partition": "gpu",
+        "comment": "rai:red/ada",
+    }
 
 
 def test_a_restarted_server_goes_on_with_runs_that_wait_in_slurm(queue):
-    queue.host.busy = {"n1": 2, "n2": 2}
+    queue.host.room = 0
     queue.put(A)
     queue.step(2)
     queue.restart()
     queue.step(3, after_s=60.0)
     assert queue.state(A) is STARTING
     assert len(queue.host.workers) == 0
-    queue.host.busy = {"n1": 0, "n2": 0}
+    queue.host.room = 4
     queue.host.tick(queue.now)
     queue.step()
     assert queue.host.workers == [A]
     assert queue.state(A) is RUNNING
 
 
-def test_a_full_cluster_gets_as_many_runs_as_it_has_nodes(queue):
-    queue.host.busy = {"n1": 2, "n2": 2}
-    for name in (A, B, C, D):
-        queue.put(name)
-    for _ in range(5):
-        queue.turn()
-    assert queue.host.jobs == [A, B]
-    assert queue.row(C).why == "2 runs before it in Slurm's queue"
-
-
-def test_a_drained_node_takes_nothing_and_is_named(queue):
-    queue.host.out = {"n2": "is drained: a fan is broken"}
-    for number in range(20):
+def test_slurm_has_so_many_runs_with_a_gpu_and_so_many_without(queue):
+    queue.host.room = 0
+    for number in range(8):
         queue.put(f"{number:010x}")
-    for _ in range(5):
+    queue.put(f"{8:010x}", gpus=4)
+    queue.put(f"{9:010x}", gpus=1)
+    for _ in range(3):
         queue.turn()
-    nodes = {queue.host.known[one].node for one in queue.host.going}
-    assert nodes == {"n1"}
-    last = queue.feeder.decision.standings[f"{19:010x}"]
-    assert last.why.endswith("; node n2 is drained: a fan is broken")
+    assert len(queue.host.jobs) == 7
+    assert f"{8:010x}" in queue.host.jobs
+    last = queue.feeder.decision.standings
+    assert [last[f"{one:010x}"].why for one in (6, 7, 9)] == [
+        "6 runs without a GPU may be in Slurm's queue at a time",
+        "1 run before it",
+        "1 run with a GPU may be in Slurm's queue at a time",
+    ]
+    shown = queue_view(queue.store.unfinished(), queue.feeder.decision, "red")
+    assert shown.in_slurm
+    assert (shown.gpus, shown.gpus_free, shown.slots, shown.slots_free) == (1, 0, 6, 0)
 
 
-def test_a_hundred_runs_of_ten_teams_begin_in_turn_on_two_nodes(queue):
+def test_a_hundred_runs_of_ten_teams_begin_in_turn(queue):
     """Teams come one after the other, each with all of its runs."""
     owner = {}
     for team in range(10):
@@ -134,6 +141,4 @@ def test_a_hundred_runs_of_ten_teams_begin_in_turn_on_two_nodes(queue):
         assert sorted(began[first : first + 10]) == sorted(set(owner.values()))
     assert Counter(queue.host.workers) == dict.fromkeys(owner, 1)
     assert {queue.state(name) for name in owner} == {ENDED}
-    # There are two slots a node, and a run waits in Slurm for each node.
-    assert most <= 2 * 2 + 2
-    assert queue.host.most_waiting <= 2
+    assert most == 6

@@ -43,13 +43,12 @@ slots: 3
 low_disk: 1GiB
 code_valid: 2h
 login_valid: none
-upload_valid: 30m
 roles:
   student: {at_once: none, keep: 1d, images: ["debian:*"]}
   ta: {priority: 5, waiting: 7, a_day: none, limits: {pids: 64, network: yes}}
 """)
     assert (found.slots, found.low_disk_bytes) == (3, GIB)
-    assert (found.code_valid_s, found.upload_valid_s) == (7200.0, 1800.0)
+    assert found.code_valid_s == 7200.0
     assert found.token_valid_s is None
     student = found.roles["student"]
     assert (student.at_once, student.keep_s) == (None, DAY_S)
@@ -126,7 +125,20 @@ def test_an_empty_file_says_nothing_and_an_odd_one_is_refused(tmp_path):
 
 def test_a_server_s_place_is_this_machine_or_slurm():
     assert parse("slots: 2").place == ""
-    assert parse("place: slurm").place == "slurm"
-    assert parse("place: slurm:gpu").place == "slurm:gpu"
-    (problem,) = refused("place: 'slurm:--wrap=x'")
+    assert parse("slurm: {place: slurm}").place == "slurm"
+    found = parse("slurm: {place: 'slurm:gpu', gpu_jobs: 3, cpu_jobs: 5}")
+    assert (found.place, found.gpu_jobs, found.cpu_jobs) == ("slurm:gpu", 3, 5)
+    (problem,) = refused("slurm: {place: 'slurm:--wrap=x'}")
     assert "slurm or slurm:PARTITION" in problem
+
+
+def test_a_role_says_what_slurm_is_asked_for():
+    role = parse("roles: {ta: {account: course, qos: short, partition: gpu}}").role(
+        "ta"
+    )
+    assert role.slurm == {"account": "course", "qos": "short", "partition": "gpu"}
+    assert parse("slots: 2").role("student").slurm == {}
+    for name in ("account", "qos", "partition"):
+        for value in ("--wrap=id", "a b", "'a,b'", "'-x'", "'a\\nb'", "é"):
+            (problem,) = refused(f"roles: {{ta: {{{name}: {value}}}}}")
+            assert "a name of letters, digits" in problem

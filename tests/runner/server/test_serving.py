@@ -1,115 +1,212 @@
-"""Connections of clients that ask slowly, too much, or nothing."""
+"""Connections, plain and by TLS: none is held for nothing, and none leaves anything."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import gc
+import logging
 import socket
-import ssl
-import subprocess
-import sys
+import struct
 import threading
-from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
 
-from tests.runner.remote import certificates
+from runner.server import bounds
+from tests.runner.server.web import ANSWER_S, held, opened
+from tests.waiting import until
 
-pytestmark = pytest.mark.programs
-
-ASK = b"GET / HTTP/1.1\r\nHost: h\r\n"
-HEAD_S = 0.5
-ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def server(tmp_path):
-    """Start a server; it says on its stdout when it is ready, and when it stops."""
-    path = tmp_path / "s"
-    program = [sys.executable, "-m", "tests.runner.server.small_app"]
-    with subprocess.Popen(
-        [*program, path, str(HEAD_S)], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0
-    ) as process:
-        try:
-            assert process.stdout.read(1) == b"r"
-            yield path, process
-        finally:
-            process.kill()
+ASK = b"GET /healthz HTTP/1.1\r\nHost: h\r\n"
+SOON_S = 0.3
 
 
-def test_a_tls_connection_leaves_no_trace_on_stderr(tmp_path):
-    pem = certificates.make(tmp_path, "server")
-    context = ssl._create_unverified_context()
-    program = [sys.executable, "-m", "tests.runner.server.small_app", tmp_path / "s"]
-    with subprocess.Popen(
-        [*program, str(HEAD_S), pem],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-    ) as process:
-        try:
-            assert process.stdout.read(1) == b"r"
-            for _ in range(5):
-                with context.wrap_socket(connected(tmp_path / "s")) as link:
-                    link.sendall(ASK + b"Connection: close\r\n\r\n")
-                    assert b"200" in link.recv(100)
-            process.terminate()
-            assert process.stderr.read() == b""
-        finally:
-            process.kill()
+async def quick(request):
+    return PlainTextResponse("ok")
 
 
-def connected(path) -> socket.socket:
-    link = socket.socket(socket.AF_UNIX)
-    link.settimeout(20.0)
-    link.connect(str(path))
-    return link
+async def slow(request):
+    async def pours():
+        yield b"a"
+        await asyncio.sleep(600)
+
+    return StreamingResponse(pours())
 
 
-def test_a_connection_without_a_request_is_closed(server):
-    for sent in (b"", b"G", ASK):
-        with connected(server[0]) as link:
-            link.sendall(sent)
-            assert link.recv(100) == b""
+async def much(request):
+    return PlainTextResponse(bytes(32 << 20))
 
 
-def test_a_header_now_and_then_does_not_hold_a_connection(server):
-    with connected(server[0]) as link:
-        link.sendall(ASK)
-        stop = threading.Event()
+@pytest.fixture(params=[True, False], ids=["plain", "tls"])
+def link(request):
+    """Return what makes a connection to a small application."""
+    names = {"/healthz": quick, "/slow": slow, "/much": much}
+    routes = [
+        Route(path, endpoint, methods=["GET", "PUT"])
+        for path, endpoint in names.items()
+    ]
+    links = []
+    with opened(Starlette(routes=routes)) as doors:
 
-        def drip():
-            while not stop.wait(HEAD_S / 10):
-                try:
-                    link.sendall(b"X: y\r\n")
-                except OSError:
-                    return
+        def connected():
+            links.append(doors.link(request.param))
+            return links[-1]
 
-        thread = threading.Thread(target=drip)
-        thread.start()
-        with contextlib.suppress(ConnectionResetError):
-            assert link.recv(100) == b""
-        stop.set()
+        yield connected
+        for one in links:
+            one.close()
+
+
+def closed(link):
+    """Read to the end of a connection; return all that came."""
+    found = b""
+    try:
+        while piece := link.recv(65536):
+            found += piece
+    except OSError as error:
+        assert not isinstance(error, TimeoutError)
+    return found
+
+
+def drip(link, piece):
+    """Send a piece again and again until the connection ends."""
+
+    def work():
+        while not over.wait(SOON_S / 20):
+            try:
+                link.sendall(piece)
+            except OSError:
+                return
+
+    over = threading.Event()
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        return closed(link)
+    finally:
+        over.set()
         thread.join()
 
 
-def test_a_request_that_is_answered_is_not_hurried(server):
-    with connected(server[0]) as link:
-        link.sendall(ASK.replace(b"/ H", b"/slow H") + b"\r\n")
-        assert b"200 OK" in link.recv(1000)
-        link.settimeout(3 * HEAD_S)
-        with pytest.raises(TimeoutError):
-            while b"a" in link.recv(1000):
-                pass
+@pytest.mark.parametrize("abrupt", [True, False])
+def test_a_closed_connection_leaves_no_object_and_no_timer(link, abrupt):
+    gc.collect()
+    gc.disable()  # nothing waits for a collection, which may be long in coming
+    try:
+        for number in range(6):
+            one = link()
+            one.sendall(
+                (ASK if number % 2 else ASK.replace(b"healthz", b"slow")) + b"\r\n"
+            )
+            assert b"200" in one.recv(1000)
+            if abrupt:
+                reset = struct.pack("ii", 1, 0)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            one.close()
+        until(lambda: not held())
+    finally:
+        gc.enable()
 
 
-def test_sigterm_ends_what_does_not_end_by_itself(server):
-    path, process = server
-    with connected(path) as link:
-        link.sendall(ASK.replace(b"/ H", b"/slow H") + b"\r\n")
-        link.recv(1000)
-        process.terminate()
-        assert process.stdout.read(1) == b"s"
-        while link.recv(1000):
+def test_no_connection_is_held_without_a_request_for_half_a_minute():
+    # What a connection may cost without a request: a handshake, a head, and its end.
+    assert bounds.HANDSHAKE_S + bounds.HEAD_S + bounds.STOP_S < 30
+    assert bounds.REST_S < bounds.HEAD_S
+    assert bounds.SLOW_S < 30
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", ASK, ASK + b"\r\n", ASK + b"\r\n" + ASK])
+def test_a_connection_without_a_request_is_closed(link, monkeypatch, sent):
+    monkeypatch.setattr(bounds, "HEAD_S", SOON_S)
+    one = link()
+    one.sendall(sent)
+    assert closed(one).count(b"200 OK") == sent.count(b"\r\n\r\n")
+
+
+def test_a_header_now_and_then_does_not_hold_a_connection(link, monkeypatch):
+    monkeypatch.setattr(bounds, "HEAD_S", SOON_S)
+    for before in (b"", ASK + b"\r\n"):
+        one = link()
+        one.sendall(before + ASK)
+        assert drip(one, b"X: y\r\n").count(b"200 OK") == bool(before)
+
+
+@pytest.mark.parametrize(
+    "length", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"]
+)
+@pytest.mark.parametrize("method", [b"GET", b"PUT"])
+def test_the_rest_of_a_body_does_not_hold_a_connection(
+    link, monkeypatch, length, method
+):
+    monkeypatch.setattr(bounds, "REST_S", SOON_S)
+    ask = ASK.replace(b"GET", method) + length + b"\r\n\r\n"
+    for more in (b"", b"1", b"1\r\na\r\n"):
+        one = link()
+        one.sendall(ask)
+        assert b"200 OK" in one.recv(1000)
+        if more:
+            drip(one, more)
+        closed(one)
+
+
+def test_a_client_that_sends_the_rest_of_its_body_is_served_again(link):
+    one = link()
+    for _ in range(3):
+        one.sendall(ASK + b"Content-Length: 100\r\n\r\n")
+        found = b""
+        while not found.endswith(b"ok"):
+            found += one.recv(1000)
+        assert b"200 OK" in found
+        one.sendall(bytes(100))
+
+
+def test_an_answer_that_nobody_takes_does_not_hold_a_connection(link, monkeypatch):
+    monkeypatch.setattr(bounds, "TAKE_S", SOON_S)
+    one = link()
+    one.sendall(ASK.replace(b"healthz", b"much") + b"\r\n")
+    assert one.recv(100)
+    until(lambda: not held())
+
+
+def test_a_handshake_that_does_not_come_does_not_hold_a_connection(monkeypatch):
+    monkeypatch.setattr(bounds, "HANDSHAKE_S", SOON_S)
+    with opened(Starlette()) as doors:
+        at = ("127.0.0.1", doors.port)
+        with socket.create_connection(at, ANSWER_S) as silent:
+            assert closed(silent) == b""
+        with socket.create_connection(at, ANSWER_S) as dripping:
+            drip(dripping, b"\x16")
+
+
+def test_a_request_that_is_answered_is_not_hurried(link, monkeypatch):
+    monkeypatch.setattr(bounds, "HEAD_S", SOON_S)
+    one = link()
+    one.sendall(ASK.replace(b"healthz", b"slow") + b"\r\n")
+    assert b"200 OK" in one.recv(1000)
+    one.settimeout(4 * SOON_S)
+    with pytest.raises(TimeoutError):
+        while b"a" in one.recv(1000):
             pass
-        assert process.wait(20.0) == 0
+
+
+def test_stopping_ends_what_does_not_end_by_itself(monkeypatch):
+    monkeypatch.setattr(bounds, "STOP_S", SOON_S)
+    told = threading.Event()
+    with opened(Starlette(routes=[Route("/slow", slow)]), told.set) as doors:
+        one = doors.link(plain=True)
+        one.sendall(ASK.replace(b"healthz", b"slow") + b"\r\n")
+        assert b"200 OK" in one.recv(1000)
+    assert told.is_set()
+    closed(one)
+    one.close()
+
+
+def test_connections_that_end_oddly_write_nothing_into_the_log(link, caplog):
+    caplog.set_level(logging.WARNING)
+    for sent in (b"", ASK, ASK + b"\r\n", ASK + b"Connection: close\r\n\r\n"):
+        one = link()
+        one.sendall(sent)
+        one.close()
+    until(lambda: not held())
+    assert caplog.records == []

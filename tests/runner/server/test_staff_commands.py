@@ -9,12 +9,10 @@ import time
 import pytest
 
 from runner.cli.main import _status
-from runner.database import schema
-from runner.database.opening import open_store
+from runner.database.store import open_store
 from runner.server import rules
 from runner.wire.accounts import Scope
 from tests.program import rai
-from tests.runner.database.test_schema import later
 
 pytestmark = pytest.mark.programs
 
@@ -165,7 +163,6 @@ def test_without_a_server_every_command_says_how_to_make_one(tmp_path, monkeypat
         ("gpu",),
         ("audit",),
         ("backup", str(tmp_path / "b")),
-        ("upgrade",),
         ("doctor",),
     )
     for words in commands:
@@ -183,76 +180,11 @@ def test_a_store_elsewhere_is_not_mistaken_for_the_folders_own(state):
     assert "RAI_DATABASE_URL" in done.stderr
 
 
-def test_a_store_of_the_newest_schema_needs_no_upgrade(state, store):
-    done = rai("server", "upgrade")
-    assert done.returncode == 0
-    assert "the newest" in done.stdout
-    assert list(state.glob("before-upgrade*")) == []
-
-
-def test_what_is_no_backup_is_refused(state, store, tmp_path):
-    good, bad = tmp_path / "b.tar", tmp_path / "bad.tar"
-    assert rai("server", "backup", str(good)).returncode == 0
-    for damage in (b"", b"no tar", good.read_bytes()[:1000]):
-        bad.write_bytes(damage)
-        folder = tmp_path / "other"
-        done = rai("server", "restore", str(bad), "--state", str(folder))
-        assert done.returncode == 2, done.stderr
-        assert not folder.exists()
-
-
-def test_a_backup_that_is_not_there_is_a_usage_error(state, tmp_path):
-    folder = tmp_path / "other"
-    done = rai("server", "restore", str(tmp_path / "no"), "--state", str(folder))
-    assert done.returncode == 2
-    assert not folder.exists()
-
-
-def test_a_backup_cannot_write_elsewhere(state, store, tmp_path):
-    import io
-    import tarfile
-
-    good = tmp_path / "b.tar"
-    assert rai("server", "backup", str(good)).returncode == 0
-    for name, kind in (
-        ("../out", tarfile.REGTYPE),
-        ("/tmp/out", tarfile.REGTYPE),
-        ("uploads/../../out", tarfile.REGTYPE),
-        ("server.yml", tarfile.SYMTYPE),
-        ("lock", tarfile.REGTYPE),
-    ):
-        bad = tmp_path / "bad.tar"
-        bad.write_bytes(good.read_bytes())
-        with tarfile.open(bad, "a") as tar:
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname, member.size = kind, "/etc/passwd", 0
-            tar.addfile(member, io.BytesIO())
-        folder = tmp_path / "other"
-        done = rai("server", "restore", str(bad), "--state", str(folder))
-        assert done.returncode == 2, done.stderr
-        assert not folder.exists()
-
-
 def test_a_gpu_that_the_host_lacks_cannot_be_cleared(state, store):
     assert rai("server", "gpu", "clear").returncode == 2
     away = rai("server", "gpu", "clear", "GPU-1")
     assert away.returncode == 8
     assert "does not answer" in away.stderr
-
-
-def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path, monkeypatch, capfd):
-    old, place = schema.newest(), ["--state", str(state)]
-    open_store(f"sqlite:///{state}/store.sqlite").close()
-    later(tmp_path, monkeypatch, "pass")
-    assert _status(["server", "people", *place]) != 0
-    assert "rai server upgrade" in capfd.readouterr().err
-    assert _status(["server", "upgrade", *place]) == 0
-    assert f"{old}, and has 9000" in capfd.readouterr().out
-    (kept,) = state.glob(f"before-upgrade-{old}-*.tar")
-    assert kept.stat().st_mode & 0o077 == 0
-    assert _status(["server", "people", *place]) == 0
-    other = ["--state", str(tmp_path / "other")]
-    assert _status(["server", "restore", str(kept), *other]) == 0
 
 
 def test_without_the_extra_a_server_says_what_to_install(state, monkeypatch, capfd):

@@ -1,162 +1,181 @@
-"""Uploads: they resume, are checked, and stay within their team and its quotas."""
+"""Uploads: taken whole, checked, written once, within their team and its quotas."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import socket
+import subprocess
 import threading
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 
 import pytest
 
 from runner.scheduling.roles import Role, ServerRules
+from runner.server import bounds, uploads
 from runner.server.uploadfiles import upload_path
-from tests.runner.server.web import serving
+from tests.runner.server.web import ANSWER_S, serving
 from tests.waiting import until
 
 DATA = os.urandom(700_000)
-UPLOADS = "/api/v1/uploads"
 
 
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
+def path(data):
+    return f"/api/v1/uploads/{hashlib.sha256(data).hexdigest()}"
 
 
-def begin(web, token, data=DATA, **changes):
-    asked = {"sha256": sha256(data), "size": len(data), **changes}
-    return web.ask("POST", UPLOADS, token, asked)
+def put(web, token, data=DATA, body=None):
+    return web.ask("PUT", path(data), token, data if body is None else body)
 
 
-def send(web, token, upload, data, at):
-    headers = {"Upload-Offset": str(at)}
-    return web.ask("PATCH", f"{UPLOADS}/{upload}", token, data, headers)
-
-
-def test_an_upload_resumes_where_it_broke(web):
-    token = web.token("blue")
-    made = begin(web, token)
-    assert (made.status, made.json["offset"]) == (201, 0)
-    upload = made.json["id"]
-    first = send(web, token, upload, DATA[:300_000], 0)
-    assert (first.json["offset"], first.json["whole"]) == (300_000, False)
-    head = web.ask("HEAD", f"{UPLOADS}/{upload}", token)
-    assert (head.headers["upload-offset"], head.headers["x-rai-whole"]) == (
-        "300000",
-        "0",
-    )
-    wrong = send(web, token, upload, DATA[200_000:], 200_000)
-    assert (wrong.status, wrong.headers["upload-offset"]) == (409, "300000")
-    rest = send(web, token, upload, DATA[300_000:], 300_000)
-    assert (rest.status, rest.json["whole"]) == (200, True)
-    kept = upload_path(web.site.uploads, "blue", sha256(DATA))
-    assert kept.read_bytes() == DATA
-    assert kept.stat().st_mode & 0o077 == 0
-
-
-def test_the_same_file_is_there_already(web):
-    token = web.token("blue")
-    upload = web.upload(token, DATA)
-    again = begin(web, token)
-    assert (again.status, again.json["id"], again.json["whole"]) == (200, upload, True)
-    other = begin(web, web.token("red"))
-    assert (other.status, other.json["whole"]) == (201, False)
-    assert other.json["id"] != upload
-
-
-def test_what_a_broken_connection_brought_is_kept(web):
-    token = web.token("blue")
-    upload = begin(web, token).json["id"]
-    link = web.connection()
-    link.connect()
+def begun(web, token, body, data=DATA, size=None):
+    """Send the first bytes of an upload; return the connection."""
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(ANSWER_S)
+    link.connect(str(web.socket))
     head = (
-        f"PATCH {UPLOADS}/{upload} HTTP/1.1\r\nHost: x\r\nUpload-Offset: 0\r\n"
-        f"Authorization: Bearer {token}\r\nContent-Length: {len(DATA)}\r\n\r\n"
+        f"PUT {path(data)} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Length: {len(data) if size is None else size}\r\n\r\n"
     )
-    link.sock.sendall(head.encode() + DATA[:500_000])
-    path = upload_path(web.site.uploads, "blue", sha256(DATA))
-    until(lambda: path.exists() and path.stat().st_size)
-    link.close()
-    at = [0]
-
-    def resumed():
-        head = web.ask("HEAD", f"{UPLOADS}/{upload}", token)
-        at[0] = int(head.headers["upload-offset"])
-        return send(web, token, upload, DATA[at[0] :], at[0]).status == 200
-
-    until(resumed)
-    assert at[0] > 0
-    assert path.read_bytes() == DATA
+    link.sendall(head.encode() + body)
+    return link
 
 
-def test_an_upload_that_is_whole_on_the_disk_is_checked_when_asked_for(web):
+def kept(web, data=DATA, team="blue"):
+    return upload_path(web.site.uploads, team, hashlib.sha256(data).hexdigest())
+
+
+def arriving(web):
+    return list((web.site.uploads / "arriving").glob("*"))
+
+
+def test_a_file_is_there_once_it_was_sent_and_for_its_team_alone(web):
+    blue, red = web.token("blue"), web.token("red")
+    assert web.ask("GET", path(DATA), blue).status == 404
+    assert put(web, blue).status == 201
+    for method in ("GET", "HEAD"):
+        assert web.ask(method, path(DATA), blue).status == 204
+        assert web.ask(method, path(DATA), red).status == 404
+    assert kept(web).read_bytes() == DATA
+    assert kept(web).stat().st_mode & 0o077 == 0
+    assert put(web, blue).status == 201
+    assert web.store.use("blue", 0).bytes == len(DATA)
+    assert web.put(red, upload=path(DATA)[-64:]).status == 404
+    assert arriving(web) == []
+
+
+def test_one_file_sent_by_many_at_once_is_kept_once(web):
     token = web.token("blue")
-    upload = begin(web, token).json["id"]
-    path = upload_path(web.site.uploads, "blue", sha256(DATA))
-    path.parent.mkdir(parents=True)
-    path.write_bytes(DATA)
-    assert begin(web, token).json["whole"]
-    assert web.store.upload("blue", upload).whole
+    links = [begun(web, token, DATA[:300_000]) for _ in range(4)]
+    until(lambda: len(arriving(web)) == 4)
+    assert not kept(web).exists()
+    for link in links:
+        with closing(link):
+            link.sendall(DATA[300_000:])
+            assert link.recv(100).startswith(b"HTTP/1.1 201")
+    assert kept(web).read_bytes() == DATA
+    assert web.store.use("blue", 0).bytes == len(DATA)
+    until(lambda: arriving(web) == [])
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "link"])
+def test_a_file_that_was_damaged_there_is_asked_for_again(web, tmp_path, damage):
+    token = web.token("blue")
+    put(web, token)
+    target = tmp_path / "target"
+    target.write_bytes(bytes(len(DATA)))
+    if damage == "short":
+        kept(web).write_bytes(DATA[:9])
+    else:
+        kept(web).unlink()
+    if damage == "link":
+        kept(web).symlink_to(target)
+    assert web.ask("GET", path(DATA), token).status == 404
+    assert web.put(token, upload=path(DATA)[-64:]).status == 404
+    assert put(web, token).status == 201
+    assert kept(web).read_bytes() == DATA
+    assert target.read_bytes() == bytes(len(DATA))
 
 
 def test_what_has_another_sha256_is_forgotten(web):
     token = web.token("blue")
-    upload = begin(web, token).json["id"]
-    found = send(web, token, upload, bytes(len(DATA)), 0)
+    found = put(web, token, body=bytes(len(DATA)))
     assert (found.status, found.json["reason"]) == (422, "usage")
-    assert web.ask("HEAD", f"{UPLOADS}/{upload}", token).headers["upload-offset"] == "0"
-    assert send(web, token, upload, DATA, 0).json["whole"]
+    assert web.ask("GET", path(DATA), token).status == 404
+    assert web.store.use("blue", 0).bytes == 0
+    assert put(web, token).status == 201
 
 
-def test_no_more_is_taken_than_was_announced(web):
+def test_a_body_that_ends_early_leaves_nothing(web):
     token = web.token("blue")
-    upload = begin(web, token).json["id"]
-    assert send(web, token, upload, DATA + b"x", 0).status == 413
+    begun(web, token, DATA[:500_000]).close()
+    until(lambda: not arriving(web) and kept(web).parent.parent.exists())
+    assert web.ask("GET", path(DATA), token).status == 404
+    assert put(web, token).status == 201
+
+
+def test_what_is_sent_behind_the_announced_end_is_no_part_of_it(web):
+    token = web.token("blue")
+    with begun(web, token, DATA + b"GET /", size=len(DATA)) as link:
+        assert link.recv(100).startswith(b"HTTP/1.1 201")
+    assert kept(web).read_bytes() == DATA
+
+
+def test_a_body_without_a_length_is_refused(web):
     link = web.connection()
-    headers = {"Authorization": f"Bearer {token}", "Upload-Offset": "0"}
-    pieces = (DATA[:350_000] for _ in range(3))
-    link.request("PATCH", f"{UPLOADS}/{upload}", pieces, headers, encode_chunked=True)
+    headers = {"Authorization": f"Bearer {web.token('blue')}"}
+    link.request("PUT", path(DATA), iter([DATA]), headers, encode_chunked=True)
     with closing(link), closing(link.getresponse()) as answer:
-        assert answer.status == 413
-    path = upload_path(web.site.uploads, "blue", sha256(DATA))
-    assert path.stat().st_size <= len(DATA)
+        assert answer.status == 411
+    assert put(web, web.token("blue"), b"").status == 411
+    assert arriving(web) == []
 
 
-def test_another_teams_upload_is_not_there(web):
-    upload = web.upload(web.token("blue"), DATA)
-    red = web.token("red")
-    assert web.ask("HEAD", f"{UPLOADS}/{upload}", red).status == 404
-    assert send(web, red, upload, DATA, 0).status == 404
-    refused = web.put(red, upload=upload)
-    assert refused.status == 404
+def test_a_body_that_trickles_is_refused_and_leaves_nothing(web, monkeypatch):
+    monkeypatch.setattr("runner.server.bounds.SLOW_S", 0.3)
+    token = web.token("blue")
+    with begun(web, token, DATA[:10]) as link:  # and nothing more
+        assert link.recv(100).startswith(b"HTTP/1.1 408")
+    with begun(web, token, DATA[:10]) as link:
+        for _ in range(200):
+            try:
+                link.sendall(b"x")
+            except OSError:
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError("it went on for ever")
+    until(lambda: arriving(web) == [])
+    assert put(web, token).status == 201
+
+
+def test_a_revoked_token_ends_an_upload_that_goes_on(web, monkeypatch):
+    monkeypatch.setattr("runner.server.bounds.REVOKED_S", 0.2)
+    token = web.token("blue")
+    with begun(web, token, DATA[:5000]) as link:
+        until(lambda: arriving(web))
+        web.store.revoke(token.split("_")[1], web.now())
+        assert link.recv(100).startswith(b"HTTP/1.1 401")
+    until(lambda: arriving(web) == [])
 
 
 @pytest.mark.parametrize(
-    "name", ["..%2f..%2fstore.sqlite", "%00", "A" * 24, "0" * 23, "%2e%2e"]
+    "name", ["..%2f..%2fstore.sqlite", "%00", "A" * 64, "0" * 63, "%2e%2e"]
 )
-def test_an_upload_has_no_name_that_leads_anywhere(web, name):
-    token = web.token("blue")
-    assert web.ask("HEAD", f"{UPLOADS}/{name}", token).status == 404
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_an_upload_has_no_name_that_leads_anywhere(web, method, name):
+    found = web.ask(method, f"/api/v1/uploads/{name}", web.token("blue"), b"x")
+    assert found.status in (400, 404)
+    assert not web.site.uploads.exists()
 
 
-@pytest.mark.parametrize(
-    ("sha", "size"),
-    [("../../etc/passwd", 5), ("A" * 64, 5), ("0" * 64, 0), ("0" * 64, -1), ("", 1)],
-)
-def test_an_upload_needs_a_checksum_and_a_size(web, sha, size):
-    found = begin(web, web.token("blue"), sha256=sha, size=size)
-    assert (found.status, found.json["reason"]) == (400, "usage")
-
-
-def test_no_link_is_followed_in_the_place_of_an_upload(web, tmp_path):
-    token = web.token("blue")
-    upload = begin(web, token).json["id"]
-    target = tmp_path / "target"
-    target.write_bytes(b"secret")
-    path = upload_path(web.site.uploads, "blue", sha256(DATA))
-    path.parent.mkdir(parents=True)
-    path.symlink_to(target)
-    assert send(web, token, upload, DATA, 0).status == 500
-    assert target.read_bytes() == b"secret"
+def refused(web, token, data):
+    """Return the reason for which a file is not taken, told before and after."""
+    asked = web.ask("GET", f"{path(data)}?size={len(data)}", token)
+    sent = put(web, token, data)
+    assert (asked.status, asked.json["reason"]) == (sent.status, sent.json["reason"])
+    return sent.status, sent.json["reason"]
 
 
 def test_a_role_bounds_a_project_and_what_a_team_keeps(tmp_path):
@@ -164,25 +183,26 @@ def test_a_role_bounds_a_project_and_what_a_team_keeps(tmp_path):
     rules = ServerRules(roles={"student": role}, low_disk_bytes=0)
     with serving(tmp_path, rules) as web:
         token = web.token("blue")
-        large = begin(web, token, bytes(1001))
-        assert (large.status, large.json["reason"]) == (413, "not_allowed")
-        assert begin(web, token, bytes(1000)).status == 201
-        more = begin(web, token, bytes(999))
-        assert (more.status, more.json["reason"]) == (413, "not_allowed")
-        assert begin(web, web.token("red"), bytes(999)).status == 201
+        assert refused(web, token, bytes(1001)) == (413, "not_allowed")
+        assert put(web, token, bytes(1000)).status == 201
+        assert refused(web, token, bytes(999)) == (413, "not_allowed")
+        assert put(web, token, bytes(1000)).status == 201  # it counts once
+        assert put(web, web.token("red"), bytes(999)).status == 201
 
 
-def test_two_uploads_at_once_do_not_pass_a_quota_together(tmp_path):
+def test_uploads_at_once_do_not_pass_a_quota_together(tmp_path):
     role = Role("student", disk_bytes=1500)
     rules = ServerRules(roles={"student": role}, low_disk_bytes=0)
     with serving(tmp_path, rules) as web:
-        token = web.token("blue")
+        token, files = web.token("blue"), [bytes([n]) * 1000 for n in range(8)]
         statuses = []
-
-        def one(n):
-            statuses.append(begin(web, token, bytes([n]) * 1000).status)
-
-        threads = [threading.Thread(target=one, args=[n]) for n in range(8)]
+        threads = [
+            threading.Thread(
+                target=lambda data: statuses.append(put(web, token, data).status),
+                args=[data],
+            )
+            for data in files
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -190,8 +210,46 @@ def test_two_uploads_at_once_do_not_pass_a_quota_together(tmp_path):
         assert sorted(statuses) == [201, *[413] * 7]
 
 
+def test_a_team_has_only_so_many_uploads_under_way(web, monkeypatch):
+    monkeypatch.setattr(bounds, "UPLOADS_OF_TEAM", 2)
+    blue, red = web.token("blue"), web.token("red")
+    links = [begun(web, blue, b"x") for _ in range(2)]
+    until(lambda: len(arriving(web)) == 2)
+    assert refused(web, blue, b"other") == (503, "busy")
+    assert put(web, red, b"other").status == 201
+    for link in links:
+        link.close()
+    until(lambda: arriving(web) == [])
+    assert put(web, blue, b"other").status == 201
+
+
 def test_nothing_is_taken_while_the_disk_is_nearly_full(tmp_path):
     with serving(tmp_path, ServerRules(low_disk_bytes=1 << 60)) as web:
-        found = begin(web, web.token("blue"))
-        assert (found.status, found.json["reason"]) == (503, "busy")
-        assert found.json["retry_at"] > web.now()
+        assert refused(web, web.token("blue"), DATA) == (503, "busy")
+        assert put(web, web.token("blue")).json["retry_at"] > web.now()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("low", "filling"), [(0, 700_000), (200_000, 400_000)])
+def test_a_disk_that_fills_meanwhile_refuses_what_comes_and_keeps_nothing_of_it(
+    tmp_path, monkeypatch, low, filling
+):
+    monkeypatch.setattr(uploads, "LOOK_AGAIN_BYTES", 1)
+    disk = tmp_path / "uploads"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "rai-test", str(disk)]
+    subprocess.run(words, check=True)
+    try:
+        with serving(tmp_path, ServerRules(low_disk_bytes=low)) as web:
+            token = web.token("blue")
+            with begun(web, token, DATA[:400_000]) as link:
+                until(lambda: any(one.stat().st_size for one in arriving(web)))
+                with suppress(OSError):
+                    (disk / "filling").write_bytes(bytes(filling))
+                link.sendall(DATA[400_000:])
+                assert link.recv(100).startswith(b"HTTP/1.1 503")
+            until(lambda: arriving(web) == [])
+            (disk / "filling").unlink()
+            assert put(web, token).status == 201
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)

@@ -1,33 +1,38 @@
-"""A server's application for tests: served by uvicorn in a thread, at a Unix socket."""
+"""A server's application for tests: served in a thread, by TLS and at a Unix socket."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import http.client
 import os
 import socket
+import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvicorn
+from starlette.applications import Starlette
 
 from runner.core.parcel import Parcel
 from runner.database.base import Invitation
-from runner.database.opening import SqlStore, open_store
+from runner.database.store import Store, open_store
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules
+from runner.server import listening
 from runner.server.app import make_app
 from runner.server.base import Site
-from runner.server.serving import MOST_HEAD_BYTES, PatientProtocol
+from runner.server.serving import Listener, PatientProtocol, served
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import RunRequest
+from tests.runner.remote import certificates
 from tests.runner.server.fake_host import FakeHost
 
 ANSWER_S = 30.0
@@ -60,14 +65,32 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+class Doors:
+    """Where an application is served: ``plain`` at a Unix socket, else by TLS."""
+
+    def __init__(self, path: Path, port: int) -> None:
+        self.path, self.port = path, port
+
+    def link(self, plain: bool, source: str = "127.0.0.1") -> socket.socket:
+        """Return a connection; by TLS it comes from an address of this machine."""
+        if plain:
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            link.settimeout(ANSWER_S)
+            link.connect(str(self.path))
+            return link
+        at = ("127.0.0.1", self.port)
+        link = socket.create_connection(at, ANSWER_S, source_address=(source, 0))
+        return ssl._create_unverified_context().wrap_socket(link)
+
+
 class WebServer:
     """A server under test; ``now`` is its clock, which a test may set forward."""
 
     def __init__(self, folder: Path, rules: ServerRules, gpus: int = 0) -> None:
         self.folder = folder
-        self.store: SqlStore = open_store(f"sqlite:///{folder}/store.sqlite")
+        self.store: Store = open_store(f"sqlite:///{folder}/store.sqlite")
         self.host = FakeHost(folder / "jobs", gpus)
-        self.ahead = 0.0
+        self.clock, self.ahead = time.time, 0.0
         self.woken = 0
         self.decision: QueueDecision[Any] = QueueDecision()
         self.socket = folder / "server.sock"
@@ -81,11 +104,10 @@ class WebServer:
             self.now,
         )
         self.app = make_app(self.site)
-        self.connections: Collection[Any] = ()
-        """Those of the clients, as the server has them."""
+        self.doors: Doors
 
     def now(self) -> float:
-        return time.time() + self.ahead
+        return self.clock() + self.ahead
 
     def _wake(self) -> None:
         self.woken += 1
@@ -93,7 +115,7 @@ class WebServer:
     def token(self, team: str, person: str = "ann", role: str = "") -> str:
         """Return a new token of a person, who is added if new."""
         codes = self.store.invite([Invitation(team, person, role)], self.now(), 60.0)
-        made = self.store.redeem(codes[0].code, "test", self.now(), None, (Scope.RUN,))
+        made = self.store.redeem(codes[0].code, "test", self.now(), None, tuple(Scope))
         assert made is not None
         return made[0]
 
@@ -107,14 +129,20 @@ class WebServer:
         token: str = "",
         body: object = None,
         headers: Mapping[str, str] | None = None,
+        source: str = "",
     ) -> Reply:
-        """Send a request; a body that is not bytes goes as JSON."""
+        """Send a request; a body that is not bytes goes as JSON.
+
+        It goes by TLS if it has a source, an address of this machine.
+        """
         sent = dict(headers or {})
         if token:
             sent["Authorization"] = f"Bearer {token}"
         if body is not None and not isinstance(body, bytes):
             body = msgspec.json.encode(body)
         link = self.connection()
+        if source:
+            link.sock = self.doors.link(plain=False, source=source)
         try:
             link.request(method, path, body=body, headers=sent)
             with closing(link.getresponse()) as answer:
@@ -124,19 +152,11 @@ class WebServer:
             link.close()
 
     def upload(self, token: str, data: bytes = PROJECT) -> str:
-        """Send a packed project whole; return the id of its upload."""
-        asked = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-        made = self.ask("POST", "/api/v1/uploads", token, asked)
-        assert made.status in (200, 201), made
-        state = made.json
-        if not state["whole"]:
-            at = str(state["offset"])
-            path = f"/api/v1/uploads/{state['id']}"
-            sent = self.ask(
-                "PATCH", path, token, data[state["offset"] :], {"Upload-Offset": at}
-            )
-            assert sent.json["whole"], sent
-        return str(state["id"])
+        """Send a packed project whole; return its SHA-256."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        sent = self.ask("PUT", f"/api/v1/uploads/{sha256}", token, data)
+        assert sent.status == 201, sent
+        return sha256
 
     def put(self, token: str, run_id: str = "", **changes: Any) -> Reply:
         """Ask for a run."""
@@ -158,46 +178,50 @@ def serving(
     folder: Path, rules: ServerRules | None = None, gpus: int = 0
 ) -> Iterator[WebServer]:
     """Serve in a thread until the end of the block."""
-    # A socket's name is short.
-    with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        web = WebServer(folder, rules or ServerRules(low_disk_bytes=0), gpus)
-        web.socket = Path(short, "server.sock")
-        server = uvicorn.Server(
-            uvicorn.Config(
-                web.app,
-                uds=str(web.socket),
-                http=PatientProtocol,
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                timeout_graceful_shutdown=1,
-                h11_max_incomplete_event_size=MOST_HEAD_BYTES,
-            )
-        )
-        web.connections = server.server_state.connections
-        ready = threading.Event()
-        loop = asyncio.new_event_loop()
+    web = WebServer(folder, rules or ServerRules(low_disk_bytes=0), gpus)
+    try:
+        with opened(web.app, web.app.state.end_streams) as web.doors:
+            web.socket = web.doors.path
+            yield web
+    finally:
+        web.host.close()
+        web.store.close()
 
-        async def run() -> None:
-            task = loop.create_task(server.serve())
-            while not server.started and not task.done():
-                await asyncio.sleep(0.005)
-            ready.set()
-            await task
+
+def held() -> int:
+    """Return of how many connections this process, which serves, keeps an object."""
+    return sum(isinstance(one, PatientProtocol) for one in gc.get_objects())
+
+
+@contextmanager
+def opened(
+    app: Starlette, stopping: Callable[[], None] = lambda: None
+) -> Iterator[Doors]:
+    """Serve an application in a thread, as a server does, until the block's end."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name is short
+        doors = Doors(Path(short, "server.sock"), 0)
+        remote = socket.create_server(("127.0.0.1", 0))
+        doors.port = remote.getsockname()[1]
+        local = listening.unix(doors.path, 0o600)
+        listeners = [Listener(local), Listener(remote, (_pem(), _pem()))]
+        ready, loop = threading.Event(), asyncio.new_event_loop()
+        stop = asyncio.Event()
 
         def work() -> None:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(run())
+                runner.run(served(app, listeners, stop, ready.set, stopping))
 
         thread = threading.Thread(target=work)
         thread.start()
         try:
             assert ready.wait(ANSWER_S)
-            yield web
+            yield doors
         finally:
-            loop.call_soon_threadsafe(web.app.state.end_streams)
-            server.should_exit = True
+            loop.call_soon_threadsafe(stop.set)
             thread.join(ANSWER_S)
-            web.host.close()
-            web.store.close()
+            assert not thread.is_alive()
+
+
+@cache
+def _pem() -> Path:
+    return certificates.make(Path(tempfile.mkdtemp(prefix="rai-pem-")), "server")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import Reason
 from runner.places.slurm.fate import LeftRun, RunSigns, fate, how_ended, verdict
@@ -111,6 +112,12 @@ def job(state: str, reason: str = "", node: str = "n1") -> SlurmJob:
         (BEGUN, [job("PENDING", node="")], Reason.RUNNER_LOST, "its job waits again"),
         (BEGUN, [job("COMPLETED")], Reason.RUNNER_LOST, "state COMPLETED"),
         (WAITED, [job("FAILED")], Reason.RUNNER_LOST, "see /runs/a/worker.log"),
+        (
+            replace(WAITED, log=""),
+            [job("FAILED", "JobLaunchFailure")],
+            Reason.RUNNER_LOST,
+            "the node could not write into the run's folder: RAI_HOME",
+        ),
         (BEGUN, [job("TIMEOUT")], Reason.TIME_LIMIT, "state TIMEOUT"),
         (BEGUN, [job("OUT_OF_MEMORY")], Reason.MEMORY_LIMIT, "state OUT_OF_MEMORY"),
         (WAITED, [job("CANCELLED")], Reason.CANCELLED, "state CANCELLED"),

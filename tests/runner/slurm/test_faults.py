@@ -166,6 +166,22 @@ def test_a_run_that_is_preempted_says_so_and_keeps_what_it_wrote(
 
 
 @pytest.mark.slow
+def test_a_run_has_the_time_of_its_partition_and_ends_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    partitions = ("PartitionName=main Nodes=ALL Default=YES MaxTime=1",)
+    with cluster(["n1"], AT_ONCE, partitions) as made:
+        run = of(made, tmp_path, monkeypatch).hand_over("echo x > kept; sleep 200")
+        found = run.ended(150)
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.TIME_LIMIT
+    assert "TIMEOUT" in found.verdict.message
+    assert run.paths.build.exists()
+    (warned,) = [one for one in found.warnings if "Slurm" in one]
+    assert warned.startswith("Slurm ends this run after 1 min, the most in the default")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0, 2.0, 4.0])
 def test_a_controller_that_is_killed_starts_no_run_twice_and_loses_none_in_silence(
     site: Site, seconds: float

@@ -14,6 +14,8 @@ from runner.session import run
 from runner.store import handed
 from runner.store.handed import HandedRun, LifeSign
 from runner.store.paths import RunPaths
+from runner.worker import node
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -129,3 +131,18 @@ def test_only_a_run_on_a_node_ends_because_of_a_record_that_is_there(
         while len(polls) < 3 and not cancel.requested:
             pass
     assert cancel.requested is handed_over
+
+
+def test_what_a_node_writes_is_sent_to_the_file_system_soon_and_once(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+):
+    sent: list[int] = []
+    monkeypatch.setattr(node, "SENT_S", 0.01)
+    monkeypatch.setattr(
+        os, "fdatasync", lambda file: sent.append(os.fstat(file).st_size)
+    )
+    with node._sent_soon(paths), paths.stdout.open("ab", 0) as file:
+        for size in (3, 6):
+            file.write(b"out")
+            until(lambda size=size: size in sent)
+    assert sent == [3, 6] or sent == [0, 3, 6]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core import Reason
+from runner.places.slurm import programs
 from runner.worker import node
 from tests.runner.slurm.cluster import Cluster
 
@@ -57,6 +60,30 @@ def test_any_output_gives_words_on_one_line_or_none(
     assert "\n" not in end
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (LATE, Reason.TIME_LIMIT),
+        ("OUT_OF_MEMORY", Reason.MEMORY_LIMIT),
+        (TAKEN, Reason.CANCELLED),
+        ("", Reason.CANCELLED),
+    ],
+)
+def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, reason: Reason
+) -> None:
+    (tmp_path / "printed").write_bytes(printed(state) if state else b"")
+    for name in programs.NEEDED:
+        (tmp_path / name).write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    cancel = node.NodeCancel()
+    cancel.told()
+    assert cancel.end[0] is reason
+    assert cancel.end[1] == (f"{node.ENDED}: {state}" if state else node.ENDED)
+
+
 @pytest.mark.slurm
 @pytest.mark.parametrize(
     ("words", "end"), [(("scancel",), STOPPED), (("scontrol", "requeue"), AGAIN)]
@@ -69,10 +96,10 @@ def test_a_job_that_is_being_ended_learns_why(
     job = slurm.submit(loop, "--requeue")
     slurm.until(begun.exists)
     environ = {"SLURM_JOB_ID": f"{job}"}
-    assert node.why_ends(environ) == ""
+    assert node.ends_as(environ) == ""
     slurm.ask(*words, f"{job}")
-    assert node.why_ends(environ) == f"{node.ENDED}: {end}"
+    assert node.ends_as(environ) == end
 
 
 def test_outside_of_a_job_nobody_is_asked() -> None:
-    assert node.why_ends({}) == ""
+    assert node.ends_as({}) == ""

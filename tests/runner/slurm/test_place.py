@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 from runner import places
-from runner.places.slurm import SlurmPlace
+from runner.places.slurm import SlurmPlace, programs, queue
 from runner.store import handed
 from runner.store.paths import Home, RunPaths
-from tests.program import rai
+from tests.program import RAI, rai
 from tests.runner.slurm.cluster import Cluster
 from tests.runner.slurm.site import ended, left, project
 from tests.waiting import until
@@ -129,6 +131,43 @@ def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
     assert (tmp_path / "number").read_text().strip().isdecimal()
     assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
     assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
+
+
+def test_ctrl_c_does_not_wait_for_an_sbatch_that_hangs(
+    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 300\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=os.pathsep)
+    words = ["run", "--on", "slurm", "-p", project(tmp_path, "true")]
+    with subprocess.Popen([RAI, *words], stderr=subprocess.PIPE) as client:
+        until((tmp_path / "asked").exists)
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=programs.ANSWERS_WITHIN_S / 2)
+    assert client.returncode == 130
+    assert b"stopped before the run was submitted" in said
+    assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
+
+
+def test_runs_are_listed_where_slurms_programs_are_not(
+    cluster_home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    folder = project(tmp_path, "true")
+    run = left("-p", folder)
+    with monkeypatch.context() as other:
+        other.setenv("PATH", str(Path(sys.executable).parent))
+        queue.forget(cluster_home)
+        listed = rai("runs")
+        refused = rai("run", "--on", "slurm", "-p", folder)
+    assert listed.returncode == 0
+    assert "Slurm's programs are not on this machine" in listed.stderr
+    assert refused.returncode == 11
+    assert "run it on a login node" in refused.stderr
+    assert rai("cancel", run).returncode == 0
 
 
 def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(

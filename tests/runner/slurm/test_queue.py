@@ -129,12 +129,11 @@ def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home
 
 
 def test_many_runs_in_turn_are_looked_at_without_a_pause(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(watch, "LOOK_S", 3600.0)
     for number in range(20):
         one = watch.SlurmWatch(home.run(f"{number:010}"), home)
-        monkeypatch.setattr(one, "_standing", lambda: None)
         one.start()
         until(lambda one=one: one.settled)
         one.stop()

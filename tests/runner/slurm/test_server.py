@@ -62,7 +62,9 @@ def jobs(slurm: Cluster) -> Counter[str]:
     return Counter(slurm.ask("squeue", "-h", "-o", "%j").split())
 
 
-def test_a_run_on_a_server_is_carried_out_by_slurm(site: Site, tmp_path: Path):
+def test_a_run_on_a_server_is_carried_out_by_slurm(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
     packed = seal(tmp_path / "p", "echo hi")
     with site.person("red", "ann").client() as client:
         run = queue(client, packed)
@@ -70,6 +72,8 @@ def test_a_run_on_a_server_is_carried_out_by_slurm(site: Site, tmp_path: Path):
     paths = Home(site.jobs_home).run(run)
     assert paths.stdout.read_text() == "hi\n"
     assert not paths.order.exists()
+    comments = slurm.ask("squeue", "-h", "-t", "all", "-o", "%j %k").splitlines()
+    assert f"rai-{run} rai:red/ann" in comments
 
 
 def test_a_job_host_of_another_place_is_not_served_with(site: Site):
@@ -166,9 +170,9 @@ def test_a_run_that_slurm_would_never_start_ends_and_keeps_no_others_back(
     site: Site, slurm: Cluster, tmp_path: Path
 ):
     packed = seal(tmp_path / "p", "echo hi")
-    long = "{limits: {memory: 256MiB, time: 3h}}"
-    never = seal(tmp_path / "q", "echo hi", resources=long)
-    slurm.ask("scontrol", "update", "PartitionName=main", "MaxTime=60")
+    large = "{limits: {memory: 3GiB, time: 5m}}"
+    never = seal(tmp_path / "q", "echo hi", resources=large)
+    slurm.ask("scontrol", "update", "PartitionName=main", "MaxMemPerNode=2000")
     try:
         with (
             site.person("red", "ann").client() as red,
@@ -182,4 +186,4 @@ def test_a_run_that_slurm_would_never_start_ends_and_keeps_no_others_back(
                 assert found.reason is Reason.NOT_ALLOWED
         assert not jobs(slurm)
     finally:
-        slurm.ask("scontrol", "update", "PartitionName=main", "MaxTime=INFINITE")
+        slurm.ask("scontrol", "update", "PartitionName=main", "MaxMemPerNode=0")

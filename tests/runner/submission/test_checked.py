@@ -46,7 +46,6 @@ def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
     options = Options(home=tmp_path / "home")
     proposal = submission.propose("m2", project, options, make("local"))
     *_, last = submission.judge(proposal, Cancel())
-    assert isinstance(last, submission.SubmissionEnded)
     return last.outcome
 
 

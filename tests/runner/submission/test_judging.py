@@ -75,7 +75,6 @@ def judge(
     options = Options(home=home.root, gpus=gpus)
     proposal = submission.propose("final", project, options, engine, rehearse=rehearse)
     *_, last = submission.judge(proposal, Cancel())
-    assert isinstance(last, submission.SubmissionEnded)
     return last.outcome
 
 
@@ -136,7 +135,6 @@ def test_the_runs_are_recorded_as_the_projects_and_nothing_staged_stays(project,
 
     for name, run in found.runs.items():
         record = runs.read(home.run(run))
-        assert record is not None
         assert record.project == str(project) and record.title == f"final: {name}"
         assert record.git is None and record.limits is not None
         assert record.hidden == (name == "compile")

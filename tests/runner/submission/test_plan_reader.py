@@ -25,9 +25,7 @@ def told(value: object) -> list[str]:
 
 
 def first_launch(plan: dict[str, Any]) -> dict[str, Any]:
-    found = plan["milestones"]["final"][0]["plans"][0]["convolutions"][0]["launches"][0]
-    assert isinstance(found, dict)
-    return found
+    return plan["milestones"]["final"][0]["plans"][0]["convolutions"][0]["launches"][0]
 
 
 def test_a_plan_is_read(plan):

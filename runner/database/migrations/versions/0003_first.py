@@ -90,17 +90,13 @@ def _accounts() -> None:
 def _uploads() -> None:
     op.create_table(
         "uploads",
-        _text("id"),
         _text("team"),
         _text("sha256"),
         sa.Column("size", sa.BigInteger, nullable=False),
-        sa.Column("offset", sa.BigInteger, nullable=False),
-        sa.Column("whole", sa.Boolean, nullable=False),
-        sa.Column("changed_at", sa.Double, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="uploads_key"),
-        sa.UniqueConstraint("team", "sha256", name="uploads_team_sha256_once"),
+        sa.Column("used_at", sa.Double, nullable=False),
+        sa.PrimaryKeyConstraint("team", "sha256", name="uploads_key"),
     )
-    op.create_index("uploads_by_change", "uploads", ["changed_at"])
+    op.create_index("uploads_by_use", "uploads", ["used_at"])
 
 
 def _runs() -> None:
@@ -111,14 +107,12 @@ def _runs() -> None:
         _text("person"),
         _text("role"),
         _text("digest"),
-        _text("upload"),
         _text("sha256"),
         sa.Column("queued_at", sa.Double, nullable=False),
         _text("project"),
         _text("engine"),
         sa.Column("gpus", sa.Integer, nullable=False),
         sa.Column("priority", sa.Integer, nullable=False),
-        sa.Column("alone", sa.Boolean, nullable=False),
         _text("state"),
         _text("why"),
         sa.Column("attempt", sa.Integer, nullable=False),
@@ -130,7 +124,6 @@ def _runs() -> None:
         sa.Column("bytes", sa.BigInteger, nullable=False),
         sa.Column("removed", sa.Boolean, nullable=False),
         sa.Column("changed", sa.BigInteger, nullable=False),
-        sa.Column("gpu_model", sa.Text, nullable=False, server_default=sa.text("''")),
         sa.PrimaryKeyConstraint("id", name="runs_key"),
     )
     for name, columns in (
@@ -140,7 +133,6 @@ def _runs() -> None:
         ("runs_by_team_and_state", ["team", "state", "queued_at", "id"]),
         ("runs_by_start", ["started_at", "id"]),
         ("runs_by_end", ["removed", "ended_at", "id"]),
-        ("runs_by_upload", ["upload"]),
     ):
         op.create_index(name, "runs", columns)
     op.create_table(

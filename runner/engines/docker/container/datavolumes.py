@@ -24,7 +24,6 @@ from runner.engines.docker.client import (
     APIError,
     Client,
     NotFound,
-    failing,
     removed,
 )
 from runner.engines.docker.container import tarstreams
@@ -34,7 +33,6 @@ from runner.engines.docker.container.confinement import (
     data_mount,
     data_volume,
 )
-from runner.engines.imagestore import DataVolume
 
 PREFIX = "rai-data-"
 FULL = ".full"
@@ -83,33 +81,6 @@ def trim(client: Client, most_bytes: float, spare: Sequence[DataMount] = ()) -> 
             return
         if volume["Name"] not in spared and _removed(client, volume["Name"]):
             left -= _bytes(volume)
-
-
-def found(client: Client) -> tuple[DataVolume, ...]:
-    """Return the volumes that were filled, with their sizes."""
-    with failing("list its volumes"):
-        ours = client.volumes(filters={"label": DATA})["Volumes"] or ()
-        if not ours:
-            return ()
-        usage = {v["Name"]: v["UsageData"] for v in client.df()["Volumes"] or ()}
-    known = [v for v in ours if v["Name"] in usage]
-    return tuple(
-        DataVolume(
-            volume["Name"],
-            _created(volume),
-            max(0, usage[volume["Name"]]["Size"]),
-            usage[volume["Name"]]["RefCount"] != 0,
-        )
-        for volume in known
-        if not volume["Name"].endswith(FULL)
-    )
-
-
-def remove(client: Client, volumes: Sequence[DataVolume]) -> None:
-    """Remove volumes; one that came into use stays, and counts as filled."""
-    with failing("remove a volume of data files"):
-        for volume in volumes:
-            _removed(client, volume.name)
 
 
 def _removed(client: Client, name: str) -> bool:

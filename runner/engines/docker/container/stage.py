@@ -11,17 +11,21 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from runner import process
 from runner.core import GpuWay, Problem, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Event, Progress, Warned
+from runner.core.policy import PrivateTarget
+from runner.engines import private, strict
 from runner.engines.docker import owner
 from runner.engines.docker.attach import hold_stdin, upload
 from runner.engines.docker.client import (
@@ -33,8 +37,9 @@ from runner.engines.docker.client import (
     image,
     removed,
 )
-from runner.engines.docker.container import confinement, network, share, tarstreams
+from runner.engines.docker.container import confinement, share, tarstreams
 from runner.engines.docker.container.datavolumes import fill, trim
+from runner.engines.docker.container.meter import PROCESSES, groups_of
 from runner.engines.docker.gpu import options
 from runner.engines.slurmjob import NO_JOB, JobShare, may_leave_group
 from runner.images import architecture
@@ -47,6 +52,9 @@ SLACK_S = 3600.0
 It starts before the project is sent, which may take long. An hour later other machines'
 runs may remove what is left of it.
 """
+
+CLOSE_S = 30.0
+MOST_BYTES = 1 << 16
 
 
 class RunContainers:
@@ -171,7 +179,7 @@ class RunContainers:
             client.start(self.container)
             if self._closes:
                 by, targets = self._work.strict_limits, self._work.private
-                self._not_closed = network.connect(client, self.container, targets, by)
+                self._not_closed = _connect(client, self.container, targets, by)
         except APIError as error:
             failure = _not_started(error, self._image)
             why = " ".join(explained(error).split())
@@ -271,3 +279,51 @@ def _not_started(error: APIError, name: str) -> EngineError:
             reason=Reason.IMAGE_NOT_FOUND,
         )
     return EngineError(f"the container cannot be started: {why}")
+
+
+def _connect(
+    client: Client, container: str, targets: Sequence[PrivateTarget], by: str = ""
+) -> str:
+    """Close a running container to private addresses; then connect it to the bridge.
+
+    It was started without a network, so that nothing in it was connected before.
+    ``targets`` are what a policy opens. Return why it is not closed to them, "" if it
+    is; ``by`` is what asks for strict limits, if something does.
+
+    Raises:
+        NotAllowedError: it cannot be closed here, and limits are strict.
+        EngineError: the engine or the kernel fails; it stays unconnected.
+    """
+    with failing("connect the container"):
+        found = client.inspect_container(container)
+        why = _close(found, targets)
+        if why and by:
+            raise strict.lost("the bar to private addresses", why, by)
+        client.disconnect_container_from_network(container, "none")
+        client.connect_container_to_network(container, "bridge")
+    return why
+
+
+def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
+    """Close a container's namespace; return why that is not possible here, or ""."""
+    pid = found["State"]["Pid"]
+    if not pid:
+        raise EngineError("the container ended as soon as it was started")
+    try:
+        servers = private.name_servers(_text(Path(found["ResolvConfPath"])))
+    except OSError as error:
+        return str(error)
+    if not groups_of(pid, found["Id"]):
+        return "the container has no process that is visible here"
+    namespace = str(PROCESSES / str(pid) / "ns" / "net")
+    rules = private.rules_here(servers, targets)
+    done = process.run(private.command(rules, namespace), timeout_s=CLOSE_S)
+    if done.exit_code:  # though ``private.refusal`` found that the kernel takes them
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise EngineError(f"private addresses were not closed: {said}")
+    return ""
+
+
+def _text(file: Path) -> str:
+    with file.open(errors="replace") as lines:
+        return lines.read(MOST_BYTES)

@@ -17,10 +17,10 @@ from runner.core import Reason
 from runner.core.errors import EngineError
 from runner.core.events import BuildOutput, Event, Output
 from runner.engines.docker.endpoint import Endpoint
-from runner.engines.docker.images import context, failure
-from runner.engines.docker.images.build_run import BuildRun
+from runner.engines.docker.images import context
+from runner.engines.docker.images.build_run import BuildRun, failed
 from runner.engines.docker.images.buildlog import BuildxLog
-from runner.engines.docker.images.options import buildx_command
+from runner.images import labels
 
 PROBE_TIME_S = 10.0
 
@@ -53,17 +53,16 @@ def found(endpoint: Endpoint, *, grouped: bool) -> Builder | None:
 def build(run: BuildRun, project: Project) -> Iterator[Event]:
     """Yield what the builder prints; raise ImageError with the step that failed."""
     log = BuildxLog()
-    plan, limits = run.plan, run.plan.limits
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     # An archive, as of the folder itself the builder would take what is not sent.
     dockerfile = run.asked.dockerfile
     names = context.names(project, dockerfile)
     with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
         running = process.stream(
-            buildx_command(plan, run.asked, run.group_path),
+            _command(run),
             timeout_s=max(run.until - time.monotonic(), 0.0),
             cancel=run.cancel,
-            room=process.room(limits.output_bytes),
+            room=process.room(run.plan.limits.output_bytes),
             env=_environment(run.probe.endpoint),
             input=packed,
         )
@@ -81,16 +80,16 @@ def build(run: BuildRun, project: Project) -> Iterator[Event]:
         return
     met = ended.reason
     if ended.exit_code and met is None:
-        met = failure.kernel_limit(run.group, limits, log)
+        met = run.kernel_limit(log)
     if met in (
         Reason.TIME_LIMIT,
         Reason.OUTPUT_LIMIT,
         Reason.MEMORY_LIMIT,
         Reason.PIDS_LIMIT,
     ):
-        raise failure.over(met, limits, log)
+        raise run.over(met, log)
     if ended.exit_code:
-        raise failure.failed(log)
+        raise failed(log)
 
 
 def _said(endpoint: Endpoint, command: str) -> str:
@@ -110,3 +109,18 @@ def _said(endpoint: Endpoint, command: str) -> str:
 
 def _environment(endpoint: Endpoint) -> Mapping[str, str]:
     return {**os.environ, **endpoint.environment(), **WITHOUT_GIT}
+
+
+def _command(run: BuildRun) -> list[str]:
+    """Return the command line that builds what its stdin holds, an archive."""
+    plan, asked, limits = run.plan, run.asked, run.plan.limits
+    words = ["docker", "buildx", "build", "--load", "--progress=plain"]
+    words += [f"--file={asked.dockerfile}", f"--tag={plan.reference}"]
+    words += [f"--label={name}={value}" for name, value in labels.written(plan).items()]
+    words += [f"--build-arg={name}={value}" for name, value in asked.args]
+    words += [f"--target={asked.target}"] if asked.target else []
+    words += ["--no-cache"] if asked.no_cache else []
+    words += [f"--ulimit=nofile={limits.open_files}", "--ulimit=core=0"]
+    words += [f"--shm-size={limits.shm_bytes}"]
+    words += [f"--cgroup-parent={run.group_path}"] if run.group else []
+    return [*words, "-"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,16 +19,19 @@ from runner.core import (
     ImageFacts,
     ImagePlan,
     ImageUsed,
+    Limits,
     Reason,
 )
 from runner.core.cancel import Cancel
-from runner.core.errors import ImageError
-from runner.core.events import Event, ImageReady, Warned
+from runner.core.errors import EngineError, ImageError
+from runner.core.events import BuildStarted, Event, ImageReady, Warned
 from runner.engines.docker.client import Client, NotFound, failing, image
-from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.facts import Info, is_here
-from runner.engines.docker.images import build, built, context, transfer
-from runner.images import architecture, parts, substitutes
+from runner.engines.docker.endpoint import Endpoint, EngineProbe
+from runner.engines.docker.facts import Info, can_group_builds, is_here
+from runner.engines.docker.images import buildx, built, classic, context, transfer
+from runner.engines.docker.images.build_run import BuildRun
+from runner.engines.local.cgroup import Group
+from runner.images import architecture, fetches, parts, substitutes
 
 
 def image_facts(client: Client, project: Project, spec: BuildSpec) -> ImageFacts:
@@ -69,11 +75,12 @@ def prepare(
                 raise
             raise substitutes.explained(error, plan) from error
     elif plan.action is ImageAction.BUILD:
-        yield from build.build(probe, info, plan, project, cancel)
+        yield from _build(probe, info, plan, project, cancel)
         if not cancel.requested:
+            _tag(client, plan)
             _tag_for_the_next_run(client, plan)
     else:
-        build.tag(client, plan)
+        _tag(client, plan)
     if cancel.requested:
         return
     if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
@@ -160,3 +167,54 @@ def cuda_version(config: Mapping[str, Any]) -> str:
     labels = config.get("Labels") or {}
     variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
     return str(labels.get("rai.cuda") or variables.get("CUDA_VERSION") or "")
+
+
+def _build(
+    probe: EngineProbe, info: Info, plan: ImagePlan, project: Project, cancel: Cancel
+) -> Iterator[Event]:
+    """Build and tag the image; raise ImageError with the step that failed."""
+    asked = plan.build
+    if asked is None:
+        raise EngineError(f"a plan to build {plan.reference} has no build")
+    until = time.monotonic() + plan.limits.build_time_s
+    text = context.read_text(project.folder, asked.dockerfile) or ""
+    if plan.parts and plan.parts.dockerfile != parts.of_dockerfile(text):
+        raise context.changed(asked.dockerfile)
+    with _group(info, probe.endpoint, plan.limits) as group:
+        run = BuildRun(probe, plan, asked, text, until, group, cancel)
+        builder = buildx.found(probe.endpoint, grouped=group is not None)
+        fetches.check(text, asked, buildkit=builder is not None)
+        if builder is None:
+            yield from classic.build(run, info, project)
+        else:
+            missing = builder.unenforced
+            yield BuildStarted(plan.reference, plan.why, builder.name, missing)
+            yield from buildx.build(run, project)
+
+
+@contextmanager
+def _group(info: Info, endpoint: Endpoint, limits: Limits) -> Iterator[Group | None]:
+    """Make the control group of a build; at the end kill what is in it, and remove it.
+
+    The engine makes the containers of all steps in it: its API can limit their memory,
+    but not their processes. None where this user may not make one.
+    """
+    group = None
+    if can_group_builds(info, endpoint):
+        try:
+            own = replace(limits, pids=limits.build_pids)
+            group = Group(f"build-{os.urandom(4).hex()}", own, at_top=True)
+        except OSError:
+            group = None
+    try:
+        yield group
+    finally:
+        if group is not None:
+            group.close()
+
+
+def _tag(client: Client, plan: ImagePlan) -> None:
+    """Add the plan's other tags to an image that is there."""
+    with failing(f"tag the image {plan.reference}"):
+        for name in plan.tags:
+            client.tag(plan.reference, name)

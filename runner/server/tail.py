@@ -1,0 +1,309 @@
+"""The route by which a run is followed: what is new of its files, when there is any.
+
+A line of events comes after the output that it speaks of, so that what a follower has
+is, wherever an answer breaks off, what the run's folder was at some time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import BinaryIO
+
+from msgspec import DecodeError, Struct, ValidationError, json
+from starlette.requests import ClientDisconnect, Request
+
+from runner.core import Reason, Stream
+from runner.database.base import RunRow
+from runner.server.auth import Gate
+from runner.server.base import Site
+from runner.server.board import Board
+from runner.server.bounds import (
+    LATEST_S,
+    LINES_BYTES,
+    LOOK_S,
+    MOST_LATEST_BYTES,
+    QUIET_LOOK_S,
+)
+from runner.server.downloads import BUILD, FilePart, FilesAnswer
+from runner.server.metrics import Metrics
+from runner.server.refusing import refuse
+from runner.server.runs import RunRoutes
+from runner.server.threads import Threads
+from runner.server.visits import visit_of
+from runner.wire.remote_runs import QueueState
+from runner.wire.tail import (
+    EVENTS,
+    FILES,
+    LEAST_S,
+    LONGEST_WAIT_S,
+    MOST_TAIL_BYTES,
+    STDERR,
+    STDOUT,
+    TailHeader,
+    to_line,
+)
+
+LATEST = "latest.json"
+_NUMBER = re.compile("[0-9]{1,15}")
+_LOGS = {Stream.STDOUT: STDOUT, Stream.STDERR: STDERR}
+
+Sizes = Mapping[str, int]
+"""Bytes of each file of FILES: what there is of it, or what a follower has."""
+
+
+class TailRoute:
+    """The route."""
+
+    def __init__(
+        self,
+        site: Site,
+        threads: Threads,
+        gate: Gate,
+        runs: RunRoutes,
+        board: Board,
+        metrics: Metrics,
+    ) -> None:
+        self._site, self._threads, self._gate = site, threads, gate
+        self._runs, self._board, self._metrics = runs, board, metrics
+
+    async def tail(self, request: Request) -> FilesAnswer:
+        """Answer `GET /api/v1/runs/{id}/tail`."""
+        identity = await self._gate.identity(request)
+        query = request.query_params
+        asked = {name: query.get(name.partition(".")[0], "0") for name in FILES}
+        wait = query.get("wait", "0")
+        if not all(map(_NUMBER.fullmatch, (*asked.values(), wait))):
+            text = "`events`, `stdout`, `stderr` and `wait` are numbers"
+            raise refuse(Reason.USAGE, text)
+        row = self._board.rows.get(request.path_params["id"])
+        if row is None or row.team != identity.team:
+            row = await self._runs.reached(request, identity)
+        visit = visit_of(request)
+        visit.long = visit.frequent = True
+        at = {name: int(size) for name, size in asked.items()}
+        with ExitStack() as opened:
+            run = _FollowedRun(row, self._site, self._threads, self._board)
+            opened.callback(run.close)
+            self._metrics.following(1)
+            try:
+                await _news(run, at, min(int(wait), LONGEST_WAIT_S), request)
+                header, parts = await run.step(at)
+            finally:
+                self._metrics.following(-1)
+            close = opened.pop_all().close
+            return FilesAnswer(self._threads, to_line(header), parts, close)
+
+
+async def _news(run: _FollowedRun, at: Sizes, wait_s: int, request: Request) -> None:
+    """Wait until there is something to tell: at once where there is much, or an end."""
+    began = time.monotonic()
+    gone = asyncio.create_task(_gone(request))
+    try:
+        await run.look()
+        first = run.standing
+        while not run.ended:
+            news = run.sizes[EVENTS] > at[EVENTS] or run.standing != first
+            least_s = LEAST_S if news else max(wait_s, LEAST_S)
+            waited_s = time.monotonic() - began
+            if run.much(at) or waited_s >= least_s:
+                return
+            look_s = LOOK_S if waited_s < 1 else QUIET_LOOK_S
+            await asyncio.wait({gone}, timeout=look_s)
+            if gone.done():
+                raise ClientDisconnect
+            await run.look()
+    finally:
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class _FollowedRun:
+    """A run while one request waits for what is new of it; its files stay open.
+
+    ``sizes`` is how much there is of each, ``standing`` what else is worth telling.
+    """
+
+    def __init__(self, row: RunRow, site: Site, threads: Threads, board: Board) -> None:
+        self._row, self._site, self._threads, self._board = row, site, threads, board
+        self._files: dict[str, BinaryIO] = {}
+        self._latest, self._latest_at = "", float("-inf")
+        self._shown = board.shown(row, row.team)
+        self.sizes: Sizes = dict.fromkeys(FILES, 0)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, so that its files grow no more."""
+        return self._row.state is QueueState.ENDED
+
+    @property
+    def standing(self) -> tuple[object, ...]:
+        """How it stands, but for the estimate of its start, which always changes."""
+        run = self._shown
+        queue = run.state, run.ahead, run.why, run.cancelled, run.started_at
+        return *queue, self._latest
+
+    async def look(self) -> None:
+        """Look at it: whether it has ended first, and how many events there are."""
+        row = self._board.rows.get(self._row.id)
+        if row is None and not self.ended:
+            # It has ended, or the board has not seen it yet.
+            row = await self._threads.store(self._site.store.run, self._row.id)
+        self._row = row or self._row
+        self._shown = self._board.shown(self._row, self._row.team)
+        if self._row.state is not QueueState.WAITING:
+            due = time.monotonic() - self._latest_at >= LATEST_S
+            running = self._row.state is QueueState.RUNNING
+            if len(self._files) < len(FILES) or (due and running):
+                await self._threads.host(self._open)
+        self.sizes = {**self.sizes, EVENTS: self._size(EVENTS)}
+
+    def much(self, at: Sizes) -> bool:
+        """Whether a follower who has so much lacks more than comes in one answer.
+
+        The logs are looked at after the events: what a line of these speaks of was
+        written before the line.
+        """
+        if self.sizes[EVENTS] > at[EVENTS] or self.ended:
+            logs = {name: self._size(name) for name in (STDOUT, STDERR)}
+            self.sizes = {**self.sizes, **logs}
+        lacking = sum(max(self.sizes[name] - at[name], 0) for name in FILES)
+        return lacking >= MOST_TAIL_BYTES
+
+    async def step(self, at: Sizes) -> tuple[TailHeader, list[FilePart]]:
+        """Return the next answer for a follower who has so much."""
+        self.much(at)
+        after = dict(at)
+        if any(self.sizes[name] > at[name] for name in FILES):
+            after = await self._threads.files(self._reach, at)
+        sizes = {name: after[name] - at[name] for name in FILES}
+        whole = all(after[name] >= self.sizes[name] for name in FILES)
+        more = after[EVENTS] < self.sizes[EVENTS] or (self.ended and not whole)
+        over, build = self.ended and whole, None
+        if over:
+            build = await self._threads.host(self._build_size)
+        header = TailHeader(
+            self._shown,
+            sizes[STDOUT],
+            sizes[STDERR],
+            sizes[EVENTS],
+            latest=self._latest,
+            more=more and any(sizes.values()),
+            over=over,
+            build=build,
+        )
+        parts = [
+            FilePart(self._files[name], at[name], sizes[name])
+            for name in FILES
+            if sizes[name]
+        ]
+        return header, parts
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _open(self) -> None:
+        """Open the files that are there by now, and read what the run uses.
+
+        A network file system tells what another machine wrote as a file is opened.
+        """
+        for name in FILES:
+            if name in self._files and not self._board.in_slurm:
+                continue
+            found = self._site.host.open(self._row.id, name)
+            if found and self._files.setdefault(name, found.handle) != found.handle:
+                found.handle.close()
+        if self._row.state is QueueState.RUNNING:
+            self._latest_at = time.monotonic()
+            if found := self._site.host.open(self._row.id, LATEST):
+                with found.handle as file:
+                    data = file.read(MOST_LATEST_BYTES + 1)
+                if len(data) <= MOST_LATEST_BYTES:
+                    self._latest = data.decode(errors="ignore")
+
+    def _size(self, name: str) -> int:
+        file = self._files.get(name)
+        return os.fstat(file.fileno()).st_size if file else 0
+
+    def _reach(self, at: Sizes) -> dict[str, int]:
+        room = min(self.sizes[EVENTS] - at[EVENTS], LINES_BYTES)
+        lines = b""
+        if room > 0:
+            lines = os.pread(self._files[EVENTS].fileno(), room, at[EVENTS])
+        return reach(at, self.sizes, lines, over=self.ended)
+
+    def _build_size(self) -> int | None:
+        found = self._site.host.open(self._row.id, BUILD)
+        if found is None:
+            return None
+        found.handle.close()
+        return found.size
+
+
+def reach(at: Sizes, sizes: Sizes, lines: bytes, *, over: bool) -> dict[str, int]:
+    """Return how much a follower has after the next answer.
+
+    ``at`` is what it has, ``sizes`` what there is, and ``lines`` the events that it
+    lacks, or LINES_BYTES of them. The lines are taken in their order, as many as fit
+    with the output that they speak of; so both get on however much is printed. A line
+    whose output is not there yet waits, and so does half a line, unless the run is
+    ``over``: then all that is left is sent. Pure.
+    """
+    ends, left = dict(at), MOST_TAIL_BYTES
+    whole = lines[: lines.rfind(b"\n") + 1]
+    if not whole and (over or len(lines) >= LINES_BYTES):
+        whole = lines  # a line so long is of no output, and goes in pieces
+    for line in whole.splitlines(keepends=True):
+        log, end = _output(line)
+        if log and end > sizes[log] and not over:
+            break
+        more = max(min(end, sizes[log]) - ends[log], 0) if log else 0
+        if more + len(line) > left:
+            if left == MOST_TAIL_BYTES:
+                ends[log] += min(more, left)  # too much for one answer
+            break
+        if log:
+            ends[log] += more
+        ends[EVENTS] += len(line)
+        left -= more + len(line)
+    if over and ends[EVENTS] >= sizes[EVENTS]:
+        for log in (STDOUT, STDERR):
+            more = max(min(sizes[log] - ends[log], left), 0)
+            ends[log], left = ends[log] + more, left - more
+    return ends
+
+
+class _Line(Struct):
+    """What of a line of events tells which output it speaks of."""
+
+    event: str
+    stream: Stream | None = None
+    offset: int = 0
+    length: int = 0
+
+
+_decoder = json.Decoder(_Line)
+
+
+def _output(line: bytes) -> tuple[str, int]:
+    """Return the file that a line speaks of and the end of that output; "" for none."""
+    if b'"Output"' not in line:
+        return "", 0
+    try:
+        found = _decoder.decode(line)
+    except (DecodeError, ValidationError):
+        return "", 0
+    if found.event != "Output" or found.stream is None:
+        return "", 0
+    return _LOGS[found.stream], found.offset + found.length

@@ -1,0 +1,150 @@
+"""Backups: whole or not there, of one moment, and restored by copying them back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from runner.core.errors import RaiError, UsageError
+from runner.database.store import Store, open_store
+from runner.server import keeping
+from runner.server.paths import ServerFolder
+from runner.server.uploadfiles import upload_path
+from tests.runner.database import postgres
+from tests.runner.database.rows import NOW, run, token
+
+
+def served(root: Path, url: str = "") -> tuple[ServerFolder, Store, str]:
+    """Make the folder of a server with a person, their token, and three runs."""
+    folder = ServerFolder(root)
+    folder.key.parent.mkdir(parents=True)
+    for path in (folder.rules, folder.certificate, folder.key):
+        path.write_text(path.name)
+        path.chmod(0o600)
+    store = open_store(url or f"sqlite:///{folder.database}")
+    kept = token(store)
+    for name in ("waits", "runs", "ended"):
+        store.add_run(run(name, sha256=name))
+        path = upload_path(folder.uploads, "red", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    store.claim("runs", 0)
+    store.started("runs", NOW)
+    store.ended("ended", NOW, None)
+    return folder, store, kept
+
+
+def names(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_it_is_laid_out_as_the_folder_and_has_what_cannot_be_made_again(tmp_path):
+    folder, store, kept = served(tmp_path / "state")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "m9.yml").write_text("name: m9")
+    into = tmp_path / "kept"
+    assert keeping.backup(folder, store, [site], into) == ""
+    store.close()
+    uploads = [upload_path(into / "uploads", "red", name) for name in ("waits", "runs")]
+    assert names(into) == {
+        *("store.sqlite", "server.yml", "tls/certificate.pem", "tls/key.pem"),
+        *(str(path.relative_to(into)) for path in uploads),
+        f"milestones{site}/m9.yml",
+    }
+    assert [path.read_text() for path in uploads] == ["waits", "runs"]
+    assert into.stat().st_mode & 0o777 == 0o700
+    for path in (into / "store.sqlite", into / "tls" / "key.pem"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    shutil.copytree(into, tmp_path / "again")
+    with closing(open_store(f"sqlite:///{tmp_path}/again/store.sqlite")) as again:
+        assert again.identify(kept, NOW) is not None
+        assert {row.id for row in again.unfinished()} == {"waits", "runs"}
+
+
+def test_it_is_of_one_moment_while_others_write(tmp_path):
+    """Each run is added before its act, so no backup has more acts than runs."""
+    folder, store, _ = served(tmp_path / "state")
+    stop, written = Event(), 0
+
+    def writes() -> None:
+        nonlocal written
+        while not stop.is_set():
+            store.add_run(run(f"{written:010}"))
+            store.drain(str(written))
+            written += 1
+
+    writer = Thread(target=writes)
+    writer.start()
+    try:
+        for number in range(5):
+            before = written
+            keeping.backup(folder, store, [], tmp_path / str(number))
+            file = tmp_path / str(number) / "store.sqlite"
+            with closing(open_store(f"sqlite:///{file}")) as again:
+                runs = len(again.unfinished()) - 2
+                assert before <= runs <= written + 1
+                assert runs - 1 - int(again.drained() or -1) in (0, 1)
+    finally:
+        stop.set()
+        writer.join()
+        store.close()
+
+
+def test_one_that_cannot_be_made_leaves_nothing(tmp_path):
+    folder, store, _ = served(tmp_path / "state")
+    before = names(tmp_path)
+    with pytest.raises(UsageError, match="is there already"):
+        keeping.backup(folder, store, [], tmp_path / "state")
+    with pytest.raises(RaiError, match="No such file"):
+        keeping.backup(folder, store, [], tmp_path / "none" / "kept")
+    with pytest.raises(RaiError, match="milestones: No such file"):
+        keeping.backup(folder, store, [tmp_path / "milestones"], tmp_path / "kept")
+    assert names(tmp_path) == before
+    part = tmp_path / ".kept.part"
+    part.mkdir()  # of one that was killed
+    assert keeping.backup(folder, store, [], tmp_path / "kept") == ""
+    assert not part.exists()
+    store.close()
+
+
+@pytest.mark.postgresql
+def test_of_postgresql_it_says_the_command_that_copies_the_store(
+    tmp_path, postgresql_server
+):
+    where = postgres.programs()
+    assert where is not None
+    into = tmp_path / "a backup"
+    with (
+        postgres.database(postgresql_server) as url,
+        postgres.database(postgresql_server) as other,
+    ):
+        folder, store, _ = served(tmp_path / "state", url)
+        command = keeping.backup(folder, store, [], into)
+        environ = {**os.environ, "PATH": f"{where}:{os.environ['PATH']}"}
+        for line, named in (
+            (command, url.replace("postgresql:", "postgresql+psycopg:")),
+            (
+                f"pg_restore --no-owner '{into}/store.pgdump'"
+                ' --dbname "postgresql:${RAI_DATABASE_URL#*:}"',
+                other,
+            ),
+        ):
+            subprocess.run(
+                ["sh", "-c", line],
+                env={**environ, "RAI_DATABASE_URL": named},
+                check=True,
+            )
+        assert not (into / "store.sqlite").exists()
+        assert upload_path(into / "uploads", "red", "waits").exists()
+        with closing(open_store(other)) as again:
+            assert again.people() == store.people()
+            assert again.tokens() == store.tokens()
+            assert again.unfinished() == store.unfinished()
+        store.close()
