@@ -244,7 +244,7 @@ def test_a_cancel_is_requested_with_the_one_above_it():
     below = Cancel(above)
     below.request("a file was saved")
     assert (below.requested, above.requested) == (True, False)
-    assert below.why == "a file was saved"
+    assert below.end == (Reason.CANCELLED, "a file was saved")
     other = Cancel(above)
     above.request()
     assert other.requested

@@ -190,7 +190,8 @@ def test_a_file_of_brackets_alone_is_refused_before_it_is_too_deep_to_read():
     node, problems = tree("[" * 100_000 + "]" * 100_000)
 
     assert node is None
-    assert problems == ["f.yml:1:22: values are nested more than 20 levels deep"]
+    (problem,) = problems  # rai's bound, or that of a newer libyaml
+    assert "levels deep" in problem or "nesting depth" in problem
 
 
 def test_an_anchor_that_is_used_again_names_the_latest_value():

@@ -14,7 +14,7 @@ from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, token
 
 
 def test_a_code_makes_one_token_which_says_whose_it_is(store: Store):
-    issued = store.invite([Invitation("red", "ada")], NOW, DAY_S)
+    issued = store.invite([Invitation("red", "ada", "staff")], NOW, DAY_S)
     (one,) = issued
     assert (one.team, one.person, one.expires_at) == ("red", "ada", NOW + DAY_S)
     both = (Scope.RUN, Scope.STAFF)
@@ -22,7 +22,7 @@ def test_a_code_makes_one_token_which_says_whose_it_is(store: Store):
     assert made is not None
     text, who = made
     until = NOW + 1 + 9 * DAY_S
-    assert who == Identity(who.token_id, "ada", "red", "student", both, until)
+    assert who == Identity(who.token_id, "ada", "red", "staff", both, until)
     assert text.startswith(f"rai_{who.token_id}_")
     assert store.identify(text, NOW + 2) == who
     assert store.redeem(one.code, "laptop", NOW + 1, None, both) is None

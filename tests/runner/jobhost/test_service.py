@@ -120,7 +120,7 @@ def test_only_an_id_names_a_run(host, name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("", "parcel.json", "holder.json", "worker.log", "../record.json"),
+        *("", "holder.json", "worker.log", "../record.json"),
         *("/etc/passwd", "stdout.log/", "./stdout.log", "project/x", "stdout.log\0"),
     ],
 )

@@ -190,6 +190,8 @@ def serving(
 
 def held() -> int:
     """Return of how many connections this process, which serves, keeps an object."""
+    if gc.isenabled():
+        gc.collect()
     return sum(isinstance(one, PatientProtocol) for one in gc.get_objects())
 
 
