@@ -82,7 +82,7 @@ ALIASES = {"ps": "runs", "history": "runs", "queue": "runs"}
 
 _WARNED: set[str] = set()
 
-ALIKE = 0.7
+ALIKE = 0.65
 """How alike two words are, by difflib, if one is offered for the other."""
 
 
