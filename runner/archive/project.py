@@ -163,6 +163,8 @@ class SealedProject:
         except DamagedArchiveError as error:
             raise UsageError(*error.problems) from error
         except OSError as error:
+            if fault := files.disk_fault(error, into):
+                raise fault from error
             raise UsageError(f"{PACKED}: {error.strerror}") from error
         finally:
             if not in_place:

@@ -107,8 +107,8 @@ def _make(folder: Path, path: Path) -> None:
 
 def _inside(folder: Path, name: str) -> Path:
     """Return a member's path, without a leading slash; refuse `..`."""
-    if ".." in PurePosixPath(name).parts:
-        raise HostileNameError(f"{name} leaves it")
+    if ".." in PurePosixPath(name).parts or "\0" in name:
+        raise HostileNameError(f"{name!r} leaves it")
     return folder / name.lstrip("/")
 
 

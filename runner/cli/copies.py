@@ -125,6 +125,6 @@ def refresh(runs: Iterable[RunPaths]) -> None:
     for name, doubt in places.refresh(asked.values()).items():
         if doubt:
             found = seen.read(asked[name])
-            when = report.date(found.at) if found else "it was queued"
-            text = f"run {name} is shown as of {when}: {doubt}"
+            when = f"as of {report.date(found.at)}" if found else "as it was queued"
+            text = f"run {name} is shown {when}: {doubt}"
             common.warn([Problem(text, severity=Severity.WARNING)])

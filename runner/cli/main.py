@@ -341,10 +341,6 @@ def _report(error: RaiError, debug: bool) -> None:
             streams.say(error.advice, to_stderr=True)
 
 
-if __name__ == "__main__":  # as a server starts its job host
-    main()
-
-
 def unknown_command(typed: str, commands: Collection[str]) -> Problem:
     """Return the problem of a command that does not exist, with what may be meant."""
     text = f"rai has no command '{typed}'"
@@ -417,5 +413,9 @@ def alike(typed: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches
 
     bare = {name.lstrip("-"): name for name in known}
-    found = get_close_matches(typed.lstrip("-"), bare, cutoff=ALIKE)
+    found = get_close_matches(typed.lstrip("-"), bare, 2, ALIKE)
     return [bare[name] for name in found]
+
+
+if __name__ == "__main__":
+    main()

@@ -31,9 +31,10 @@ def pull(
     home = common.home()
     paths = places.find(home, run)
     copies.refresh([paths])
+    if record_of(paths).state.final and places.active(paths):
+        # Its build folder comes back before its record.
+        places.wait(paths, timeout_s=places.REFRESHED_WITHIN_S)
     found = record_of(paths)
-    if found.state.final and places.active(paths):
-        places.wait(paths)  # its build folder comes back before its record
     if not paths.build.exists() and found.build_bytes is not None:
         places.fetch_build(paths)
     if not paths.build.exists():

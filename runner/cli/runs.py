@@ -71,24 +71,26 @@ def runs(
 ) -> None:
     """List runs, newest first.
 
-    Those of one's team on the server are among them. The options choose runs for which
-    all of them hold. With --on it is what runs and waits on a server, in the order of
-    the starts.
+    If you are logged in to a server, your team's runs there are listed too. A run is
+    listed if it matches every option. --on lists what runs and waits on a server, in
+    the order of the starts.
     """
     from runner.core.errors import UsageError
 
     given = {"--project": project, "--branch": branch, "--tag": tag}
     given |= {"--since": since, "--command": command}
+    if on is not None and everyone:
+        raise UsageError("--all lists the runs of the server: leave out --on")
     if on is not None and on != "here":
         if named := [name for name, value in given.items() if value is not None]:
             raise UsageError(f"--on lists a server's queue: leave out {named[0]}")
-        if everyone:
-            raise UsageError("--on lists a server's whole queue: leave out --all")
         _queue(on, as_json=as_json)
     else:
-        query = _query(given)
-        there = None if on == "here" else _there(query, number, everyone=everyone)
-        _show(query, number, there, as_json=as_json)
+        query, home = _query(given), common.home()
+        there = None
+        if on is None:
+            there = _there(home, query, number, everyone=everyone)
+        _show(home, query, number, there, as_json=as_json)
 
 
 history = runs
@@ -98,7 +100,7 @@ def ps(as_json: common.JsonFlag = False) -> None:
     """List running runs."""
     from runner.store.home import RunQuery
 
-    _show(RunQuery(active=True), as_json=as_json)
+    _show(common.home(), RunQuery(active=True), as_json=as_json)
 
 
 def queue(on: common.On = None, as_json: common.JsonFlag = False) -> None:
@@ -138,30 +140,36 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     )
 
 
-def _there(query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
+def _there(home: Home, query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
     """Begin to ask the server for its runs, if there is one that may have some."""
     from runner.places import server
 
     if everyone:
-        return _There(common.server(None), query, limit, everyone=True)
+        return _There(common.server(None), home, query, limit, everyone=True)
     # A server knows neither branches nor tags nor commands.
     if (query.branch, query.tag, query.command) != (None, None, None):
         return None
     entry = server.login()
-    return _There(entry, query, limit, everyone=False) if entry else None
+    return _There(entry, home, query, limit, everyone=False) if entry else None
 
 
 class _There:
     """The runs of a server that are not here."""
 
     def __init__(
-        self, entry: ProfileEntry, query: RunQuery, limit: int, *, everyone: bool
+        self,
+        entry: ProfileEntry,
+        home: Home,
+        query: RunQuery,
+        limit: int,
+        *,
+        everyone: bool,
     ) -> None:
         from runner.places import server
         from runner.remote.ending import listed
         from runner.store.runs import names
 
-        here, now = names(common.home()), time.time()
+        here, now = names(home), time.time()
         self._entry, self._everyone = entry, everyone
         self._listing = server.Listing(
             entry,
@@ -203,6 +211,7 @@ class _There:
 
 
 def _show(
+    home: Home,
     query: RunQuery,
     limit: int | None = None,
     there: _There | None = None,
@@ -213,7 +222,7 @@ def _show(
     from runner import report
     from runner.terminal.tables import blocks
 
-    found, unreadable = read(common.home(), query, limit)
+    found, unreadable = read(home, query, limit)
     if there is not None:
         found += there.found()
         found.sort(key=lambda one: one.record.created_at, reverse=True)

@@ -283,6 +283,8 @@ class Runs(Transactions):
         with self.reading() as link:
             if after:
                 place = select(runs.c.queued_at).where(runs.c.id == after)
+                if team is not None:
+                    place = place.where(runs.c.team == team)
                 at = link.execute(place).scalar()
                 if at is None:
                     return []

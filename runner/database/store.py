@@ -24,8 +24,10 @@ class Store(Accounts, Runs):
     """
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, upgrade: bool = True) -> Store:
     """Open a store; one that is empty is made, and an older one gets today's schema.
+
+    Without ``upgrade`` an older one is refused: another rai may serve it.
 
     ``url`` is such as ``sqlite:////folder/store.sqlite`` or
     ``postgresql://user:password@host/database``. Raise ConfigError for another, and
@@ -33,7 +35,7 @@ def open_store(url: str) -> Store:
     """
     store = Store(url)
     try:
-        prepare(store)
+        prepare(store, upgrade=upgrade)
     except BaseException:
         store.close()
         raise
@@ -46,10 +48,11 @@ def newest() -> str:
     return max(path.name[:4] for path in versions)
 
 
-def prepare(store: Transactions) -> None:
+def prepare(store: Transactions, *, upgrade: bool = True) -> None:
     """Bring a store to the newest schema, in one transaction; an empty one is made.
 
-    Raise RaiError for a store that is newer, or a database that holds something else.
+    Raise RaiError for a store that is newer, or older without ``upgrade``, or a
+    database that holds something else.
     """
     with store.reading() as link:
         if revision_at(link) == newest():
@@ -59,6 +62,12 @@ def prepare(store: Transactions) -> None:
             link.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         found = revision_at(link)  # another process may have been quicker
         _refuse_others(link, found, store.shown)
+        if found and not upgrade and found != newest():
+            raise RaiError(
+                f"the store {store.shown} has the schema {found}, which is older than"
+                f" this rai's ({newest()}): stop its server, and start it with this rai",
+                advice="",
+            )
         if found != newest():
             migrate(link)
 

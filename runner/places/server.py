@@ -104,7 +104,7 @@ class Listing:
         self._entry, self._wanted, self._limit = entry, wanted, limit
         self._everyone = everyone
         self._found: list[RemoteRun] = []
-        self._error: Exception | None = None
+        self._error: RaiError | None = None
         # A daemon: a server that is silent does not keep this process alive.
         self._thread = threading.Thread(target=self._work, name="rai-list", daemon=True)
         self._thread.start()
@@ -125,8 +125,10 @@ class Listing:
     def _work(self) -> None:
         try:
             self._ask()
-        except Exception as error:
+        except RaiError as error:
             self._error = error
+        except Exception as error:
+            self._error = RaiError(f"{self._entry.url} is not understood: {error!r}")
 
     def _ask(self) -> None:
         from runner.remote.api import ServerClient

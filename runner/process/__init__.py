@@ -81,6 +81,8 @@ def run(
 ) -> Completed:
     """Run a program to its end and return its output, whatever its exit code.
 
+    With a ``cancel`` the ``input`` has to fit into a pipe (64 KiB).
+
     Raises:
         EngineError: it cannot be started, does not end within ``timeout_s``, or was
             killed for a ``cancel`` (cancelled).
@@ -96,7 +98,7 @@ def run(
                 )
                 break
             except subprocess.TimeoutExpired:
-                input = None  # the rest of it is still sent
+                input = None  # the pipe has it
                 if time.monotonic() >= deadline:
                     text = f"`{_shown(argv)}` did not end within {timeout_s:g} s"
                     kill(process)

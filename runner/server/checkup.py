@@ -115,7 +115,7 @@ def _store(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
         if url == reached.sqlite_url(folder.database) and not folder.database.exists():
             text = "it is empty: the server has never been started"
             return [Finding("store", Health.NOTE, text, "rai server serve")]
-        store = open_store(url)
+        store = open_store(url, upgrade=False)
         try:
             store.check()
             why = store.drained()

@@ -40,19 +40,16 @@ def backup(
     shutil.rmtree(new.root, ignore_errors=True)
     try:
         new.root.mkdir(mode=0o700)
-        rows = store.unfinished()
+        _copy_uploads(folder, new, store)
         if copied := store.copy(new.database):
-            # Those of the copy, whatever started or ended meanwhile.
+            # Those of runs that were queued meanwhile: what waits in the copy is whole.
             with closing(open_store(sqlite_url(new.database))) as kept:
-                rows = kept.unfinished()
-        for row in rows:
-            known = (row.team, row.sha256)
-            _copy(upload_path(folder.uploads, *known), upload_path(new.uploads, *known))
+                _copy_uploads(folder, new, kept)
         for path in (folder.rules, folder.certificate, folder.key):
             _copy(path, new.root / path.relative_to(folder.root))
         for path in milestones:
             place = new.root / "milestones" / path.absolute().relative_to("/")
-            shutil.copytree(path, place, symlinks=True)
+            shutil.copytree(path, place, symlinks=True, dirs_exist_ok=True)
         os.sync()
         new.root.rename(into)
     except OSError as error:
@@ -62,6 +59,14 @@ def backup(
     file = shlex.quote(str(into.absolute() / "store.pgdump"))
     url = f'"postgresql:${{{DATABASE_VARIABLE}#*:}}"'
     return "" if copied else f"pg_dump --format=custom --file={file} {url}"
+
+
+def _copy_uploads(folder: ServerFolder, new: ServerFolder, store: Store) -> None:
+    """Copy the uploads of runs that have not ended, but for those that are copied."""
+    for row in store.unfinished():
+        known = (row.team, row.sha256)
+        if not (to := upload_path(new.uploads, *known)).exists():
+            _copy(upload_path(folder.uploads, *known), to)
 
 
 def _copy(path: Path, to: Path) -> None:

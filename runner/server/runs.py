@@ -25,7 +25,7 @@ from runner.server.board import Board
 from runner.server.bodies import Turns, answer, parsed, read
 from runner.server.refusing import DeniedError, nothing, refuse
 from runner.server.threads import Threads
-from runner.server.uploadfiles import free_bytes, is_there
+from runner.server.uploadfiles import free_bytes, size_there
 from runner.wire.remote_runs import QueueState, RunPage, RunRequest
 
 MOST_PAGE = 200
@@ -82,7 +82,7 @@ class RunRoutes:
             return self._same(found, identity, key), False
         role = self._site.rules.role(identity.role)
         what = await store(admitted, asked, role, gpus)
-        if not await store(is_there, self._site, identity.team, asked.upload):
+        if await store(size_there, self._site, identity.team, asked.upload) is None:
             text = "the server does not have the packed project of this run"
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
         row = _row(run_id, identity, asked, key, role, what, self._site.now())

@@ -24,14 +24,15 @@ def upload_path(uploads: Path, team: str, sha256: str) -> Path:
     return uploads / folder / f"{sha256}.tar.zst"
 
 
-def is_there(site: Site, team: str, sha256: str) -> bool:
-    """Whether a team's upload is there; to ask keeps it from being removed soon."""
+def size_there(site: Site, team: str, sha256: str) -> int | None:
+    """Return the size of a team's upload; to ask keeps it from being removed soon."""
     size = site.store.upload(team, sha256, site.now())
     try:
         facts = upload_path(site.uploads, team, sha256).lstat()
     except FileNotFoundError:
-        return False
-    return stat.S_ISREG(facts.st_mode) and facts.st_size == size
+        return None
+    whole = stat.S_ISREG(facts.st_mode) and facts.st_size == size
+    return size if whole else None
 
 
 def opened(path: Path) -> OpenedFile | None:

@@ -27,7 +27,7 @@ from runner.server.uploadfiles import (
     SHA256,
     Arriving,
     free_bytes,
-    is_there,
+    size_there,
     upload_path,
 )
 from runner.server.visits import visit_of
@@ -65,9 +65,10 @@ class UploadRoutes:
         With a size one learns at once why a file of that size would not be taken.
         """
         identity, sha256 = await self._asked(request)
-        if not await self._threads.store(is_there, self._site, identity.team, sha256):
+        there = (size_there, self._site, identity.team, sha256)
+        if await self._threads.store(*there) is None:
             if _SIZE.fullmatch(size := request.query_params.get("size", "")):
-                await self._threads.store(self._admit, identity, int(size))
+                await self._threads.store(self._admit, identity, sha256, int(size))
             raise nothing("upload")
         return Response(status_code=204)
 
@@ -105,13 +106,10 @@ class UploadRoutes:
         """Count an upload while it comes; refuse one that its team may not send."""
         team = identity.team
         async with self._admitting:
-            if not await self._threads.store(
-                is_there, self._site, identity.team, sha256
-            ):
-                await self._threads.store(self._admit, identity, size)
-                if retry_at := self._new.take(team, self._site.now()):
-                    text = "your team began too many uploads"
-                    raise refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
+            await self._threads.store(self._admit, identity, sha256, size)
+            if retry_at := self._new.take(team, self._site.now()):
+                text = "your team began too many uploads"
+                raise refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
             self._coming[team] += 1
             self._coming_bytes[team] += size
         try:
@@ -153,12 +151,20 @@ class UploadRoutes:
         await self._threads.files(file.name_it, path)
         logs.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
 
-    def _admit(self, identity: Identity, size: int) -> None:
+    def _admit(self, identity: Identity, sha256: str, size: int) -> None:
         """Refuse a file that its role, its team's quota or the disk has no room for."""
-        role = self._site.rules.role(identity.role)
         if self._coming[identity.team] >= bounds.UPLOADS_OF_TEAM:
             text = f"{bounds.UPLOADS_OF_TEAM} uploads of your team are under way"
             raise refuse(Reason.BUSY, text, hint="wait until some have ended")
+        known = size_there(self._site, identity.team, sha256)
+        if known is None:
+            self._quota(identity, size)
+        elif known != size:
+            raise refuse(Reason.USAGE, f"{sha256} has {known} bytes", status=422)
+        self._room(size)
+
+    def _quota(self, identity: Identity, size: int) -> None:
+        role = self._site.rules.role(identity.role)
         if size > role.upload_bytes:
             text = (
                 f"the packed project takes {_mib(size)}, and the role"
@@ -173,7 +179,6 @@ class UploadRoutes:
                 f" {_mib(role.disk_bytes)}"
             )
             raise _too_large(text, "older runs are removed with time, or by your staff")
-        self._room(size)
 
     def _room(self, more: int) -> None:
         """Refuse what does not leave enough of the disk free."""

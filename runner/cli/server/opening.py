@@ -103,7 +103,7 @@ def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     from runner.server import reached
 
     found = folder(state)
-    store = open_store(reached.database_url(found, os.environ))
+    store = open_store(reached.database_url(found, os.environ), upgrade=False)
     try:
         yield found, store
     finally:

@@ -187,6 +187,9 @@ def test_a_role_bounds_a_project_and_what_a_team_keeps(tmp_path):
         assert put(web, token, bytes(1000)).status == 201
         assert refused(web, token, bytes(999)) == (413, "not_allowed")
         assert put(web, token, bytes(1000)).status == 201  # it counts once
+        name = hashlib.sha256(bytes(1000)).hexdigest()
+        large = web.ask("PUT", f"/api/v1/uploads/{name}", token, bytes(10**6))
+        assert large.status == 422
         assert put(web, web.token("red"), bytes(999)).status == 201
 
 
