@@ -121,8 +121,9 @@ Ends = Reason | tuple[Reason, ...] | Mapping[str, Reason]
 class Case(Struct, frozen=True, kw_only=True):
     """One thing that is tried, in all columns.
 
-    ``ends`` is the reason of the end, or some of which one must be it, or a mapping
-    from words of columns ("docker", "local user", "" for all others) to reasons.
+    ``ends`` is the reason of the end (without it, the run must end well), or some of
+    which one must be it, or a mapping from words of columns ("docker", "local user", ""
+    for all others) to reasons.
     ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
     run may end in any way, and must bound itself. ``columns`` names by words the
     columns that the case is for; in others the table shows ``elsewhere``, one text or
@@ -137,8 +138,8 @@ class Case(Struct, frozen=True, kw_only=True):
 
     name: str
     tries: str
-    ends: Ends
-    commands: tuple[str, ...] = ()
+    ends: Ends = Reason.DONE
+    commands: tuple[str, ...] = ("true",)
     limits: Mapping[str, object] = field(default_factory=dict)
     spec: str | None = None
     files: Mapping[str, str | bytes] = field(default_factory=dict)

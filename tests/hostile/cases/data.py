@@ -135,7 +135,6 @@ def trickling(
         spec=spec("http://127.0.0.1:PORT/file"),
         policy=HERE,
         around=serving(answer),
-        ends=Reason.DONE,
         limit_s=limit_s,
         check=missing,
         ci=ci,
@@ -149,7 +148,6 @@ CASES = (
             tries=f"Has a data file downloaded from this machine, as {host}.",
             spec=spec(f"http://{host}:PORT/file"),
             around=serving(whole),
-            ends=Reason.DONE,
             check=refused,
             ci=ci,
         )
@@ -166,7 +164,6 @@ CASES = (
         spec=spec("http://127.0.0.1:PORT/file"),
         policy=HERE,
         around=serving(redirect("http://127.0.0.2:22/file")),
-        ends=Reason.DONE,
         check=missing,
     ),
     Case(

@@ -67,78 +67,57 @@ def _not_far_past(ended: Ended) -> None:
     assert lost < MOST_PAST, f"the disk lost {lost:,} bytes"
 
 
+def _fills(name: str, tries: str, command: str, **more: object) -> Case:
+    """Return a case whose command takes more of the disk than ``LIMIT``."""
+    settings = {"limits": LIMIT, "ends": Reason.DISK_LIMIT, **more}
+    return Case(name=name, tries=tries, commands=(command,), **settings)
+
+
 CASES = (
-    Case(
-        name="fast writer",
-        tries="Fills /build as fast as it can, and ignores SIGTERM.",
-        commands=(
-            "trap '' TERM; n=0; while :; do"
-            " head -c 200000000 /dev/zero > f$n; n=$((n+1)); done",
-        ),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "fast writer",
+        "Fills /build as fast as it can, and ignores SIGTERM.",
+        "trap '' TERM; n=0; while :; do"
+        " head -c 200000000 /dev/zero > f$n; n=$((n+1)); done",
         around=_least_free,
         check=_not_far_past,
         ci=("root",),
     ),
-    Case(
-        name="removed open file",
-        tries="Writes to a file that has no name any more.",
-        commands=(f"exec 3>kept; rm kept; {BIG}&3; sleep 60",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
-        needs=UNSEEN,
-        ci=("docker strict root", "local unshare user"),
-    ),
-    Case(
-        name="files in messages",
-        tries="Removes files that only messages between sockets hold.",
+    _fills(
+        "files in messages",
+        "Removes files that only messages between sockets hold.",
+        "perl /src/send.pl",
         files={"send.pl": SEND},
-        commands=("perl /src/send.pl",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
         needs=UNSEEN,
         ci=("local bubblewrap", "docker compatible root"),
     ),
-    Case(
-        name="folder of mode 0",
-        tries="Fills a folder that nobody may read.",
-        commands=(f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "folder of mode 0",
+        "Fills a folder that nobody may read.",
+        f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60",
     ),
-    Case(
-        name="empty files",
-        tries="Makes files without end that are empty.",
-        commands=("mkdir many; cd many; seq 20000 | xargs touch; sleep 60",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "empty files",
+        "Makes files without end that are empty.",
+        "mkdir many; cd many; seq 20000 | xargs touch; sleep 60",
         needs=UNSEEN,
     ),
-    Case(
-        name="stops everything",
-        tries="Stops all processes that it can reach, so that nobody measures.",
-        commands=(f"{BIG} big; while :; do kill -STOP -1; done 2>/dev/null",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "stops everything",
+        "Stops all processes that it can reach, so that nobody measures.",
+        f"{BIG} big; while :; do kill -STOP -1; done 2>/dev/null",
     ),
-    Case(
-        name="own du",
-        tries="Replaces du, as far as the image lets it.",
-        commands=(
-            "{ printf '#!/bin/sh\\necho 4 /build\\n' > /usr/bin/du; } 2>/dev/null;"
-            f" {BIG} big; sleep 60",
-        ),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "own du",
+        "Replaces du, as far as the image lets it.",
+        "{ printf '#!/bin/sh\\necho 4 /build\\n' > /usr/bin/du; } 2>/dev/null;"
+        f" {BIG} big; sleep 60",
         columns=("docker",),
     ),
-    Case(
-        name="sparse file",
-        tries="Makes a file of 1 GB that has a hole for content.",
-        commands=("truncate -s 1G f; sleep 60",),
-        limits=LIMIT,
-        ends=Reason.DISK_LIMIT,
+    _fills(
+        "sparse file",
+        "Makes a file of 1 GB that has a hole for content.",
+        "truncate -s 1G f; sleep 60",
     ),
     Case(
         name="filled /tmp",

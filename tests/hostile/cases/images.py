@@ -24,7 +24,7 @@ def ran(ended: Ended) -> None:
 def _image(
     name: str, tries: str, lines: str, command: str = "echo ran", **more: object
 ) -> Case:
-    settings = {"ends": Reason.DONE, "check": ran, **more}
+    settings = {"check": ran, **more}
     return Case(
         name=name,
         tries=tries,
@@ -51,7 +51,6 @@ CASES = (
         "own tools",
         "Its own env, id, cat, tar, sleep and kill print without end.",
         _lying("env", "id", "cat", "tar", "sleep", "kill", "ls", "ps"),
-        ends=Reason.DONE,
     ),
     _image(
         "filled disk without du",

@@ -21,7 +21,6 @@ def _asks(name: str, tries: str, *attempts: str, **more: object) -> Case:
         tries=tries,
         programs=("kernel",),
         commands=(f"{TRY} {' '.join(attempts)}",),
-        ends=Reason.DONE,
         check=nothing_got,
         **more,
     )
@@ -33,7 +32,6 @@ def _refused(name: str, tries: str, command: str, **more: object) -> Case:
         name=name,
         tries=tries,
         commands=(f"{{ {command}; }} 2>/dev/null && echo got; echo tried",),
-        ends=Reason.DONE,
         check=nothing_got,
         **more,
     )

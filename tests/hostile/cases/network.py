@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runner.core import Reason
 from runner.engines.private import own_addresses
 from tests.hostile.case import Case, Site
 
@@ -33,7 +32,6 @@ CASES = (
         tries="Has a network, and connects to each address of this machine.",
         commands=(TRY,),
         limits={"network": "true", "time": 60},
-        ends=Reason.DONE,
         around=_listening,
         needs="private addresses",
         columns=("docker", "local root"),

@@ -57,14 +57,12 @@ CASES = (
             """ syswrite(STDERR, "e") }'""",
         ),
         limits={"time": 60},
-        ends=Reason.DONE,
     ),
     Case(
         name="a flooder left behind",
         tries="Leaves a process behind that prints without end.",
         commands=("yes & sleep 1",),
         limits={"time": 20, "output": "1GiB"},
-        ends=Reason.DONE,
     ),
     Case(
         name="endless stdout",
@@ -101,7 +99,6 @@ CASES = (
             tries=f"Prints 30 MB of {what}.",
             commands=(command,),
             limits=FLOOD,
-            ends=Reason.DONE,
             ci=ci,
         )
         for name, what, command, ci in (

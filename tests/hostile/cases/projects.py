@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from runner.core import Reason
 from tests.hostile.case import FEW, Case, Ended, Site
+from tests.program import run_program
 
 TIB = 1 << 40
-RUNS = ("true",)
-OUT = "project"
 
 
 def nothing_ran(ended: Ended) -> None:
@@ -20,9 +19,13 @@ def nothing_ran(ended: Ended) -> None:
     assert [p.name for p in ended.site.outside.iterdir()] == ["secret"]
 
 
-def _git(site: Site, *words: str) -> None:
+def _says_that_it_is_large(ended: Ended) -> None:
+    assert b"larger than" in ended.stderr
+
+
+def _git(site: Site, *words: str) -> str:
     command = ["git", "-c", "user.name=x", "-c", "user.email=x@y", *words]
-    subprocess.run(command, cwd=site.project, check=True, capture_output=True)
+    return run_program(command, cwd=site.project, check=True).stdout.strip()
 
 
 def _repository(site: Site) -> None:
@@ -52,14 +55,7 @@ def _hooks(site: Site) -> None:
 def _partial_clone(site: Site) -> None:
     """Miss the tree of HEAD, which git would fetch by a program that it names."""
     _repository(site)
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD^{tree}"],
-        cwd=site.project,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    tree = done.stdout.strip()
+    tree = _git(site, "rev-parse", "HEAD^{tree}")
     (site.project / ".git/objects" / tree[:2] / tree[2:]).unlink()
     touch = f"touch {site.outside}/ran;"
     _git(site, "config", "extensions.partialClone", "origin")
@@ -166,146 +162,96 @@ ALIASES = "".join(
 )
 
 
-def _has_no_secret(
-    name: str, tries: str, to: str, ends: object, **more: object
+def _holds(
+    name: str, tries: str, make: Callable[[Site], object], **more: object
 ) -> Case:
-    return Case(
-        name=name,
-        tries=tries,
-        commands=("cat $RAI_SOURCE_DIR/key $RAI_SOURCE_DIR/folder/secret; true",),
-        make=_link(
-            "key" if "folder" not in to else "folder", to.removeprefix("folder:")
-        ),
-        ends=ends,
-        **more,
-    )
+    return Case(name=name, tries=tries, make=make, **more)
 
 
 CASES = (
-    Case(
-        name="git programs",
-        tries="Its .git names programs in hooks, filters, fsmonitor, transports.",
-        commands=RUNS,
-        make=_hooks,
-        ends=Reason.DONE,
+    _holds(
+        "git programs",
+        "Its .git names programs in hooks, filters, fsmonitor, transports.",
+        _hooks,
         check=nothing_ran,
         ci=FEW,
     ),
-    Case(
-        name="partial clone",
-        tries="Its .git is a partial clone that fetches by a program of its own.",
-        commands=RUNS,
-        make=_partial_clone,
-        ends=Reason.DONE,
+    _holds(
+        "partial clone",
+        "Its .git is a partial clone that fetches by a program of its own.",
+        _partial_clone,
         check=nothing_ran,
         ci=FEW,
     ),
-    Case(
-        name="endless .git",
-        tries="HEAD, index, config and packed-refs in its .git have 1 TiB.",
-        commands=RUNS,
-        make=_endless_git,
-        ends=Reason.DONE,
+    _holds(
+        "endless .git",
+        "HEAD, index, config and packed-refs in its .git have 1 TiB.",
+        _endless_git,
     ),
-    Case(
-        name="FIFOs in .git",
-        tries="HEAD and index in its .git are FIFOs.",
-        commands=RUNS,
-        make=_fifo_git,
-        ends=Reason.DONE,
-    ),
-    _has_no_secret(
+    _holds("FIFOs in .git", "HEAD and index in its .git are FIFOs.", _fifo_git),
+    _holds(
         "a link out",
         "A link of its leads to a file of the host.",
-        "@OUTSIDE@/secret",
-        Reason.DONE,
+        _link("key", "@OUTSIDE@/secret"),
+        commands=("cat $RAI_SOURCE_DIR/key; true",),
         ci=FEW,
     ),
-    _has_no_secret(
+    _holds(
         "a linked folder out",
         "A link of its leads to a folder of the host.",
-        "folder:@OUTSIDE@",
-        Reason.DONE,
+        _link("folder", "@OUTSIDE@"),
+        commands=("cat $RAI_SOURCE_DIR/folder/secret; true",),
     ),
-    Case(
-        name="data link",
-        tries="A data file of its own is a link to a file of the host.",
-        spec=(
-            "rai: {version: 0.2, image: debian:bookworm-slim}\n"
-            "resources:\n  limits: {time: 10}\n  dataresources:\n"
-            "    - {mount: /data/x, source: {url: http://rai.invalid/key}}\n"
-            "commands:\n  build:\n    - cat /data/x/key || true\n"
-        ),
-        make=_link("data/key", "@OUTSIDE@/secret"),
-        ends=Reason.DONE,
+    _holds(
+        "data link",
+        "A data file of its own is a link to a file of the host.",
+        _link("data/key", "@OUTSIDE@/secret"),
+        spec="rai: {version: 0.2, image: debian:bookworm-slim}\n"
+        "resources:\n  limits: {time: 10}\n  dataresources:\n"
+        "    - {mount: /data/x, source: {url: http://rai.invalid/key}}\n"
+        "commands:\n  build:\n    - cat /data/x/key || true\n",
         ci=FEW,
     ),
-    Case(
-        name="many links",
-        tries="2,000 links lead out of it, in a loop, and up.",
+    _holds(
+        "many links",
+        "2,000 links lead out of it, in a loop, and up.",
+        _links,
         commands=("cat $RAI_SOURCE_DIR/links/* 2>/dev/null; true",),
-        make=_links,
-        ends=Reason.DONE,
     ),
-    Case(
-        name="odd names",
-        tries="Its files are named like options, with newlines, escapes, no UTF-8.",
+    _holds(
+        "odd names",
+        "Its files are named like options, with newlines, escapes, no UTF-8.",
+        _odd_names,
         commands=("ls -R $RAI_SOURCE_DIR",),
-        make=_odd_names,
-        ends=Reason.DONE,
     ),
-    Case(
-        name="deep folders",
-        tries="Its folders lie 1,500 deep.",
-        commands=RUNS,
-        make=_deep,
-        ends=Reason.USAGE,
-    ),
-    Case(
-        name="many files",
-        tries="It has 21,000 files.",
-        commands=RUNS,
-        make=_many,
+    _holds("deep folders", "Its folders lie 1,500 deep.", _deep, ends=Reason.USAGE),
+    _holds("many files", "It has 21,000 files.", _many, ends=Reason.NOT_ALLOWED),
+    _holds(
+        "a sparse file",
+        "It has a sparse file of 8 GiB.",
+        _replaced("big"),
         ends=Reason.NOT_ALLOWED,
     ),
-    Case(
-        name="a sparse file",
-        tries="It has a sparse file of 8 GiB.",
-        commands=RUNS,
-        make=_replaced("big"),
-        ends=Reason.NOT_ALLOWED,
-    ),
-    Case(
-        name="a FIFO",
-        tries="It has a FIFO.",
-        commands=RUNS,
-        make=_fifo("pipe"),
-        ends=Reason.DONE,
-    ),
-    Case(
-        name="a socket",
-        tries="It has a socket.",
-        commands=RUNS,
-        make=_socket_file,
-        ends=Reason.DONE,
-    ),
-    Case(
-        name="sparse build file",
-        tries="Its build file has 8 GiB.",
-        make=_replaced("rai_build.yml"),
+    _holds("a FIFO", "It has a FIFO.", _fifo("pipe")),
+    _holds("a socket", "It has a socket.", _socket_file),
+    _holds(
+        "sparse build file",
+        "Its build file has 8 GiB.",
+        _replaced("rai_build.yml"),
         ends=Reason.BAD_SPEC,
+        check=_says_that_it_is_large,
         ci=FEW,
     ),
-    Case(
-        name="FIFO build file",
-        tries="Its build file is a FIFO.",
-        make=_fifo("rai_build.yml"),
+    _holds(
+        "FIFO build file",
+        "Its build file is a FIFO.",
+        _fifo("rai_build.yml"),
         ends=Reason.BAD_SPEC,
     ),
-    Case(
-        name="endless build file",
-        tries="Its build file is a link to /dev/zero.",
-        make=_link("rai_build.yml", "/dev/zero"),
+    _holds(
+        "endless build file",
+        "Its build file is a link to /dev/zero.",
+        _link("rai_build.yml", "/dev/zero"),
         ends=Reason.BAD_SPEC,
     ),
     Case(
@@ -323,17 +269,23 @@ CASES = (
     Case(
         name="slow ignore file",
         tries="Its ignore files have patterns that take exponential time.",
-        commands=RUNS,
         files={".raiignore": STARS, ".gitignore": STARS, "a" * 120 + "c": "x"},
-        ends=Reason.DONE,
         ci=FEW,
     ),
-    Case(
-        name="sparse ignore file",
-        tries="Its ignore file has 8 GiB.",
-        commands=RUNS,
-        make=_replaced(".raiignore"),
+    _holds(
+        "sparse ignore file",
+        "Its ignore file has 8 GiB.",
+        _replaced(".raiignore"),
         ends=Reason.NOT_ALLOWED,
+        ci=FEW,
+    ),
+    _holds("ignore file is a pipe", "Its .gitignore is a FIFO.", _fifo(".gitignore")),
+    _holds(
+        "huge Dockerfile",
+        "Its Dockerfile has 8 GiB.",
+        _replaced("Dockerfile"),
+        spec="rai: {version: 0.2}\ncommands: {build: ['true']}\n",
+        ends={"": Reason.NOT_ALLOWED, "docker": Reason.BUILD_FAILED},
     ),
     Case(
         name="option injection",

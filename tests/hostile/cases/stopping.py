@@ -36,22 +36,19 @@ def _once_up(
     return send
 
 
+def _stays(name: str, tries: str, command: str, **more: object) -> Case:
+    """Return a case that its time limit ends."""
+    settings = {"limits": {"time": 2}, "ends": Reason.TIME_LIMIT, **more}
+    return Case(name=name, tries=tries, commands=(command,), **settings)
+
+
 CASES = (
-    Case(
-        name="sleep forever",
-        tries="Sleeps past the time limit.",
-        commands=("sleep infinity",),
-        limits={"time": 2},
-        ends=Reason.TIME_LIMIT,
-        ci=("",),
-    ),
-    Case(
-        name="ignored signals",
-        tries="Ignores every signal that can be ignored.",
-        commands=("trap '' TERM INT HUP QUIT USR1 USR2; while :; do sleep 1; done",),
-        limits={"time": 2},
+    _stays("sleep forever", "Sleeps past the time limit.", "sleep infinity", ci=("",)),
+    _stays(
+        "ignored signals",
+        "Ignores every signal that can be ignored.",
+        "trap '' TERM INT HUP QUIT USR1 USR2; while :; do sleep 1; done",
         limit_s=12,
-        ends=Reason.TIME_LIMIT,
     ),
     Case(
         name="daemon",
@@ -59,41 +56,22 @@ CASES = (
         commands=(
             "(setsid sleep 600 &) ; (setsid setsid sleep 600 >/dev/null &); true",
         ),
-        ends=Reason.DONE,
         ci=("",),
     ),
     Case(
         name="held output",
         tries="Leaves a child that keeps stdout and stderr open.",
         commands=("sleep 600 & echo started", "echo next"),
-        ends=Reason.DONE,
     ),
-    Case(
-        name="kill all",
-        tries="Kills every process that it can.",
-        commands=("kill -KILL -1; sleep 600",),
-        limits={"time": 2},
-        ends=Reason.TIME_LIMIT,
-    ),
-    Case(
-        name="stop all",
-        tries="Stops every other process that it can.",
-        commands=(
-            "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -STOP $p;"
-            " done 2>/dev/null; kill -STOP -1; sleep 600",
-        ),
-        limits={"time": 2},
+    _stays("kill all", "Kills every process that it can.", "kill -KILL -1; sleep 600"),
+    _stays(
+        "stop all",
+        "Stops every other process that it can.",
+        "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -STOP $p;"
+        " done 2>/dev/null; kill -STOP -1; sleep 600",
         limit_s=12,
-        ends=Reason.TIME_LIMIT,
     ),
-    Case(
-        name="stopped itself",
-        tries="Stops itself.",
-        commands=("kill -STOP $$",),
-        limits={"time": 2},
-        limit_s=12,
-        ends=Reason.TIME_LIMIT,
-    ),
+    _stays("stopped itself", "Stops itself.", "kill -STOP $$", limit_s=12),
     Case(
         name="kill the keeper",
         tries="Signals process 1 with each signal.",
@@ -110,12 +88,10 @@ CASES = (
         limit_s=12,
         ends={"": Reason.TIME_LIMIT},
     ),
-    Case(
-        name="closed descriptors",
-        tries="Closes its stdin, stdout and stderr and goes on.",
-        commands=("exec 0<&- 1>&- 2>&-; sleep 600",),
-        limits={"time": 2},
-        ends=Reason.TIME_LIMIT,
+    _stays(
+        "closed descriptors",
+        "Closes its stdin, stdout and stderr and goes on.",
+        "exec 0<&- 1>&- 2>&-; sleep 600",
     ),
     *(
         Case(
@@ -148,6 +124,5 @@ CASES = (
         commands=("sleep 1",),
         limits={"time": 20},
         during=_once_up(signal.SIGSTOP, signal.SIGCONT, pause_s=1.5),
-        ends=Reason.DONE,
     ),
 )

@@ -79,7 +79,6 @@ CASES = (
         tries="Has escape sequences in the names of its files and commands.",
         spec=_named(),
         make=_write_odd_names,
-        ends=Reason.DONE,
         check=_says_nothing_odd,
         then=(("show", "latest"), ("history",)),
         ci=("local", "docker strict root"),
@@ -100,7 +99,6 @@ CASES = (
             "bash -c 'mkdir open && chmod 7777 open || true'",
         ),
         flags=("-o", "@OUTPUT@"),
-        ends=Reason.DONE,
         check=_has_no_rights,
     ),
     Case(
@@ -108,7 +106,6 @@ CASES = (
         tries="Has Name and name in /build, which is no attack.",
         commands=("echo one > Name", "echo two > name"),
         flags=("-o", "@OUTPUT@"),
-        ends=Reason.DONE,
         check=_has_both,
     ),
     Case(
@@ -130,13 +127,11 @@ CASES = (
         tries="Is started with a stdout that is full.",
         commands=("seq 100000",),
         shell='"$@" >/dev/full',
-        ends=Reason.DONE,
     ),
     Case(
         name="closed streams",
         tries="Is started without any stream.",
         commands=("seq 100000",),
         shell='"$@" <&- >&- 2>&-',
-        ends=Reason.DONE,
     ),
 )
