@@ -117,16 +117,6 @@ def test_damaged_images_are_refused_in_a_sentence_that_names_the_file(
         dataset.load(dataset.TEST)
 
 
-@pytest.mark.parametrize("keep", [0, 5, 30, -4])
-def test_a_damaged_archive_is_refused_wherever_it_ends(folder, five, keep):
-    packed = gzip.compress((folder / IMAGES).read_bytes())
-    (folder / IMAGES).unlink()
-    (folder / f"{IMAGES}.gz").write_bytes(packed[:keep])
-
-    with pytest.raises(ProjectError, match=f"{IMAGES}.gz.*download it again"):
-        dataset.load(dataset.TEST)
-
-
 def test_an_archive_whose_content_was_changed_is_refused(folder, five):
     packed = bytearray(gzip.compress((folder / IMAGES).read_bytes()))
     packed[-6] ^= 0xFF
@@ -141,15 +131,12 @@ def test_an_archive_whose_content_was_changed_is_refused(folder, five):
     ("content", "problem"),
     [
         (gzip.compress(idx(np.zeros((5, 28, 28)))) + b"x", "damaged: Not a gzipped"),
-        (gzip.compress(idx(np.zeros((5, 28, 28))) + b"x"), "too long for its shape"),
-        (gzip.compress(idx(np.zeros((5, 28, 28)))[:-1]), "truncated for its shape"),
         (
             gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))),
             "not an IDX file of bytes",
         ),
-        (gzip.compress(b""), "the header is truncated"),
     ],
-    ids=["more behind", "too long", "too short", "packed twice", "empty"],
+    ids=["more behind", "packed twice"],
 )
 def test_an_archive_of_anything_else_is_refused(folder, five, content, problem):
     (folder / f"{IMAGES}.gz").write_bytes(content)

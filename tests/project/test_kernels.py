@@ -225,10 +225,6 @@ def test_an_older_gpu_gets_the_best_of_what_it_can_run():
     assert best.serve(shape, "sm_75").stem == "per_layer_strips"
 
 
-def test_the_folder_of_kernels_is_no_package():
-    assert not (FOLDER / "__init__.py").exists()
-
-
 def test_a_ladder_knows_each_step_before_what_builds_on_it():
     first = Variant("first", "an idea", ladder.plan_naive)
     second = Variant("second", "another", ladder.plan_naive, after="first")
@@ -248,11 +244,6 @@ def test_variants_are_chosen_by_name_and_without_names_the_rungs_after_the_first
     assert [variant.name for variant in kernels.select([])] == taught[1:]
     with pytest.raises(UsageError, match="unknown variant `fast`; choose from naive, "):
         kernels.select(["tiled", "fast"])
-
-
-def test_the_best_of_a_class_is_of_that_class():
-    for accuracy in kernels.BEST:
-        assert kernels.best(accuracy).accuracy == accuracy
 
 
 @given(

@@ -16,11 +16,6 @@ from tests import outside
 
 COURSE = outside.path("course-models")
 LENET = lenet((12, 5), (24, 5), hidden=160, classes=10, own=False)
-MODELS = [
-    pytest.param(model.layers, id=f"{edition.name}-{model.name}")
-    for edition in EDITIONS.values()
-    for model in edition.models
-]
 
 
 def document(layers=LENET):
@@ -59,11 +54,6 @@ def nodes_of(document):
         if says := one.pop("attr", None):
             one["attrs"] = says
     return document["nodes"], document["heads"], document["arg_nodes"]
-
-
-@pytest.mark.parametrize("layers", MODELS)
-def test_what_is_written_is_read_back(layers):
-    assert symbol.loads(symbol.dumps(layers)) == layers
 
 
 @st.composite
@@ -162,48 +152,28 @@ def test_other_operators_that_do_the_same_are_read(op):
         ("convolution0", {"dilate": "(2,2)"}, "`dilate` is (2,2), only (1, 1) is"),
         ("convolution0", {"num_group": "2"}, "`num_group` is 2, only 1 is supported"),
         ("convolution0", {"num_group": "True"}, "`num_group` is True, only 1 is"),
-        (
-            "convolution0",
-            {"layout": "NHWC"},
-            "`layout` is NHWC, only NCHW is supported",
-        ),
+        ("convolution0", {"layout": "NHWC"}, "`layout` is NHWC, only NCHW is"),
         ("convolution0", {"no_bias": "False"}, "`no_bias` is False, only True is"),
         ("convolution0", {"no_bias": None}, "`no_bias` is missing, only True is"),
         ("convolution0", {"kernel": "(5, 3)"}, "`kernel` is (5, 3), expected (K, K)"),
         ("convolution0", {"kernel": "(5,)"}, "`kernel` is (5,), expected (K, K)"),
         ("convolution0", {"kernel": "(0, 0)"}, "`kernel` is (0, 0), expected (K, K)"),
         ("convolution0", {"kernel": None}, "`kernel` is missing"),
-        (
-            "convolution0",
-            {"num_filter": "0"},
-            "`num_filter` is 0, expected a positive whole",
-        ),
+        ("convolution0", {"num_filter": "0"}, "`num_filter` is 0, expected a positive"),
         (
             "convolution0",
             {"num_filter": "1e3"},
-            "`num_filter` is 1e3, expected a positive",
+            "`num_filter` is 1e3, expected a posit",
         ),
         ("convolution0", {"num_filter": "9" * 5000}, "`num_filter` is 9999"),
         ("convolution0", {"colour": "red"}, "unknown attribute `colour`"),
-        (
-            "activation0",
-            {"act_type": "relu"},
-            "`act_type` is relu, only tanh is supported",
-        ),
+        ("activation0", {"act_type": "relu"}, "`act_type` is relu, only tanh is"),
         ("activation0", {"act_type": None}, "`act_type` is missing, only tanh is"),
         ("pooling0", {"pool_type": "avg"}, "`pool_type` is avg, only max is supported"),
-        (
-            "pooling0",
-            {"kernel": "(3, 3)"},
-            "`kernel` is (3, 3), only (2, 2) is supported",
-        ),
+        ("pooling0", {"kernel": "(3, 3)"}, "`kernel` is (3, 3), only (2, 2) is"),
         ("pooling0", {"stride": None}, "`stride` is missing, only (2, 2) is supported"),
         ("pooling0", {"global_pool": "True"}, "`global_pool` is True, only False is"),
-        (
-            "pooling0",
-            {"pooling_convention": "full"},
-            "is full, only valid is supported",
-        ),
+        ("pooling0", {"pooling_convention": "full"}, "is full, only valid is"),
         ("fullyconnected0", {"num_hidden": None}, "`num_hidden` is missing"),
         ("fullyconnected0", {"no_bias": "True"}, "`no_bias` is True, only False is"),
         ("fullyconnected0", {"flatten": "0"}, "`flatten` is 0, only True is supported"),
@@ -225,133 +195,62 @@ def test_what_is_not_served_is_refused_by_node_operator_and_attribute(
     assert "; " not in refused
 
 
-def relu(changed):
-    node(changed, "activation0")["op"] = "LeakyReLU"
-
-
-def two_heads(changed):
-    changed["heads"].append([place(changed, "pooling0"), 0, 0])
-
-
-def second_output(changed):
-    node(changed, "flatten0")["inputs"] = [[place(changed, "convolution1"), 1, 0]]
-
-
-def branch(changed):
-    node(changed, "flatten0")["inputs"] = [[place(changed, "pooling0"), 0, 0]]
-
-
-def cycle(changed):
-    node(changed, "activation0")["inputs"] = [[place(changed, "pooling0"), 0, 0]]
-
-
-def beyond(changed):
-    node(changed, "activation0")["inputs"] = [[99, 0, 0]]
-
-
-def negative(changed):
-    node(changed, "activation0")["inputs"] = [[-1, 0, 0]]
-
-
-def no_bias_input(changed):
-    node(changed, "fullyconnected0")["inputs"].pop()
-
-
-def computed_weights(changed):
-    inputs = node(changed, "convolution0")["inputs"]
-    inputs.reverse()
-
-
-def image(changed):
-    node(changed, "data")["name"] = "image"
-
-
-def variable_with_input(changed):
-    node(changed, "convolution1_weight")["inputs"] = [[0, 0, 0]]
-
-
-def headless(changed):
-    changed["heads"] = [[place(changed, "fullyconnected1"), 0, 0]]
-
-
-def early_softmax(changed):
-    node(changed, "flatten0").update(op="softmax")
-
-
-def one_name(changed):
-    node(changed, "convolution1_weight")["name"] = "convolution0_weight"
-
-
-def head_beyond(changed):
-    changed["heads"] = [[99, 0, 0]]
-
-
-def no_heads(changed):
-    changed["heads"] = []
-
-
-def no_nodes(changed):
-    changed["nodes"] = {}
-
-
-def number_as_attribute(changed):
-    node(changed, "convolution0")["attrs"]["num_filter"] = 12
-
-
-def truth_as_place(changed):
-    node(changed, "activation0")["inputs"] = [[True, False, 0]]
-
-
-def nameless(changed):
-    del node(changed, "flatten0")["name"]
-
-
-def no_inputs(changed):
-    del node(changed, "flatten0")["inputs"]
-
-
-def no_object(changed):
-    changed["nodes"][3] = "tanh"
-
-
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("name", "says", "problem"),
     [
-        (relu, "node `activation0` (LeakyReLU): unsupported operator, expected one"),
-        (two_heads, "2 heads, only one is supported"),
+        ("activation0", {"op": "LeakyReLU"}, "(LeakyReLU): unsupported operator, expe"),
+        ("flatten0", {"inputs": [[6, 1, 0]]}, "[[6, 1, 0]], only first outputs of ear"),
+        ("flatten0", {"inputs": [[4, 0, 0]]}, "(Pooling): used by 2 nodes, only a ch"),
         (
-            second_output,
-            "[[6, 1, 0]], only first outputs of earlier nodes are supported",
+            "flatten0",
+            {"inputs": [[4, 0, 0]]},
+            "`convolution1` (Convolution): used by 0",
         ),
-        (branch, "node `pooling0` (Pooling): used by 2 nodes, only a chain is"),
-        (branch, "node `convolution1` (Convolution): used by 0 nodes"),
-        (cycle, "node 3: `inputs` is [[4, 0, 0]], only first outputs of earlier"),
-        (beyond, "node 3: `inputs` is [[99, 0, 0]], only first outputs"),
-        (negative, "node 3: `inputs` is [[-1, 0, 0]], only first outputs"),
-        (no_bias_input, "2 inputs, expected data, weight, bias"),
-        (computed_weights, "first input is the variable `convolution0_weight`,"),
-        (image, "its first input is the variable `image`, expected `data`"),
-        (variable_with_input, "node `convolution1_weight` (null): a variable has no"),
-        (headless, "node `fullyconnected1` (FullyConnected) is last, expected Soft"),
+        ("activation0", {"inputs": [[4, 0, 0]]}, "node 3: `inputs` is [[4, 0, 0]], on"),
+        ("activation0", {"inputs": [[99, 0, 0]]}, "node 3: `inputs` is [[99, 0, 0]],"),
+        ("activation0", {"inputs": [[-1, 0, 0]]}, "node 3: `inputs` is [[-1, 0, 0]],"),
+        ("activation0", {"inputs": [[True, False, 0]]}, "is [[true, false, 0]], only"),
+        ("fullyconnected0", {"inputs": [[7, 0, 0], [8, 0, 0]]}, "2 inputs, expected d"),
         (
-            early_softmax,
-            "node `flatten0` (softmax): it follows node `convolution1` (Co",
+            "convolution0",
+            {"inputs": [[1, 0, 0], [0, 0, 0]]},
+            "first input is the varia",
         ),
-        (early_softmax, "only supported as the last layer"),
-        (one_name, "node `convolution0_weight` (null): another node has the same name"),
-        (head_beyond, "`heads` is [[99, 0, 0]], which is not a list of nodes"),
-        (no_heads, "not a symbol file: missing list `heads`"),
-        (no_nodes, "not a symbol file: missing list `nodes`"),
-        (number_as_attribute, "node 2: `attrs` is not an object of strings"),
-        (truth_as_place, "node 3: `inputs` is [[true, false, 0]], only first outputs"),
-        (nameless, "node 7: missing string `name`"),
-        (no_inputs, "node 7: missing list `inputs`"),
-        (no_object, "node 3: not a JSON object"),
+        (
+            "data",
+            {"name": "image"},
+            "its first input is the variable `image`, expected",
+        ),
+        ("convolution1_weight", {"inputs": [[0, 0, 0]]}, "(null): a variable has no"),
+        ("convolution1_weight", {"name": "convolution0_weight"}, "the same name"),
+        (
+            "flatten0",
+            {"op": "softmax"},
+            "(softmax): it follows node `convolution1` (Co",
+        ),
+        ("flatten0", {"op": "softmax"}, "only supported as the last layer"),
+        (
+            "convolution0",
+            {"attrs": {"num_filter": 12}},
+            "node 2: `attrs` is not an obj",
+        ),
+        ("flatten0", {"name": None}, "node 7: missing string `name`"),
+        ("flatten0", {"inputs": None}, "node 7: missing list `inputs`"),
+        ("", {"heads": [[14, 0, 0], [4, 0, 0]]}, "2 heads, only one is supported"),
+        ("", {"heads": [[13, 0, 0]]}, "`fullyconnected1` (FullyConnected) is last,"),
+        ("", {"heads": [[99, 0, 0]]}, "[[99, 0, 0]], which is not a list of nodes"),
+        ("", {"heads": []}, "not a symbol file: missing list `heads`"),
+        ("", {"nodes": {}}, "not a symbol file: missing list `nodes`"),
+        ("", {"nodes": ["tanh"]}, "node 0: not a JSON object"),
     ],
 )
-def test_what_is_no_chain_of_served_layers_is_refused(change, problem):
+def test_what_is_no_chain_of_served_layers_is_refused(name, says, problem):
     changed = document()
-    change(changed)
+    told = node(changed, name) if name else changed
+    for key, value in says.items():
+        told[key] = value
+        if value is None:
+            del told[key]
 
     refused = refusal(changed)
 
