@@ -41,18 +41,9 @@ def run_program(
     return subprocess.run(argv, check=check, capture_output=True, text=True, **options)
 
 
-def rai(
-    *words: str | Path,
-    cwd: Path | str | None = None,
-    env: Mapping[str, str] | None = None,
-    input: str = "",
-    streams: Streams = PIPES,
-    timeout_s: float = MOST_S,
-) -> subprocess.CompletedProcess[str]:
+def rai(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run rai to its end as ``rai_bytes`` does, with its output as text."""
-    done = rai_bytes(
-        *words, cwd=cwd, env=env, input=input, streams=streams, timeout_s=timeout_s
-    )
+    done = rai_bytes(*words, **options)
     out, error = (_text(stream) for stream in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, error)
 

@@ -28,15 +28,11 @@ def main() -> int:
     told.add_argument("names", nargs="*", metavar="NAME", choices=[*NAMES, []])
     told.add_argument("--seconds", type=int, default=60, help="for each target")
     told.add_argument("--reproduce", type=Path, metavar="FILE", help="try one input")
-    told.add_argument("--shrink", type=Path, metavar="FILE", help="make one smaller")
     told.add_argument("--keep", action="store_true", help="add to the kept corpus")
     options = told.parse_args()
     names = options.names or NAMES
     if options.reproduce:
         target(names[0]).one(options.reproduce.read_bytes())
-    elif options.shrink:
-        data = options.shrink.read_bytes()
-        sys.stdout.write(f"{smaller.shrunk(target(names[0]).one, data)!r}\n")
     elif options.keep:
         for name in names:
             _keep(name)

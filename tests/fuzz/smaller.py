@@ -1,13 +1,13 @@
-"""Fewer and smaller inputs: those that reach something new, and the core of a failure.
+"""Fewer inputs: those that reach something new.
 
-libFuzzer's own ways need a program that it can start again.
+libFuzzer's own way needs a program that it can start again.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 
 One = Callable[[bytes], None]
 Line = tuple[str, int]
@@ -48,37 +48,3 @@ def reached(one: One, data: bytes) -> set[Line]:
     finally:
         sys.settrace(before)
     return lines
-
-
-def shrunk(one: One, data: bytes) -> bytes:
-    """Return a smaller input that fails in the same place."""
-    failure = _failure(one, data)
-    size = max(len(data) // 2, 1)
-    while size and failure:
-        at, before = 0, len(data)
-        while at < len(data):
-            less = data[:at] + data[at + size :]
-            if _failure(one, less) == failure:
-                data = less
-            else:
-                at += size
-        if size == 1 and len(data) == before:
-            break
-        size = max(size // 2, 1)
-    return data
-
-
-def _failure(one: One, data: bytes) -> tuple[object, ...] | None:
-    """Return where and how an input fails."""
-    try:
-        one(data)
-    except Exception as error:
-        return type(error), _last(error.__traceback__)
-    return None
-
-
-def _last(trace: TracebackType | None) -> int:
-    line = 0
-    while trace:
-        line, trace = trace.tb_lineno, trace.tb_next
-    return line

@@ -115,15 +115,14 @@ class Ended(Struct, frozen=True):
 FEW = ("docker strict root", "local bubblewrap user", "local unshare root")
 """CI's columns of what rai itself refuses, bounds or reads, whatever the engine."""
 
-Ends = Reason | tuple[Reason, ...] | Mapping[str, Reason]
+Ends = Reason | Mapping[str, Reason]
 
 
 class Case(Struct, frozen=True, kw_only=True):
     """One thing that is tried, in all columns.
 
-    ``ends`` is the reason of the end (without it, the run must end well), or some of
-    which one must be it, or a mapping from words of columns ("docker", "local user", ""
-    for all others) to reasons.
+    ``ends`` is the reason of the end (without it, the run must end well), or a mapping
+    from words of columns ("docker", "local user", "" for all others) to reasons.
     ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
     run may end in any way, and must bound itself. ``columns`` names by words the
     columns that the case is for; in others the table shows ``elsewhere``, one text or
@@ -188,13 +187,11 @@ class Case(Struct, frozen=True, kw_only=True):
         share = os.getloadavg()[0] / (os.cpu_count() or 1)
         return limit_s + SLACK_S * max(1.0, share)
 
-    def reasons(self, column: str) -> tuple[Reason, ...]:
-        """Return how it may end in a column."""
+    def reason(self, column: str) -> Reason:
+        """Return how it must end in a column."""
         if isinstance(self.ends, Reason):
-            return (self.ends,)
-        if isinstance(self.ends, tuple):
             return self.ends
-        return (_nearest(self.ends, column),)
+        return _nearest(self.ends, column)
 
     def applies(self, column: str) -> bool:
         """Whether it is for a column."""

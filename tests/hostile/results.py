@@ -18,7 +18,7 @@ def keep(case: Case, column: Column, ended: Ended, *, said: bool) -> None:
     """Append a result to the file that the variable names, if it names one."""
     if not (name := os.environ.get(VARIABLE)):
         return
-    reason = Reason(ended.reason or case.reasons(column.name)[0])
+    reason = Reason(ended.reason or case.reason(column.name))
     ends = SAID if said else HELD if reason.exit_code == 0 else reason.value
     row = {
         "case": case.name,

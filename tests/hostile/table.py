@@ -86,11 +86,9 @@ def possible(case: Case, column: str) -> set[str]:
     """Return the cells that a case may have in a column."""
     if not case.applies(column):
         return {case.instead(column)}
-    ends = {
-        reason.value.replace("_", " ") if reason.exit_code else HELD
-        for reason in case.reasons(column)
-    }
-    return {*ends, SAID} if case.needs else ends
+    reason = case.reason(column)
+    ends = reason.value.replace("_", " ") if reason.exit_code else HELD
+    return {ends, SAID} if case.needs else {ends}
 
 
 if __name__ == "__main__":

@@ -50,77 +50,29 @@ class Recording:
         static=0,
         dynamic=0,
         device=0,
-        context=1,
-        stream=7,
     ):
-        name, begun = self.name(text), self.base + start
-        where = (device, context, stream, correlation)
-        self.body += record(
-            3,
-            "QQ14I",
-            begun,
-            begun + duration,
-            *where,
-            *grid,
-            *block,
-            registers,
-            static,
-            dynamic,
-            name,
-        )
+        took = (*grid, *block, registers, static, dynamic, self.name(text))
+        self._timed(3, "14I", start, duration, device, 1, 7, correlation, *took)
 
-    def memcpy(
-        self,
-        text,
-        start,
-        duration,
-        size,
-        correlation=1,
-        kinds=(1, 3),
-        device=0,
-        context=1,
-        stream=7,
-    ):
-        name, begun = self.name(text), self.base + start
-        self.body += record(
-            4,
-            "QQQIIIIIBBxx",
-            begun,
-            begun + duration,
-            size,
-            device,
-            context,
-            stream,
-            correlation,
-            name,
-            *kinds,
-        )
+    def memcpy(self, text, start, duration, size, correlation=1):
+        where = (0, 1, 7, correlation, self.name(text))
+        self._timed(4, "QIIIIIBBxx", start, duration, size, *where, 1, 3)
 
-    def memset(self, start, duration, size, correlation=1, value=0, stream=7):
-        name, begun = self.name("[CUDA memset]"), self.base + start
-        self.body += record(
-            5,
-            "QQQ6I",
-            begun,
-            begun + duration,
-            size,
-            0,
-            1,
-            stream,
-            correlation,
-            name,
-            value,
-        )
+    def memset(self, start, duration, size, correlation=1):
+        where = (0, 1, 7, correlation, self.name("[CUDA memset]"))
+        self._timed(5, "Q6I", start, duration, size, *where, 0)
 
-    def api(self, text, start, duration, correlation=1, thread=100, result=0):
-        name, begun = self.name(text), self.base + start
-        self.body += record(
-            6, "QQIIII", begun, begun + duration, thread, correlation, name, result
-        )
+    def api(self, text, start, duration, correlation=1):
+        called = (100, correlation, self.name(text))
+        self._timed(6, "IIII", start, duration, *called, 0)
 
-    def device(self, text="NVIDIA H200", number=0, capability=90, processors=132):
+    def _timed(self, kind, layout, start, duration, *values):
+        begun = self.base + start
+        self.body += record(kind, "QQ" + layout, begun, begun + duration, *values)
+
+    def device(self, text="NVIDIA H200", number=0):
         name = self.name(text)
-        self.body += record(7, "IIII", number, capability, processors, name)
+        self.body += record(7, "IIII", number, 90, 132, name)
 
     def bytes(
         self,
@@ -132,9 +84,7 @@ class Recording:
         dropped=0,
         lost=0,
         started_ns=1,
-        committed=None,
     ) -> bytes:
-        length = len(self.body) if committed is None else committed
         head = struct.pack(
             "<8sIIIIQQQQQII",
             b"NVPROF01",
@@ -142,7 +92,7 @@ class Recording:
             parent,
             trace,
             ended,
-            length,
+            len(self.body),
             dropped,
             lost,
             started_ns,

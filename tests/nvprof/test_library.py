@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.programs
 TESTS = Path(__file__).resolve().parent
 NVPROF = TESTS.parents[1] / "image" / "nvprof"
 TOOLKIT = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
-TIME = shutil.which("time", path="/usr/bin")
 
 
 @pytest.fixture(scope="session")
@@ -215,15 +213,6 @@ def test_a_child_that_uses_cuda_by_itself_is_shown_where_the_parent_does_not(nvp
     done = nvprof("PROGRAM", "fork", "init", "launch,f,10,5", "exit,6")
     assert done.returncode == 6
     assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 5)
-
-
-@pytest.mark.skipif(TIME is None, reason="no GNU time")
-@pytest.mark.parametrize("inside", [True, False])
-def test_it_works_before_and_after_gnu_time(nvprof, inside):
-    program = ("PROGRAM", "init", "launch,f,10,5")
-    done = nvprof(TIME, *program) if inside else nvprof(*program, around=(TIME,))
-    assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 5)
-    assert "elapsed" in done.stderr
 
 
 def test_only_what_lies_between_start_and_stop_counts_where_asked(nvprof):

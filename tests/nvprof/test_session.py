@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -55,27 +54,6 @@ def test_the_library_is_told_what_to_record():
         "NVPROF_FROM_START": "0",
         "NVPROF_DEMANGLE": "1",
     }
-
-
-def test_where_no_fifo_can_be_made_the_folder_goes_to_the_temporary_ones(
-    tmp_path, monkeypatch
-):
-    beside, temporary = tmp_path / "beside", tmp_path / "temporary"
-    beside.mkdir()
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    make = os.mkfifo
-
-    def mkfifo(path, mode):
-        if beside in Path(path).parents:
-            raise PermissionError(1, "Operation not permitted", str(path))
-        make(path, mode)
-
-    monkeypatch.setattr(os, "mkfifo", mkfifo)
-    folder = Folder.make(beside)
-    assert folder.path.parent == temporary
-    assert list(beside.iterdir()) == []
-    folder.remove()
 
 
 def test_a_folder_lies_beside_the_output_and_goes_whole(tmp_path):

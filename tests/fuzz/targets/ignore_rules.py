@@ -21,35 +21,8 @@ TOKENS = (
     *(b"\n/", b"/\n", b"*\n!a", b"\xc3\xa9", b"\xff", b"\r\n", b"\\ ", b".", b"]*["),
 )
 NAMES = (
-    *(
-        b"a",
-        b"b",
-        b"A",
-        b"ab",
-        b"ba",
-        b".o",
-        b"a.o",
-        b"b.o",
-        b"abab",
-        b"^",
-        b"-",
-        b"a b",
-    ),
-    *(
-        b"a ",
-        b" a",
-        b"#a",
-        b"!a",
-        b"[a]",
-        b"]",
-        b"\\a",
-        b"*",
-        b"**",
-        b"?",
-        b"a-b",
-        b"\\",
-    ),
-    *(b"\xc3\xa9", b"\xff", b"a\xff", b"a\t", b"a\r", b"\\ ", b"c"),
+    *b"a b A ab ba .o a.o b.o abab ^ - #a !a [a] ] \\a * ** ? a-b \\ \xc3\xa9".split(),
+    *(b"c", b"a b", b"a ", b" a", b"a\t", b"a\r", b"\\ ", b"\xff", b"a\xff"),
 )
 FOLDERS = (b"a", b"b", b"ab", b"a.o", b"c", b"a/a", b"a/b", b"b/a/b", b"a/a/a", b"\xff")
 SEEDS = (

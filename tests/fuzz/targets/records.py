@@ -22,14 +22,8 @@ LINES = (RUN / "events.jsonl").read_bytes().splitlines(keepends=True)
 RECORD = (RUN / "record.json").read_bytes()
 VALUES = (
     *(b"-1", b"0", b"1e999", b"1e300", b"9" * 30, b"9" * 18, b"null", b"true", b"[]"),
-    *(
-        b"{}",
-        b'"\\u001b[2J\\u009b"',
-        b'"\\ud800"',
-        b'"docker"',
-        b'"done"',
-        b'"running"',
-    ),
+    *(b"{}", b'"\\u001b[2J\\u009b"', b'"\\ud800"'),
+    *(b'"docker"', b'"done"', b'"running"'),
 )
 VALUE = re.compile(rb"(?<=:) ?(?:\"[^\"]*\"|[-0-9.e+]+|null|true|false)")
 SEEDS = (

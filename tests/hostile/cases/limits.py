@@ -64,40 +64,16 @@ CASES = (
         needs="memory",
         ci=("",),
     ),
-    _takes(
-        "mapped memory",
-        "Maps 512 MiB of 128 and writes to each page.",
-        "mapped",
-        Reason.MEMORY_LIMIT,
-        needs="memory",
+    *(
+        _takes(name, tries, what, Reason.MEMORY_LIMIT, needs="memory")
+        for name, tries, what in (
+            ("mapped memory", "Maps 512 MiB of 128, writes to each page.", "mapped"),
+            ("divided memory", "Takes 512 MiB of 128 by 64 processes.", "divided"),
+            ("memory files", "Writes 512 MiB of 128 to a memfd.", "memfd"),
+            ("queued bytes", "Fills all socket queues that it can open.", "queues"),
+        )
     ),
-    _takes(
-        "divided memory",
-        "Takes 512 MiB of 128 by 64 processes.",
-        "divided",
-        Reason.MEMORY_LIMIT,
-        needs="memory",
-    ),
-    _takes(
-        "memory files",
-        "Writes 512 MiB of 128 to a file in memory (memfd).",
-        "memfd",
-        Reason.MEMORY_LIMIT,
-        needs="memory",
-    ),
-    _takes(
-        "queued bytes",
-        "Fills the queues of all sockets that it can open.",
-        "queues",
-        Reason.MEMORY_LIMIT,
-        needs="memory",
-    ),
-    _takes(
-        "inotify",
-        "Adds 3,000 inotify watches.",
-        "watches",
-        Reason.DONE,
-    ),
+    _takes("inotify", "Adds 3,000 inotify watches.", "watches", Reason.DONE),
     Case(
         name="shared memory",
         tries="Fills /dev/shm, of 8 MiB.",
