@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-
 from runner.core import Reason
+from tests import topics
 from tests.hostile.case import Case, Ended
 from tests.hostile.columns import Column
 
@@ -16,8 +13,6 @@ HELD, SAID = "held", "not enforced, reported"
 
 def keep(case: Case, column: Column, ended: Ended, *, said: bool) -> None:
     """Append a result to the file that the variable names, if it names one."""
-    if not (name := os.environ.get(VARIABLE)):
-        return
     reason = Reason(ended.reason or case.reason(column.name))
     ends = SAID if said else HELD if reason.exit_code == 0 else reason.value
     row = {
@@ -27,9 +22,4 @@ def keep(case: Case, column: Column, ended: Ended, *, said: bool) -> None:
         "seconds": round(ended.seconds, 1),
         "rai_mb": round(ended.peak_mb),
     }
-    line = (json.dumps(row) + "\n").encode()
-    file = os.open(Path(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, line)  # one call, as several processes append
-    finally:
-        os.close(file)
+    topics.keep(VARIABLE, row)

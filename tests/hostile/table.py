@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from importlib import import_module
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import rows
-from tests import marks
+from tests import marks, topics
 from tests.conftest import ROOT
 from tests.hostile import cases
 from tests.hostile.case import Case
@@ -61,17 +60,13 @@ def keep(kept: Kept, fresh: Iterable[dict[str, object]]) -> None:
 
 def page(text: str, kept: Kept) -> str:
     """Return the page with the table between its marks."""
-    return marks.between(text, BEGIN, END, _tables(kept))
+    return marks.between(
+        text, BEGIN, END, topics.tables(cases.__name__, lambda case: _ends(case, kept))
+    )
 
 
-def _tables(kept: Kept) -> Iterator[str]:
-    for topic, found in cases.by_topic().items():
-        about = (import_module(f"{cases.__name__}.{topic}").__doc__ or "").split("\n")
-        yield f"\n**{topic.capitalize()}.** {about[0]}\n\n"
-        yield marks.heading(["what is tried", "how it ends"])
-        for case in found:
-            ends = {each.name: cell(case, each.name, kept) for each in COLUMNS}
-            yield marks.row([case.tries.removesuffix("."), marks.ends(ends)])
+def _ends(case: Case, kept: Kept) -> str:
+    return marks.ends({each.name: cell(case, each.name, kept) for each in COLUMNS})
 
 
 def cell(case: Case, column: str, kept: Kept) -> str:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -212,10 +213,7 @@ def recorded(tmp_path_factory):
         ("ALTER TABLE nvprof RENAME COLUMN value TO other", "no such column: value"),
         ("ALTER TABLE kernel RENAME COLUMN registers TO other", "kernel.registers"),
         ("UPDATE kernel SET device = NULL", "table kernel has a value of a wrong type"),
-        (
-            "UPDATE memcpy SET start = 'soon'",
-            "table memcpy has a value of a wrong type",
-        ),
+        ("UPDATE memcpy SET start = 'soon'", "table memcpy has a value of a wrong"),
         ("UPDATE api SET thread = 1.5", "table api has a value of a wrong type"),
         ("UPDATE device SET name = NULL", "table device has a value of a wrong type"),
         ("UPDATE name SET text = x'00ff'", "table name has a value of a wrong type"),
@@ -227,11 +225,9 @@ def recorded(tmp_path_factory):
 )
 def test_a_damaged_file_is_an_error(nvprof, recorded, tmp_path, change, said, words):
     (tmp_path / "t").write_bytes(recorded)
-    base = sqlite3.connect(tmp_path / "t")
-    base.execute("DROP VIEW launch")
-    base.execute(change)
-    base.commit()
-    base.close()
+    with closing(sqlite3.connect(tmp_path / "t")) as base, base:
+        base.execute("DROP VIEW launch")
+        base.execute(change)
     done = nvprof("-i", "t", *words)
     assert done.returncode == 1
     assert done.stderr.startswith('======== Error: "t" is damaged: ')

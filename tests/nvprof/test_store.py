@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tracemalloc
+from contextlib import closing
 
 import pytest
 from nvprof import perfetto, report, store, stream
@@ -34,17 +35,13 @@ def path(tmp_path):
 
 @pytest.fixture
 def base(path):
-    opened = store.Store(path)
-    yield opened
-    opened.close()
+    with closing(store.Store(path)) as opened:
+        yield opened
 
 
 def query(path, text):
-    connection = sqlite3.connect(path)
-    try:
-        return connection.execute(text).fetchall()
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(path)) as base, base:
+        return base.execute(text).fetchall()
 
 
 def test_a_kernel_is_stored_with_its_launch_and_all_its_sizes(path):
@@ -107,10 +104,9 @@ def test_times_before_the_recordings_clock_are_its_start(tmp_path):
 )
 def test_filters_choose_launches_in_the_file_and_for_one_reading(path, filters, left):
     chosen = tuple(map(kernels, filters))
-    base = store.Store(path)
-    base.restrict(chosen)
-    assert [row[0] for row in base.select("SELECT start FROM kernel")] == left
-    base.close()
+    with closing(store.Store(path)) as base:
+        base.restrict(chosen)
+        assert [row[0] for row in base.select("SELECT start FROM kernel")] == left
     assert len(query(path, "SELECT * FROM kernel")) == 3
     store.keep(path, chosen)
     assert [row[0] for row in query(path, "SELECT start FROM kernel")] == left
@@ -134,6 +130,12 @@ def printed(base, line):
     return list(report.stored(base, parse(line.split())))
 
 
+def shown(tmp_path, made, *lines):
+    """Store a recording; return what is printed of it by each command line."""
+    with closing(store.Store(stored(tmp_path, made))) as base:
+        return [printed(base, line) for line in lines]
+
+
 def test_the_gpu_trace_has_nvprofs_columns_and_legend(base):
     lines = printed(base, "--print-gpu-trace")
     assert "\n".join(lines[:3]) + "\n" == GPU_TRACE
@@ -149,9 +151,7 @@ def test_without_copies_the_gpu_trace_is_narrower(tmp_path):
     made.device("GeForce GTX 1080 Ti")
     name = "rand_init(curandStateXORWOW*)"
     made.kernel(name, 291_070_000, 34_848, 107, registers=92)
-    opened = store.Store(stored(tmp_path, made))
-    lines = printed(opened, "--print-gpu-trace")
-    opened.close()
+    (lines,) = shown(tmp_path, made, "--print-gpu-trace")
     assert lines[1] == (
         "291.07ms  34.848us              (1 1 1)         (1 1 1)        92        0B"
         "        0B  GeForce GTX 108         1         7"
@@ -225,12 +225,11 @@ def test_each_gpu_of_two_has_its_rows(tmp_path):
     made.kernel("f", 0, 10, 2, device=1)
     made.api("cudaLaunchKernel", 0, 5, 1)
     made.api("cuLaunchKernel", 0, 5, 2)
-    opened = store.Store(stored(tmp_path, made))
-    each = printed(opened, "--print-summary-per-gpu")
-    both = printed(opened, "")
-    calls = printed(opened, "--print-api-trace --profile-api-trace driver")
-    summary = printed(opened, "--profile-api-trace runtime")
-    opened.close()
+    each, both, calls, summary = shown(
+        *(tmp_path, made, "--print-summary-per-gpu", ""),
+        "--print-api-trace --profile-api-trace driver",
+        "--profile-api-trace runtime",
+    )
     assert [line for line in each if line.startswith("Device")] == [
         *('Device "A (0)"', 'Device "B (1)"')
     ]
@@ -245,9 +244,7 @@ def test_each_gpu_of_two_has_its_rows(tmp_path):
 
 
 def test_nothing_is_said_in_nvprofs_words(tmp_path):
-    opened = store.Store(stored(tmp_path, recording.Recording()))
-    said = [printed(opened, line) for line in ("", "--print-api-trace")]
-    opened.close()
+    said = shown(tmp_path, recording.Recording(), "", "--print-api-trace")
     assert said[0] == ["No kernels were profiled.", "No API activities were profiled."]
     assert said[1] == ["No API activities were profiled."]
 
@@ -299,11 +296,8 @@ def test_every_event_of_perfetto_has_its_track_and_arrows_meet(base, tmp_path):
 )
 def test_another_programs_tables_are_told_whose_they_are(tmp_path, tables, whose):
     path = tmp_path / "t"
-    base = sqlite3.connect(path)
     for name in tables:
-        base.execute(f"CREATE TABLE {name} (x)")
-    base.commit()
-    base.close()
+        query(path, f"CREATE TABLE {name} (x)")
     with pytest.raises(store.WrongFile, match=whose):
         store.Store(path)
 
@@ -325,10 +319,7 @@ def test_another_file_is_told_what_it_is(tmp_path, data, what):
 
 
 def test_a_later_format_is_not_read(path):
-    base = sqlite3.connect(path)
-    base.execute("UPDATE nvprof SET value = 2 WHERE key = 'format'")
-    base.commit()
-    base.close()
+    query(path, "UPDATE nvprof SET value = 2 WHERE key = 'format'")
     with pytest.raises(store.WrongFile, match="another version"):
         store.Store(path)
 

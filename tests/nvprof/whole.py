@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,11 +23,6 @@ def shown(said):
 
 
 def counts(path):
-    base = sqlite3.connect(path)
-    try:
-        (found,) = base.execute(
-            "SELECT (SELECT count(*) FROM kernel), (SELECT count(*) FROM api)"
-        )
-    finally:
-        base.close()
-    return found
+    both = "SELECT (SELECT count(*) FROM kernel), (SELECT count(*) FROM api)"
+    with closing(sqlite3.connect(path)) as base:
+        return base.execute(both).fetchone()

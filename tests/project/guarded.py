@@ -6,6 +6,7 @@ import compiler
 import device_convolution
 import numpy as np
 import reference
+from compiler import FOLDER
 from device import DeviceArray
 from device_convolution import DeviceConvolution
 from kernels import VARIANTS
@@ -52,6 +53,15 @@ class Guarded:
             assert not written.size, f"{written.size} bytes of guards are written"
         inside = whole[GUARD : GUARD + self._bytes]
         return inside.view(self._dtype).reshape(self.array.shape)
+
+
+def mistaken(name, right, wrong, folder):
+    """Write a kernel with a mistake into a folder, beside its headers."""
+    text = (FOLDER / f"{name}.cu").read_text()
+    assert right in text
+    for header in FOLDER.glob("*.cuh"):
+        (folder / header.name).write_text(header.read_text())
+    (folder / f"{name}.cu").write_text(text.replace(right, wrong))
 
 
 def stored(variant, numbers):

@@ -70,12 +70,8 @@ def test_the_command_compares_what_is_named_and_says_what_is_missing():
 
 
 def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
-    program = checkpoints.MODELS.parent / "agreement.py"
     words = ["--edition", "2019fa", "--images", "10", "--backend", "cuda-tiled"]
-    done = run_program(
-        [sys.executable, program, *words],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )
+    done = compared(*words, CUDA_VISIBLE_DEVICES="")
 
     assert done.returncode == 3
     assert "cannot use a GPU" in done.stderr

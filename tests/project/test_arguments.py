@@ -30,20 +30,12 @@ def test_a_data_size_is_a_whole_number_of_images(size):
     assert read(size).size == int(size)
 
 
-@pytest.mark.parametrize("wrong", ["0", "10001", "-5", "1e3", "ten", "", "1_0", "१"])
+@pytest.mark.parametrize(
+    "wrong", ["0", "10001", "-5", "1e3", "ten", "", "1_0", "१", "9" * 5000, "10 20"]
+)
 def test_only_whole_numbers_of_images_that_exist_are_data_sizes(wrong):
-    with pytest.raises(UsageError, match=f"invalid data size `{wrong}`"):
-        read(wrong)
-
-
-def test_more_digits_than_python_reads_are_no_data_size():
-    with pytest.raises(UsageError, match="invalid data size `9999"):
-        read("9" * 5000)
-
-
-def test_two_data_sizes_are_too_many():
-    with pytest.raises(UsageError, match="invalid data size `10 20`"):
-        read("10", "20")
+    with pytest.raises(UsageError, match=f"invalid data size `{wrong[:99]}"):
+        read(*(wrong.split() or [""]))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 """Every convolution on a GPU beside float64: any shape, any range, and nothing else."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from compiler import FOLDER
 from errors import GpuError
 from kernels import VARIANTS
 from shapes import ConvShape
@@ -16,6 +13,7 @@ from tests.project.guarded import (
     convolved,
     error,
     gold,
+    mistaken,
     prepared,
     stored,
 )
@@ -153,11 +151,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=list(WRONG))
 def test_a_wrong_kernel_is_caught(wrong, device, rng, tmp_path):
     name, right, mistake = wrong
-    text = (FOLDER / f"{name}.cu").read_text()
-    assert right in text
-    for header in FOLDER.glob("*.cuh"):
-        (tmp_path / header.name).write_text(header.read_text())
-    Path(tmp_path, f"{name}.cu").write_text(text.replace(right, mistake))
+    mistaken(name, right, mistake, tmp_path)
     variant, shape = VARIANTS[name], ConvShape(3, 5, 4, 40, 37, 5)
     x, k = numbers(rng, shape)
 

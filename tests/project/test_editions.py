@@ -4,7 +4,6 @@ import editions
 import graph
 import network
 import pytest
-from errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -50,19 +49,3 @@ def test_the_layers_of_a_model_with_our_convolution_carry_the_custom_ops_name():
 def test_the_edition_of_fall_2019_is_the_default():
     assert editions.DEFAULT is editions.edition("2019fa")
     assert editions.edition() is editions.DEFAULT
-
-
-def test_the_environment_names_another_edition(monkeypatch):
-    monkeypatch.setenv("RAI_EDITION", "2018sp")
-
-    assert editions.edition().size == 64
-    assert editions.edition("2018fa").size == 72
-
-
-def test_an_unknown_edition_or_model_is_answered_with_the_known_ones():
-    with pytest.raises(
-        UsageError, match="unknown edition `2020sp`; choose one of 2017fa"
-    ):
-        editions.edition("2020sp")
-    with pytest.raises(UsageError, match="no model `ece409`; it has baseline, ece408"):
-        editions.DEFAULT.model("ece409")

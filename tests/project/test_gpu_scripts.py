@@ -93,23 +93,6 @@ def test_milestone_4_1_refuses_a_wrong_command_line_before_it_needs_a_gpu(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_milestones_script_is_at_most_thirty_lines(name):
-    assert len((PROJECT / name).read_text().splitlines()) <= 30
-
-
-def test_the_line_that_names_a_variant_leaves_each_inference_its_own_figures():
-    (first, second) = findings.find(
-        b"New Inference\nVariant: tiled\nOp Time: 0.1\nOp Time: 0.2\n"
-        b"Correctness: 0.8 Model: ece408\n"
-        b"New Inference\nVariant: constant\nOp Time: 0.3\nOp Time: 0.4\n"
-        b"Correctness: 0.9 Model: ece408\n"
-    ).inferences
-
-    assert (first.op_times_s, first.correctness) == ((0.1, 0.2), 0.8)
-    assert (second.op_times_s, second.correctness) == ((0.3, 0.4), 0.9)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("name", "variants"),

@@ -9,7 +9,7 @@ import pytest
 from compiler import FOLDER
 
 from tests.program import run_program
-from tests.project.guarded import SERVING
+from tests.project.guarded import SERVING, mistaken
 
 pytestmark = pytest.mark.gpu
 
@@ -50,11 +50,7 @@ def test_every_variant_is_clean(tool, names, compiled_once):
     ],
 )
 def test_a_wrong_kernel_is_not(tool, name, right, wrong, compiled_once, tmp_path):
-    text = (FOLDER / f"{name}.cu").read_text()
-    assert right in text
-    for header in FOLDER.glob("*.cuh"):
-        (tmp_path / header.name).write_text(header.read_text())
-    (tmp_path / f"{name}.cu").write_text(text.replace(right, wrong))
+    mistaken(name, right, wrong, tmp_path)
 
     status, said = checked(tool, tmp_path, [f"{name}-fp32"])
 

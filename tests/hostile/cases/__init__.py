@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
-
+from tests import topics
 from tests.hostile.case import Case
-
-TOPICS = tuple(
-    sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem[0] != "_")
-)
 
 
 def by_topic() -> dict[str, tuple[Case, ...]]:
     """Return the cases of each topic."""
-    return {name: import_module(f"{__name__}.{name}").CASES for name in TOPICS}
+    return topics.by_topic(__name__)
 
 
 def every() -> tuple[Case, ...]:
