@@ -141,7 +141,8 @@ def test_each_kernel_of_a_milestone_is_one_that_the_milestone_describes(
     monkeypatch.setenv("RAI_BUILD_DIR", str(tmp_path))
     script, *arguments = words
     command = [sys.executable, TOP / "project" / script, *arguments]
-    run(nvprof, "-o", "a.nvprof", *command)
+    done = run(nvprof, "-o", "a.nvprof", *command)
+    assert "Op Time: " in done.stdout
     shapes, problems = read((tmp_path / FILE).read_bytes())
     trace = traces.summary(tmp_path / "a.nvprof", "a.nvprof")
     found = analysis.kernels(shapes, [trace])
@@ -224,12 +225,3 @@ def test_it_agrees_with_pytorchs_profiler(nvprof, run, tmp_path):
     their_count, their_us = max(theirs.values(), key=lambda row: row[1])
     assert count == their_count
     assert us == pytest.approx(their_us, rel=NEAR)
-
-
-def test_a_milestone_is_profiled(nvprof, run):
-    script = TOP / "project" / "m3.1.py"
-    done = run(nvprof, sys.executable, script, "100")
-    assert done.stdout.count("Op Time: ") == 2
-    counted = calls(done.stderr)
-    assert any(name.startswith("conv_naive") and n == 2 for name, n in counted.items())
-    assert counted["cuLaunchKernel"] >= 2

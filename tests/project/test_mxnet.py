@@ -220,23 +220,6 @@ def test_a_library_that_mxnet_does_not_load_is_missing(tmp_path):
         mxnet_cpu.register(tmp_path / "broken.so")
 
 
-def test_a_package_that_does_not_load_is_missing(tmp_path):
-    (tmp_path / "mxnet").mkdir()
-    (tmp_path / "mxnet" / "__init__.py").write_text("raise OSError('libgomp: none')")
-
-    done = in_a_process(
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import mxnet_package; from errors import MissingError\n"
-        "assert mxnet_package.available()\n"
-        "try: mxnet_package.loaded()\n"
-        "except MissingError as error: print(error)\n"
-    )
-
-    assert done.stderr == ""
-    assert done.stdout.startswith("MXNet ")
-    assert done.stdout.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("error", "python", "numpy", "why"),
     [

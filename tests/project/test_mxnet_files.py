@@ -127,14 +127,6 @@ def test_names_without_a_prefix_are_read_as_they_are(mx, tmp_path):
     assert list(params.read(path)) == ["w"]
 
 
-def weights_of(layers, size, dtype="float32"):
-    rng = np.random.default_rng(1)
-    return {
-        name: rng.standard_normal(shape).astype(dtype) / 8
-        for name, shape in array_shapes(layers, size).items()
-    }
-
-
 def built(mx, layers):
     """The network of layers by MXNet's own calls, with its own names."""
     net = mx.sym.Variable("data")
@@ -175,31 +167,6 @@ def test_what_mxnet_builds_and_writes_has_the_layers_and_nodes_of_ours(
     assert ours == theirs
 
 
-@pytest.mark.parametrize(("edition", "model"), LIBRARY)
-def test_mxnet_loads_ours_as_the_network_that_its_own_calls_build(mx, edition, model):
-    size = edition.size
-    ours = mx.sym.load_json(symbol.dumps(model.layers))
-    theirs = built(mx, model.layers)
-
-    assert ours.list_arguments() == theirs.list_arguments()
-    assert ours.list_outputs() == theirs.list_outputs()
-    given = {"data": (3, 1, size, size)}
-    assert ours.infer_shape(**given) == theirs.infer_shape(**given)
-    weights = weights_of(model.layers, size)
-    images = np.random.default_rng(2).random(given["data"], np.float32)
-    assert (
-        probabilities(mx, ours, weights, images)
-        == probabilities(mx, theirs, weights, images)
-    ).all()
-
-
-def probabilities(mx, net, weights, images):
-    arrays = {name: mx.nd.array(array) for name, array in weights.items()}
-    arrays |= {"data": mx.nd.array(images), "softmax_label": mx.nd.zeros(len(images))}
-    executor = net.bind(mx.cpu(), arrays, grad_req="null")
-    return executor.forward(is_train=False)[0].asnumpy()
-
-
 @pytest.mark.parametrize(("edition", "model"), MODELS)
 def test_mxnet_infers_the_shapes_of_our_weights_with_operator_new_too(
     symbols, edition, model
@@ -214,31 +181,6 @@ def test_mxnet_infers_the_shapes_of_our_weights_with_operator_new_too(
     assert shapes == {**expected, "softmax_label": (3,)}
     assert outputs == [(3, 10)]
     assert symbol.loads(net.tojson()) == model.layers
-
-
-def test_a_checkpoint_of_mxnet_holds_our_layers_and_weights_and_ours_is_one(
-    mx, tmp_path
-):
-    edition = EDITIONS["2018sp"]
-    layers = edition.model("baseline").layers
-    weights = weights_of(layers, edition.size)
-    net = built(mx, layers)
-    arrays = {name: mx.nd.array(array) for name, array in weights.items()}
-    mx.model.save_checkpoint(str(tmp_path / "theirs"), 3, net, arrays, {})
-
-    assert symbol.loads((tmp_path / "theirs-symbol.json").read_text()) == layers
-    read = params.read(tmp_path / "theirs-0003.params")
-    assert read.keys() == weights.keys()
-    for name, array in read.items():
-        same(array, weights[name])
-
-    (tmp_path / "ours-symbol.json").write_text(symbol.dumps(layers))
-    params.write(tmp_path / "ours-0003.params", weights)
-    again, arguments, auxiliary = mx.model.load_checkpoint(str(tmp_path / "ours"), 3)
-    assert again.list_arguments() == net.list_arguments()
-    assert auxiliary == {}
-    for name, array in weights.items():
-        same(arguments[name].asnumpy(), array)
 
 
 def test_mxnet_reads_the_layers_that_we_read_from_the_files_of_its_first_versions(

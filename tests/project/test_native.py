@@ -151,41 +151,35 @@ def test_cxx_names_the_compiler_and_its_options(tmp_path, compiler):
     assert found.command == (str(mine), "--cache")
 
 
-def test_without_a_compiler_it_is_said_which_were_looked_for(tmp_path):
-    with pytest.raises(CompilerError) as report:
-        native.find({"PATH": str(tmp_path)})
-
-    assert str(report.value) == (
-        "no C++ compiler found (g++, c++, clang++); install one, or set CXX"
-    )
-
-
-def test_a_cxx_that_is_no_program_is_not_passed_over(tmp_path):
-    with pytest.raises(CompilerError, match="CXX: g\\+\\+-99 not found"):
-        native.find({"CXX": "g++-99", "PATH": os.environ["PATH"]})
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("gxx", "cxx", "said"),
     [
-        ("echo x: error: no headers >&2; exit 1", ": x: error: no headers"),
-        ("exit 4", " exited with status 4"),
+        (
+            None,
+            "",
+            "no C++ compiler found (g++, c++, clang++); install one, or set CXX",
+        ),
+        (None, "g++-99", "CXX: g++-99 not found"),
+        (None, "g++ 'x", "CXX is not a valid command: No closing quotation"),
+        (
+            b"#!/bin/sh\necho x: error >&2; exit 1",
+            "",
+            "cannot compile C++: GXX: x: error",
+        ),
+        (b"#!/bin/sh\nexit 4", "", "cannot compile C++: GXX exited with status 4"),
+        (b"\x7fELF no", "", "cannot run GXX: Exec format error"),
     ],
 )
-def test_a_compiler_that_fails_is_reported_in_its_own_words(text, said, tmp_path):
-    broken = program(tmp_path / "g++", text)
+def test_why_no_compiler_is_used_is_said(gxx, cxx, said, tmp_path):
+    place = tmp_path / "g++"
+    if gxx:
+        place.write_bytes(gxx)
+        place.chmod(0o755)
 
     with pytest.raises(CompilerError) as report:
-        native.find({"PATH": str(tmp_path)})
+        native.find({"CXX": cxx, "PATH": str(tmp_path)})
 
-    assert str(report.value) == f"cannot compile C++: {broken}{said}"
-
-
-def test_a_cxx_that_is_no_command_is_reported():
-    with pytest.raises(
-        CompilerError, match="CXX is not a valid command: No closing quotation"
-    ):
-        native.find({"CXX": "g++ 'x", "PATH": os.environ["PATH"]})
+    assert str(report.value).startswith(said.replace("GXX", str(place)))
 
 
 def test_a_compiler_that_writes_nothing_is_reported(answer, tmp_path):
@@ -193,14 +187,6 @@ def test_a_compiler_that_writes_nothing_is_reported(answer, tmp_path):
 
     with pytest.raises(CompilerError, match="exited 0 but wrote no file"):
         native.build(answer, native.find({"PATH": str(tmp_path)}))
-
-
-def test_a_program_that_does_not_start_is_reported(tmp_path):
-    (tmp_path / "g++").write_bytes(b"\x7fELF no")
-    (tmp_path / "g++").chmod(0o755)
-
-    with pytest.raises(CompilerError, match=r"cannot run .*: Exec format error"):
-        native.find({"PATH": str(tmp_path)})
 
 
 def test_a_mistake_in_a_source_is_reported_with_its_line(answer, compiler, cache):
