@@ -153,11 +153,9 @@ def test_a_schema_is_that_of_the_type_that_rai_reads_with(name):
     assert shown == schemas.page(name), "run: python tests/test_docs.py"
 
 
-def pages() -> list[Path]:
-    return [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
-
-
-@pytest.mark.parametrize("page", pages(), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *DOCS.rglob("*.md")], ids=lambda p: p.name
+)
 def test_links_between_the_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -104,10 +104,6 @@ class Recording:
         return (head + words).ljust(HEADER_BYTES, b"\0") + bytes(self.body)
 
 
-def announce(folder: Path, name: str, pid: int | None = None) -> None:
-    tell(folder, f"start {pid or os.getpid()} {name}")
-
-
 def tell(folder: Path, line: str) -> None:
     with (folder / "events").open("wb", buffering=0) as fifo:
         fifo.write(f"{line}\n".encode())
@@ -130,7 +126,7 @@ def commit(recording: Recording, command: tuple[str, ...], **more) -> Path:
         **more,
     )
     path.write_bytes(data)
-    announce(folder, path.name)
+    tell(folder, f"start {pid} {path.name}")
     return path
 
 

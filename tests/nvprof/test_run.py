@@ -9,7 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
 from nvprof.log import Log
 from nvprof.options import parse
 from nvprof.run import Run
@@ -17,9 +16,8 @@ from nvprof.run import Run
 CUDA = (sys.executable, str(Path(__file__).with_name("fake_cuda.py")))
 
 
-@pytest.fixture
-def two_file_systems(tmp_path, monkeypatch):
-    """Return a folder without FIFOs, on another file system than temporary files."""
+def test_an_output_gets_to_another_file_system(tmp_path, monkeypatch, capfd):
+    # Temporary files lie on another one, and there are no FIFOs beside the output.
     beside, temporary = tmp_path / "beside", tmp_path / "temporary"
     beside.mkdir()
     temporary.mkdir()
@@ -37,11 +35,6 @@ def two_file_systems(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "mkfifo", mkfifo)
     for name in ("rename", "replace"):
         monkeypatch.setattr(os, name, crossing)
-    return beside, temporary
-
-
-def test_an_output_gets_to_another_file_system(two_file_systems, tmp_path, capfd):
-    beside, temporary = two_file_systems
     path = beside / "t.nvprof"
     options = parse(["-o", str(path), *CUDA, "cuda"])
     run = Run(options, Log(None, {}, "node", quiet=False), dict(os.environ), "node")

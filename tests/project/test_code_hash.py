@@ -2,15 +2,14 @@
 
 import json
 import os
-import shutil
 import sys
 
 import code_hash
-import plan
 import pytest
 from kernels import VARIANTS
 
 from tests.program import run_program
+from tests.project import copied
 from tests.project.test_results import both, forward, script
 
 GPU = {"gpu": "NVIDIA H200", "architecture": "sm_90"}
@@ -36,23 +35,19 @@ ROWS = {
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the project, and the hashes of all rows there."""
-    shutil.copytree(
-        plan.HERE,
-        tmp_path / "project",
-        ignore=shutil.ignore_patterns("__pycache__", "models"),
-    )
+    folder = copied.project(tmp_path, "models")
 
     def hashes():
         done = run_program(
             [sys.executable, "-c", PRINT],
-            cwd=tmp_path / "project",
+            cwd=folder,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             input=json.dumps(list(ROWS.values())),
             check=True,
         )
         return dict(zip(ROWS, done.stdout.split(), strict=True))
 
-    return tmp_path / "project", hashes
+    return folder, hashes
 
 
 @pytest.mark.programs

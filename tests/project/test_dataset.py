@@ -9,14 +9,10 @@ import pytest
 from errors import ProjectError
 
 from tests import outside
+from tests.project.pictures import idx
 
 IMAGES = "t10k-images-idx3-ubyte"
 LABELS = "t10k-labels-idx1-ubyte"
-
-
-def idx(array):
-    header = struct.pack(f">{1 + array.ndim}I", 0x800 | array.ndim, *array.shape)
-    return header + array.astype(np.uint8).tobytes()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import checkpoints
 import pytest
 
 from tests.program import run_program
+from tests.project import copied
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -45,9 +45,7 @@ def commands(text):
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the project in which a page's files are written and changed."""
-    shutil.copytree(
-        PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    copied.project(tmp_path)
 
     def followed(text):
         for path, new in re.findall(
@@ -75,18 +73,14 @@ def patch(folder, change):
 
 
 def run(folder, words, **environ):
+    path = [str(folder / "project"), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = run_program(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": _with(folder / "project"), **environ},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **environ},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _with(folder):
-    more = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(folder), *filter(None, [more])])
 
 
 def trained(folder, edition, model, words, pictures):

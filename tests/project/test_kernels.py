@@ -122,11 +122,6 @@ FILES = {part.stem: part for whole in VARIANTS.values() for part in whole.parts}
 TEACHING = {rung.stem for rung in ladder.RUNGS}
 
 
-def planned(part):
-    """Return the function that plans a part."""
-    return getattr(part.plan, "func", part.plan)
-
-
 @pytest.mark.parametrize("name", [*FILES, *layers.LAYERS])
 def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(name):
     text = Unit(name).path.read_text()
@@ -134,7 +129,8 @@ def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(na
     if name in FILES:
         served = (s for s in REAL if FILES[name].refusal(s) is None)
         told = FILES[name].defines(next(served))
-        home = f"project/{Path(inspect.getfile(planned(FILES[name]))).name}"
+        plans = getattr(FILES[name].plan, "func", FILES[name].plan)
+        home = f"project/{Path(inspect.getfile(plans)).name}"
         kernel = f"conv_{name}"
     else:
         told, home, kernel = layers.LAYERS[name], "project/layers.py", ""

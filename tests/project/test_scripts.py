@@ -3,7 +3,6 @@
 import gzip
 import os
 import re
-import shutil
 import signal
 import sys
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests import outside
 from tests.program import run_program
+from tests.project import copied
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
@@ -22,9 +22,7 @@ OP_TIME = r"Op Time: \d+\.\d{6}\n"
 @pytest.fixture(scope="module")
 def src(tmp_path_factory):
     """A project folder without a data folder beside it."""
-    copied = tmp_path_factory.mktemp("job") / "src" / "project"
-    shutil.copytree(PROJECT, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    return copied
+    return copied.project(tmp_path_factory.mktemp("job") / "src")
 
 
 @pytest.fixture

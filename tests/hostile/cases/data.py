@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from subprocess import Popen
 
 from runner.core import Reason
+from tests import odd_files
 from tests.hostile.case import Case, Ended, Site
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -121,8 +122,7 @@ def sparse(site: Site) -> None:
     """Make a file of 8 TB in the project's own folder of data, which is not sent."""
     (site.project / "data").mkdir()
     (site.project / ".raiignore").write_text("data/\n")
-    with (site.project / "data/file").open("wb") as file:
-        file.truncate(1 << 43)
+    odd_files.sparse(site.project / "data/file", 1 << 43)
 
 
 def trickling(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from runner.core import Reason
+from tests import odd_files
 from tests.hostile.case import FEW, Case, Ended, Site
 from tests.program import run_program
 
@@ -70,7 +71,7 @@ def _endless_git(site: Site) -> None:
     for name in ("HEAD", "index", "config", "packed-refs"):
         file = site.project / ".git" / name
         file.unlink(missing_ok=True)
-        _sparse(file, TIB)
+        odd_files.sparse(file, TIB)
 
 
 def _fifo_git(site: Site) -> None:
@@ -81,14 +82,9 @@ def _fifo_git(site: Site) -> None:
         os.mkfifo(file)
 
 
-def _sparse(file: Path, size: int) -> None:
-    with file.open("wb") as out:
-        out.truncate(size)
-
-
 def _replaced(name: str, size: int = 8 << 30) -> object:
     """Return a function that makes a file of the project a large sparse one."""
-    return lambda site: _sparse(site.project / name, size)
+    return lambda site: odd_files.sparse(site.project / name, size)
 
 
 def _fifo(name: str) -> object:
@@ -110,13 +106,7 @@ def _link(name: str, to: str) -> object:
 
 
 def _socket_file(site: Site) -> None:
-    here = Path.cwd()
-    os.chdir(site.project)
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind("socket")
-    finally:
-        os.chdir(here)
+    os.mknod(site.project / "socket", stat.S_IFSOCK | 0o600)
 
 
 def _links(site: Site) -> None:
@@ -140,14 +130,7 @@ def _odd_names(site: Site) -> None:
 
 
 def _deep(site: Site) -> None:
-    here = Path.cwd()
-    os.chdir(site.project)
-    try:
-        for _ in range(1500):
-            Path("d" * 8).mkdir()
-            os.chdir("d" * 8)
-    finally:
-        os.chdir(here)
+    odd_files.deep(site.project, 1500)
 
 
 def _many(site: Site) -> None:
