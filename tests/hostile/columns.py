@@ -33,11 +33,6 @@ class Column(Struct, frozen=True):
         return f"{self.engine} {self.how} {self.user}"
 
     @property
-    def marker(self) -> str:
-        """The marker of tests that need the engine."""
-        return self.engine
-
-    @property
     def options(self) -> list[str]:
         """The options of ``rai run``."""
         profile = self.how if self.engine == "docker" else "strict"

@@ -29,7 +29,7 @@ def _parameters() -> Iterator[object]:
     for topic, case in every:
         for column in COLUMNS:
             if case.applies(column.name):
-                marks = [getattr(pytest.mark, column.marker)]
+                marks = [getattr(pytest.mark, column.engine)]
                 marks += [pytest.mark.slow] if case.in_ci(column.name) else []
                 name = f"{topic}-{case.name}-{column.name}".replace(" ", "_")
                 yield pytest.param(case, column, marks=marks, id=name)

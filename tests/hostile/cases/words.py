@@ -55,12 +55,6 @@ def _has_no_rights(ended: Ended) -> None:
     assert "root-shell" in _files(ended)
 
 
-def _has_both(ended: Ended) -> None:
-    found = _files(ended)
-    assert found["Name"].read_text() == "one\n"
-    assert found["name"].read_text() == "two\n"
-
-
 @contextmanager
 def _neighbour(site: Site) -> Iterator[None]:
     """Run a process of the host beside the run, and check that it lives on."""
@@ -102,13 +96,6 @@ CASES = (
         check=_has_no_rights,
     ),
     Case(
-        name="names that differ by case",
-        tries="Has Name and name in /build, which is no attack.",
-        commands=("echo one > Name", "echo two > name"),
-        flags=("-o", "@OUTPUT@"),
-        check=_has_both,
-    ),
-    Case(
         name="another's process id",
         tries="Writes the id of a process of the host where a tool may look for one.",
         commands=(
@@ -121,12 +108,6 @@ CASES = (
         around=_neighbour,
         ends=Reason.TIME_LIMIT,
         then=(("ps",),),
-    ),
-    Case(
-        name="full standard output",
-        tries="Is started with a stdout that is full.",
-        commands=("seq 100000",),
-        shell='"$@" >/dev/full',
     ),
     Case(
         name="closed streams",
