@@ -46,19 +46,6 @@ with torch.no_grad():
         print(json.dumps({r.key: [r.count, r.device_time_total] for r in rows}))
 """
 
-CHILDREN = """
-import multiprocessing, subprocess, sys
-def child(n):
-    sys.exit(subprocess.run([sys.argv[1]], stdout=subprocess.DEVNULL).returncode)
-if __name__ == "__main__":
-    started = [multiprocessing.Process(target=child, args=(n,)) for n in range(2)]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join()
-        assert process.exitcode == 0
-"""
-
 
 @pytest.fixture(scope="session")
 def nvprof(tmp_path_factory):
@@ -198,16 +185,6 @@ def test_a_kernel_that_fails_leaves_the_table_of_what_came_before(nvprof, progra
     counted = calls(run(nvprof, program, "fault", status=1).stderr)
     assert counted["void spin<int=2, float>(float*, long long)"] == TIMES
     assert counted["cudaLaunchKernel"] == TIMES + 1
-
-
-def test_processes_below_a_launcher_are_shown_each_by_itself(
-    nvprof, program, run, tmp_path
-):
-    (tmp_path / "children.py").write_text(CHILDREN)
-    words = (nvprof, "--profile-child-processes", sys.executable, "children.py")
-    done = run(*words, program)
-    assert done.stderr.count("Profiling result") == 2
-    assert done.stderr.count("cudaLaunchKernel") == 2
 
 
 def test_it_agrees_with_pytorchs_profiler(nvprof, run, tmp_path):

@@ -45,6 +45,13 @@ def passed(device, net, images, *, fold):
     return ahead.probabilities()
 
 
+def check(device, net, pixels, fold):
+    """Compare with float64."""
+    found = passed(device, net, pixels, fold=fold)
+    right = NumpyCpu(dtype=np.float64).infer(net, pixels).probabilities
+    np.testing.assert_allclose(found, right, rtol=0, atol=MOST_WRONG)
+
+
 @FOLD
 @pytest.mark.parametrize("images", [1, 7, 130])
 @pytest.mark.parametrize(("edition", "model"), SERVED, ids=str)
@@ -54,10 +61,7 @@ def test_every_edition_served_gives_float64s_probabilities(
     net = of_chance(rng, edition, model)
     pixels = rng.integers(0, 256, (images, edition.size, edition.size), np.uint8)
 
-    found = passed(device, net, pixels, fold=fold)
-
-    right = NumpyCpu(dtype=np.float64).infer(net, pixels).probabilities
-    np.testing.assert_allclose(found, right, rtol=0, atol=MOST_WRONG)
+    check(device, net, pixels, fold)
 
 
 @FOLD
@@ -67,10 +71,7 @@ def test_weights_of_any_size_are_split_as_well(scales, fold, device, rng):
     net = of_chance(rng, edition, edition.with_convolutions(own=True)[0], scales)
     pixels = rng.integers(0, 256, (5, edition.size, edition.size), np.uint8)
 
-    found = passed(device, net, pixels, fold=fold)
-
-    right = NumpyCpu(dtype=np.float64).infer(net, pixels).probabilities
-    np.testing.assert_allclose(found, right, rtol=0, atol=MOST_WRONG)
+    check(device, net, pixels, fold)
 
 
 @FOLD
