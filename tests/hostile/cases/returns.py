@@ -57,7 +57,7 @@ CASES = (
         "many files back",
         "Leaves 101,000 files where 100,000 may come back.",
         "perl -e 'for (1..101000) { open F, \">\", $_; close F }'",
-        limits={"time": 30},
+        limits={"time": 120},
         ends=Reason.DISK_LIMIT,
         check=None,
     ),
@@ -65,7 +65,7 @@ CASES = (
         "sparse file back",
         "Leaves a sparse file of 200 MiB.",
         "truncate -s 200M x",
-        limits={"time": 30},
+        limits={"time": 120},
     ),
     _back(
         "hard links back",
