@@ -64,8 +64,8 @@ def prepare(store: Transactions, *, upgrade: bool = True) -> None:
         _refuse_others(link, found, store.shown)
         if found and not upgrade and found != newest():
             raise RaiError(
-                f"the store {store.shown} has the schema {found}, which is older than"
-                f" this rai's ({newest()}): stop its server, and start it with this rai",
+                f"the store {store.shown} has the schema {found}, older than this"
+                f" rai's ({newest()}): stop its server, and start it with this rai",
                 advice="",
             )
         if found != newest():

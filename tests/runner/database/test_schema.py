@@ -93,7 +93,7 @@ def test_an_older_store_gets_the_newest_schema_and_keeps_all(
 ):
     filled(url)
     later(tmp_path, monkeypatch, "op.add_column('teams', sa.Column('note', sa.Text))")
-    with pytest.raises(RaiError, match="older than this rai's .9000.: stop its server"):
+    with pytest.raises(RaiError, match="older than this rai"):
         open_store(url, upgrade=False)
     together(lambda: open_store(url).close())
     assert revision(url) == newest() == "9000"
