@@ -65,10 +65,10 @@ class UploadRoutes:
         With a size one learns at once why a file of that size would not be taken.
         """
         identity, sha256 = await self._asked(request)
-        there = (size_there, self._site, identity.team, sha256)
-        if await self._threads.store(*there) is None:
+        store = self._threads.store
+        if await store(size_there, self._site, identity.team, sha256) is None:
             if _SIZE.fullmatch(size := request.query_params.get("size", "")):
-                await self._threads.store(self._admit, identity, sha256, int(size))
+                await store(self._admit, identity, sha256, int(size))
             raise nothing("upload")
         return Response(status_code=204)
 
