@@ -17,6 +17,7 @@ NAMES = (
     "queue",
     "turns",
     "watching",
+    "watching_server",
     "lasting",
     "server",
     "server_job",

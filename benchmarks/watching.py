@@ -57,9 +57,9 @@ def _latency(engine: str, project: Path, alone: Path) -> dict[str, object]:
         assert watching.stdout is not None
         for _ in range(ROUNDS + 1):
             own.append(_start(engine, alone))
-            idle.append(_saved(project, watching.stdout, "60"))
+            idle.append(saved(project, watching.stdout, "60"))
             time.sleep(1)
-            busy.append(_saved(project, watching.stdout, "0"))
+            busy.append(saved(project, watching.stdout, "0"))
             time.sleep(2)  # the run ends
         watching.send_signal(signal.SIGINT)
     own, idle, busy = own[1:], idle[1:], busy[1:]
@@ -84,7 +84,7 @@ def _idle(project: Path) -> dict[str, object]:
     """Measure the processor time of a watch in which nothing is saved."""
     with _watch("local", project) as watching:
         assert watching.stdout is not None
-        _saved(project, watching.stdout, "0")
+        saved(project, watching.stdout, "0")
         time.sleep(5)
         before = _cpu_s(watching.pid)
         time.sleep(IDLE_S)
@@ -100,7 +100,7 @@ def _idle(project: Path) -> dict[str, object]:
 
 
 def _watch(engine: str, project: Path) -> subprocess.Popen[bytes]:
-    _write(project, secrets.token_hex(4), "0")
+    write(project, secrets.token_hex(4), "0")
     words = [RAI, "run", "-p", str(project), "--engine", engine, "--watch"]
     started = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
@@ -113,7 +113,7 @@ def _watch(engine: str, project: Path) -> subprocess.Popen[bytes]:
 
 def _start(engine: str, project: Path) -> float:
     """Return how long a run by itself takes to its first output."""
-    _write(project, secrets.token_hex(4), "0")
+    write(project, secrets.token_hex(4), "0")
     began = time.perf_counter()
     words = [RAI, "run", "-p", str(project), "--engine", engine]
     with subprocess.Popen(
@@ -124,10 +124,10 @@ def _start(engine: str, project: Path) -> float:
         return time.perf_counter() - began
 
 
-def _saved(project: Path, output: IO[bytes], pause: str) -> float:
+def saved(project: Path, output: IO[bytes], pause: str) -> float:
     """Save a file, and return how long it takes until a run prints what is in it."""
     word = secrets.token_hex(4)
-    _write(project, word, pause)
+    write(project, word, pause)
     began = time.perf_counter()
     while (line := output.readline()).strip() != word.encode():
         if not line:
@@ -135,7 +135,8 @@ def _saved(project: Path, output: IO[bytes], pause: str) -> float:
     return time.perf_counter() - began
 
 
-def _write(project: Path, word: str, pause: str) -> None:
+def write(project: Path, word: str, pause: str) -> None:
+    """Write what the next run prints, and for how long it goes on after that."""
     (project / "pause").write_text(pause)
     (project / "word").write_text(f"{word}\n")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from runner.cli import common, copies
+from runner.core.cancel import Cancel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +59,12 @@ class WatchedRun:
         self._finished, self._interrupted = False, 0
         self._told = 0.0
 
-    def follow(self, signals: Sequence[int] = (signal.SIGINT,)) -> int:
+    def follow(
+        self, signals: Sequence[int] = (signal.SIGINT,), cancel: Cancel | None = None
+    ) -> int:
         """Show what comes until the run has ended; return 0, or a signal that came.
+
+        It ends too, with -1, once a ``cancel`` is requested.
 
         A signal is looked at between events, so that none is shown in part only. A
         second one, where an event cannot be shown, raises KeyboardInterrupt.
@@ -70,7 +75,7 @@ class WatchedRun:
             if handler is signal.SIG_IGN:
                 signal.signal(number, handler)
         try:
-            ended = self._show()
+            ended = self._show(cancel or Cancel())
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -79,10 +84,10 @@ class WatchedRun:
             if not self._finished:
                 self._lost()
             self._copy.look_back()
-        return 0 if ended else self._interrupted
+        return 0 if ended else self._interrupted or -1
 
-    def _show(self) -> bool:
-        """Show events to the last one, or to a signal; return whether to the last."""
+    def _show(self, cancel: Cancel) -> bool:
+        """Show events to the last or an interruption; return whether to the last."""
         from runner import places
         from runner.core.events import Finished
 
@@ -93,7 +98,7 @@ class WatchedRun:
             for at, event in self._events:
                 self._console.show(event, at)
                 self._finished = self._finished or isinstance(event, Finished)
-                if self._interrupted:
+                if self._interrupted or cancel.requested:
                     return False
             self._events = self._tail.events()
             self._progress()
@@ -101,7 +106,7 @@ class WatchedRun:
             if over or (self._finished and not self._copy.is_one):
                 return True
             time.sleep(POLL_S)
-            if self._interrupted:
+            if self._interrupted or cancel.requested:
                 return False
 
     def _progress(self) -> None:

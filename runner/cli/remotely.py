@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import sys
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Self, Union
 
 from runner.cli import attach, copies, running
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from runner import session
+    from runner.archive import PackCache
     from runner.cli.ci import CiSession
     from runner.core.cancel import Cancel
     from runner.core.events import Event
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from runner.terminal.console import Console
 
 HERE = "`--on here` runs it on this machine"
+STARTS_S = 20.0
+"""How long to ask again where a server does not answer: it may be starting."""
 
 
 Destination = Union["ProfileEntry", "SlurmTarget"]
@@ -67,10 +70,7 @@ def refuse(to: Destination, given: Mapping[str, object]) -> None:
         }
     else:
         name = to.url
-        why = {
-            "--watch": "runs wait for their turn on a server",
-            "--wait-for": "a server's queue has its own order",
-        }
+        why = {"--wait-for": "a server's queue has its own order"}
     problems = [
         Problem(f"{option} is not for runs on {name}: {reason}", hint=HERE)
         for option, reason in why.items()
@@ -80,96 +80,116 @@ def refuse(to: Destination, given: Mapping[str, object]) -> None:
         raise UsageError(*problems)
 
 
-def sending(
-    to: Destination, prepared: Prepared, console: Console, engine: str
-) -> ServerRun | ClusterRun:
-    """Return what hands a run over; ``engine`` is the wish for one, "" for none."""
+def start(
+    to: Destination,
+    prepared: Prepared,
+    console: Console,
+    engine: str | None,
+    *,
+    warnings: bool,
+) -> StartedRun:
+    """Hand a run over; ``engine`` is the wish for one.
+
+    ``warnings`` says whether those of packing are shown: a run that is watched tells
+    them again.
+
+    Raises:
+        RaiError: the run is refused, or it was cancelled before.
+    """
+    from runner.cli import interrupt
+    from runner.core.cancel import Cancel
+    from runner.session import slurm
     from runner.slurm.target import SlurmTarget
 
-    if isinstance(to, SlurmTarget):
-        return ClusterRun(to, prepared, console)
-    return ServerRun(to, prepared, console, engine)
+    cancel = Cancel()
+    with interrupt.cancel_on_signals(cancel, console):
+        if isinstance(to, SlurmTarget):
+            named = to.partition
+            where = f"partition {named}" if named else "the default partition"
+            console.line(f"Running on Slurm, in {where}.", "cyan")
+            steps = slurm.submit(prepared, to, cancel)
+            return _shown(steps, console, warnings=warnings)
+        with ServerRuns(to, console, engine) as server:
+            return server.start(prepared, cancel, warnings=warnings)
 
 
-class ClusterRun:
-    """A run on its way to Slurm; ``start`` submits its job."""
-
-    def __init__(self, to: SlurmTarget, prepared: Prepared, console: Console) -> None:
-        self._to, self._prepared, self._console = to, prepared, console
-
-    def start(self, *, warnings: bool) -> StartedRun:
-        """Seal the project and submit the job, as ``session.slurm.submit`` does.
-
-        Raises:
-            RaiError: Slurm refuses it, or it was cancelled before.
-        """
-        from runner.cli import interrupt
-        from runner.core.cancel import Cancel
-        from runner.session import slurm
-
-        cancel = Cancel()
-        to = self._to.partition
-        where = f"partition {to}" if to else "the default partition"
-        self._console.line(f"Running on Slurm, in {where}.", "cyan")
-        with interrupt.cancel_on_signals(cancel, self._console):
-            steps = slurm.submit(self._prepared, self._to, cancel)
-            return _shown(steps, self._console, warnings=warnings)
-
-
-class ServerRun:
-    """A run on its way to a server, and there; ``start`` queues it."""
+class ServerRuns:
+    """Queues runs on a server, one after another, by the same connection."""
 
     def __init__(
-        self, entry: ProfileEntry, prepared: Prepared, console: Console, engine: str
+        self, entry: ProfileEntry, console: Console, engine: str | None
     ) -> None:
-        self._entry, self._prepared = entry, prepared
-        self._console, self._engine = console, engine
-        self._trouble = self._told = ""
+        from runner.remote.api import ServerClient
 
-    def start(self, *, warnings: bool) -> StartedRun:
-        """Send the project and queue the run, as ``session.submit`` does.
+        self._client, self._console = ServerClient(entry), console
+        self._engine = "" if engine in (None, "auto") else str(engine)
+        self._team = ""
 
-        ``warnings`` says whether those of packing are shown: a run that is watched
-        tells them again.
+    def __enter__(self) -> Self:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.__exit__()
+
+    def start(
+        self,
+        prepared: Prepared,
+        cancel: Cancel,
+        cache: PackCache | None = None,
+        *,
+        warnings: bool = False,
+    ) -> StartedRun:
+        """Send the project and queue the run, as ``session.remote.submit`` does.
 
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.
         """
-        from runner.cli import interrupt
-        from runner.core.cancel import Cancel
         from runner.places.server import shown
-        from runner.remote.api import Patience, ServerClient
-
-        patience = Patience(math.inf, self._away)
-        cancel = Cancel()
-        # Nobody waits for long to learn that there is no server.
-        with ServerClient(self._entry) as client:
-            me = client.me()
-        name = shown(self._entry.url)
-        self._console.line(f"Running on {name} as {me.person} of {me.team}.", "cyan")
-        with (
-            ServerClient(self._entry, patience) as client,
-            interrupt.cancel_on_signals(cancel, self._console),
-        ):
-            steps = self._submitted(client, me.team, cancel)
-            return _shown(steps, self._console, warnings=warnings, between=self._tell)
-
-    def _submitted(
-        self, client: object, team: str, cancel: Cancel
-    ) -> Generator[Event, None, StartedRun]:
         from runner.session import remote
 
-        return remote.submit(self._prepared, client, team, cancel, self._engine)  # type: ignore[arg-type]
+        client = self._client
+        if not self._team:
+            again = f"trying again for {STARTS_S:g} s"
+            away = self._patience(STARTS_S, cancel, "The server does not answer", again)
+            me = remote.reach(client, cancel, away.tell)
+            text = f"Running on {shown(client.entry.url)} as {me.person} of {me.team}."
+            self._console.line(text, "cyan")
+            self._team = me.team
+        again = "trying again"
+        away = self._patience(math.inf, cancel, "The connection is lost", again)
+        steps = remote.submit(prepared, client, self._team, cancel, self._engine, cache)
+        return _shown(steps, self._console, warnings=warnings, between=away.tell)
 
-    def _tell(self) -> None:
-        if self._trouble != self._told:
-            self._told = self._trouble
-            text = f"The connection is lost ({self._told}); trying again."
-            self._console.line(text, "yellow")
+    def _patience(self, seconds: float, cancel: Cancel, what: str, then: str) -> _Away:
+        """Let the client ask again for so long; return what prints that it does."""
+        from runner.remote.api import Patience
 
-    def _away(self, error: UnreachableError) -> None:
-        # In the thread that sends; the other one prints.
-        self._trouble = str(error)
+        away = _Away(self._console, cancel, what, then)
+        self._client.patience = Patience(seconds, away.note)
+        return away
+
+
+class _Away:
+    """Prints once that the server is away."""
+
+    def __init__(self, console: Console, cancel: Cancel, what: str, then: str) -> None:
+        self._console, self._cancel = console, cancel
+        self._what, self._then = what, then
+        self._why: UnreachableError | None = None
+        self._told = False
+
+    def note(self, error: UnreachableError) -> None:
+        """Note why; in the thread that asks, which ends where nobody waits for it."""
+        if self._cancel.requested:
+            raise error
+        self._why = error
+
+    def tell(self) -> None:
+        """Print it."""
+        if self._why is not None and not self._told:
+            self._told = True
+            self._console.line(f"{self._what} ({self._why}); {self._then}.", "yellow")
 
 
 def _shown(

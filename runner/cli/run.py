@@ -166,7 +166,10 @@ def run(
 
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")
-        watching.watch(project, options, output, force=force, quiet=quiet, one_run=one)
+        assert not isinstance(to, SlurmTarget)
+        watching.watch(
+            project, options, output, to, force=force, quiet=quiet, one_run=one
+        )
     with ci.session(in_ci, junit, answer=as_json or detach) as reported:
         prepared = session.prepare(project, options)
         rounds = prepared.request.repeat
@@ -184,9 +187,7 @@ def run(
         for text in session.tidy(prepared.settings):
             console.line(text, "yellow")
         if to is not None:
-            wish = "" if engine in (None, "auto") else str(engine)
-            sending = remotely.sending(to, prepared, console, wish)
-            started = sending.start(warnings=detach)
+            started = remotely.start(to, prepared, console, engine, warnings=detach)
             if detach:
                 _left(started.id, console, as_json=as_json)
                 return

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from runner.cli import common, interrupt, running
+from runner.cli import attach, common, copies, interrupt, remotely, running
 from runner.core import Problem, Reason, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
+from runner.terminal import messages
+from runner.terminal.console import Console, Mode
 
 if TYPE_CHECKING:
     from runner import session
-    from runner.terminal.console import Console
+    from runner.remote.entries import ProfileEntry
+    from runner.session.run import StartedRun
 
 LOOK_S = 0.1
 SAVED = "a file was saved"
@@ -32,6 +37,7 @@ def watch(
     path: Path,
     options: session.Options,
     output: Path | None,
+    to: ProfileEntry | None,
     *,
     force: bool,
     quiet: bool,
@@ -39,8 +45,8 @@ def watch(
 ) -> NoReturn:
     """Run the project, and run it again after each save, until Ctrl-C.
 
-    ``force`` lets the first build folder replace an earlier one. ``one_run`` is an
-    option that is of use for one run only.
+    It runs here, or on a server. ``force`` lets the first build folder replace an
+    earlier one. ``one_run`` is an option that is of use for one run only.
 
     Raises:
         UsageError: there is no build file, or the project's folder was removed; or an
@@ -49,7 +55,6 @@ def watch(
     """
     from runner import session
     from runner.session.prepare import settings
-    from runner.terminal.console import Console
 
     if one_run:
         text = f"{one_run} is for one run, and --watch makes many; leave one out"
@@ -57,21 +62,40 @@ def watch(
     found, _ = settings(options)
     saves = session.watcher(path, found, output)
     running.refuse_output(output, saves.folder, force=force)
-    console = Console(common.mode(quiet), unpacks=output is not None)
+    console = _Console(common.mode(quiet), unpacks=output is not None)
     for text in session.tidy(found):
         console.line(text, "yellow")
     stop = Cancel()
     with (
         saves,
         interrupt.cancel_on_signals(stop, console),
+        remotely.ServerRuns(to, console, options.engine) if to else nullcontext() as on,
     ):
-        loop = _Loop(path, options, console, saves, stop)
+        loop = _Loop(path, options, console, saves, stop, on)
         try:
             while loop.run_once(output, force=force) and loop.next_save():
                 force = True  # the folder is from the run before
         finally:
             loop.close()
     raise typer.Exit(Reason.CANCELLED.exit_code)
+
+
+class _Console(Console):
+    """Shows once what is the same in each run."""
+
+    def __init__(self, mode: Mode, *, unpacks: bool) -> None:
+        super().__init__(mode, unpacks=unpacks)
+        self._same: set[str] = set()
+
+    def show(self, event: ev.Event, at: float | None = None) -> None:
+        """Show an event, unless it says what one of the run before said."""
+        if isinstance(event, SAME):
+            packed = isinstance(event, ev.Packed)
+            text = "packed" if packed else str(messages.lines(event))
+            if text in self._same:
+                return
+            self._same.add(text)
+        super().show(event, at)
 
 
 class _Loop:
@@ -84,29 +108,31 @@ class _Loop:
         console: Console,
         saves: session.Watcher,
         stop: Cancel,
+        server: remotely.ServerRuns | None,
     ) -> None:
         from runner import archive, report, session
 
         self._session = session
         self._path, self._options = path, options
         self._console, self._saves, self._stop = console, saves, stop
+        self._server, self._copies = server, ExitStack()
         self._cache = archive.PackCache()
         self._series = report.Series()
         self._started_any = False
         self._warned: list[Problem] = []
-        self._told: set[str] = set()
         self._ending: list[threading.Thread] = []
 
     def run_once(self, output: Path | None, *, force: bool) -> bool:
         """Carry out a run, or report why it cannot start; return whether to go on."""
-        try:
-            run = self._start()
-        except RaiError as error:
-            self._refused(error)
-            return not self._stop.requested
-        self._started_any = True
         cancel = Cancel(self._stop)
         self._saves.call(lambda: cancel.request(SAVED))
+        try:
+            run = self._start(cancel)
+        except RaiError as error:
+            if error.reason is not Reason.CANCELLED:
+                self._refused(error)
+            return not self._stop.requested
+        self._started_any = True
         if self._carry_out(run, cancel):
             self._compare(run.record)
             self._bring_back(run, output, force=force)
@@ -134,14 +160,15 @@ class _Loop:
         """Wait for the runs that were superseded to have cleaned up."""
         for thread in self._ending:
             thread.join()
+        self._copies.close()
 
-    def _start(self) -> session.Run:
-        from runner.terminal.console import Mode
-
+    def _start(self, cancel: Cancel) -> StartedRun:
         prepared = self._session.prepare(self._path, self._options)
         if self._console.mode is not Mode.QUIET:
             common.warn(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)
+        if self._server is not None:
+            return self._server.start(prepared, cancel, self._cache)
         return self._session.start(prepared, self._cache)
 
     def _refused(self, error: RaiError) -> None:
@@ -152,50 +179,54 @@ class _Loop:
         problems(error.problems)
         self._console.line(f"Not started. {error.reason.advice}".rstrip(), "red")
 
-    def _carry_out(self, run: session.Run, cancel: Cancel) -> bool:
+    def _carry_out(self, run: StartedRun, cancel: Cancel) -> bool:
         """Show the run; return whether it was carried out to its end.
 
         One that a save ends is left to a thread when its commands have ended: the next
         one begins while its container is removed. But its GPUs are not free until then.
         """
+        if not isinstance(run, self._session.Run):
+            return self._follow(run, cancel)
         events = run.events(cancel)
         try:
             for event in events:
-                self._show(event)
+                self._console.show(event)
                 over = isinstance(event, ev.CommandFinished) and cancel.requested
                 if over and not self._stop.requested and not run.wants_gpu:
-                    self._leave(events)
-                    self._console.line(f"Run {run.id} cancelled: {SAVED}.", "yellow")
+                    self._beside(lambda: deque(events, 0))
+                    self._superseded(run)
                     return False
         except BaseException:
             events.close()
             raise
         return not cancel.requested
 
-    def _show(self, event: ev.Event) -> None:
-        """Show an event, and what is the same in each run once."""
-        from runner.terminal import messages
+    def _follow(self, run: StartedRun, cancel: Cancel) -> bool:
+        """Show a run on a server; return whether it came to its end.
 
-        if isinstance(event, SAME):
-            packed = isinstance(event, ev.Packed)
-            text = "packed" if packed else str(messages.lines(event))
-            if text in self._told:
-                return
-            self._told.add(text)
-        self._console.show(event)
+        The copy of one that a save ends is kept up to date beside the next run.
+        """
+        copy = self._copies.enter_context(copies.KeptCopy(run.paths, self._console))
+        watched = attach.WatchedRun(run.paths, self._console, copy)
+        if watched.follow((), cancel) == 0:
+            return True
+        self._beside(lambda: attach.cancel(run.paths, self._console))
+        if self._stop.requested:
+            watched.follow(())
+        else:
+            self._superseded(run)
+        return False
 
-    def _leave(self, events: Generator[ev.Event, None, None]) -> None:
-        def finish() -> None:
-            for _ in events:
-                pass
+    def _superseded(self, run: StartedRun) -> None:
+        self._console.line(f"Run {run.id} cancelled: {SAVED}.", "yellow")
 
-        thread = threading.Thread(target=finish, name="rai-ending")
+    def _beside(self, end: Callable[[], object]) -> None:
+        """End a run while the next one begins."""
+        thread = threading.Thread(target=end, name="rai-ending")
         thread.start()
         self._ending = [t for t in self._ending if t.is_alive()] + [thread]
 
-    def _bring_back(
-        self, run: session.Run, output: Path | None, *, force: bool
-    ) -> None:
+    def _bring_back(self, run: StartedRun, output: Path | None, *, force: bool) -> None:
         from runner.terminal.problems import problems
 
         try:

@@ -73,10 +73,13 @@ def discard(home: Home, paths: RunPaths) -> None:
 
 
 def sealed(
-    request: JobRequest, paths: RunPaths, settings: Settings
+    request: JobRequest,
+    paths: RunPaths,
+    settings: Settings,
+    cache: archive.PackCache | None = None,
 ) -> Generator[ev.Event, None, None]:
     """Pack and seal the project in a run's folder; yield what packing tells."""
-    project = folder_project(request.project, settings)
+    project = folder_project(request.project, settings, cache)
     git, packing = project.git(), project.pack(paths.source)
     warnings = []
     packed: Archive

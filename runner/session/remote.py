@@ -24,6 +24,7 @@ from runner.session.run import StartedRun
 from runner.store import claim, runs, seen
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
+from runner.wire.accounts import Me
 from runner.wire.remote_runs import RunRequest
 
 LOOK_S = 0.05
@@ -33,12 +34,26 @@ MOST_IDS = 3
 T = TypeVar("T")
 
 
+def reach(client: ServerClient, cancel: Cancel, between: Callable[[], None]) -> Me:
+    """Return who one is at a server; call ``between`` while it is asked.
+
+    Raises:
+        RaiError: it is away for longer than the client's patience, or refuses.
+    """
+    asking = _Call(client.me)
+    while not asking.over.wait(LOOK_S):
+        between()
+        _go_on(cancel)
+    return asking.result()
+
+
 def submit(
     prepared: Prepared,
     client: ServerClient,
     team: str,
     cancel: Cancel,
     engine: str = "",
+    cache: archive.PackCache | None = None,
 ) -> Generator[ev.Event, None, StartedRun]:
     """Seal the project, send it, and queue the run; yield how far that has come.
 
@@ -55,7 +70,7 @@ def submit(
     try:
         with Claim(paths):
             yield from _stoppable(
-                sealed(request, paths, prepared.settings), paths, cancel
+                sealed(request, paths, prepared.settings, cache), paths, cancel
             )
             files.write(paths.spec, request.spec_text.encode())
             found = yield from _sent(client, paths, cancel)
@@ -81,12 +96,12 @@ def _stoppable(
 ) -> Generator[ev.Event, None, None]:
     for event in events:
         yield event
-        _go_on(paths, cancel)
+        _go_on(cancel, paths)
 
 
-def _go_on(paths: RunPaths, cancel: Cancel) -> None:
+def _go_on(cancel: Cancel, paths: RunPaths | None = None) -> None:
     """Raise RaiError if somebody asked for the run's end before it was queued."""
-    if cancel.requested or paths.cancel.exists():
+    if cancel.requested or (paths is not None and paths.cancel.exists()):
         text = "stopped before the run was queued; nothing of it is kept"
         raise RaiError(text, reason=Reason.CANCELLED, advice="")
 
@@ -104,7 +119,7 @@ def _sent(
     sending = _Call(lambda: upload(client, paths.source, progress))
     while not sending.over.wait(LOOK_S):
         yield ev.Progress("upload", sent[0], total)
-        _go_on(paths, cancel)
+        _go_on(cancel, paths)
     return sending.result()
 
 
@@ -122,7 +137,7 @@ class _Queue:
     ) -> Generator[ev.Event, None, RunPaths]:
         """Queue a run under its folder's id, else under another; return its folder."""
         for _ in range(MOST_IDS):
-            _go_on(paths, cancel)
+            _go_on(cancel, paths)
             # Nobody else asks the server for the run before it can know it.
             with Mirror(paths, self._bounds):
                 if (yield from self._put(asked, paths, cancel)):

@@ -18,6 +18,7 @@ from runner import places
 from runner.archive import BUILD, BuildWriter
 from runner.cli.main import _status
 from runner.core import Problem, Reason, State, Verdict
+from runner.remote.api import NONE
 from runner.remote.entries import ProfileEntry
 from runner.remote.problems import RefusedError, UnreachableError
 from runner.store import claim, runs
@@ -65,18 +66,13 @@ class PretendedClient:
 
     def __init__(self, site: Site) -> None:
         self.site, self.entry = site, ProfileEntry(URL, "token", team=TEAM)
+        self.patience = NONE
 
     def __enter__(self) -> PretendedClient:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
-
-    @property
-    def patience(self) -> object:
-        from runner.remote.api import NONE
-
-        return NONE
 
     def _reach(self) -> None:
         if self.site.away:
@@ -267,7 +263,7 @@ def test_a_server_without_the_gpus_of_a_run_is_not_taken_for_one_with_its_id(
     assert runs.names(home(tmp_path)) == set()
 
 
-def test_a_server_that_is_away_before_a_run_begins_is_said_at_once(
+def test_a_server_that_stays_away_before_a_run_begins_leaves_none(
     site, project, tmp_path, capfd
 ):
     site.away = True
@@ -276,10 +272,9 @@ def test_a_server_that_is_away_before_a_run_begins_is_said_at_once(
     assert runs.names(home(tmp_path)) == set()
 
 
-@pytest.mark.parametrize("words", [["--watch"], ["--wait-for", "x"]])
-def test_what_has_no_meaning_on_a_server_is_refused(site, project, words, capfd):
-    assert _status(["run", "-p", project, "--on", URL, *words]) == 2
-    assert f"{words[0]} is not for runs on {URL}" in capfd.readouterr().err
+def test_what_has_no_meaning_on_a_server_is_refused(site, project, capfd):
+    assert _status(["run", "-p", project, "--on", URL, "--wait-for", "x"]) == 2
+    assert f"--wait-for is not for runs on {URL}" in capfd.readouterr().err
 
 
 def test_while_the_server_is_away_what_is_here_is_shown_and_nothing_ends(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from runner.remote import profile
 from tests.runner.server.site import Person, Site, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.local, pytest.mark.programs]
 
@@ -102,3 +104,54 @@ def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
     lines = [f"line {n}" for n in range(1, 201)]
     assert (first + out).decode().splitlines() == lines
     assert b"The connection is lost" in error
+
+
+def test_a_run_waits_for_a_server_that_starts_again_and_says_so_once(
+    site, ann, tmp_path
+):
+    made = project(tmp_path, "echo hello")
+    site.stop()
+    with ann.started("run", "-p", made) as client:
+        assert client.stderr is not None
+        first = client.stderr.readline()
+        site.start()
+        out, error = client.communicate(timeout=120)
+    assert b"The server does not answer (no connection to unix:" in first
+    assert (client.returncode, out) == (0, b"hello\n"), error
+    assert b"does not answer" not in error
+
+
+def test_ctrl_c_ends_the_wait_for_a_server_at_once(site, ann, tmp_path):
+    made = project(tmp_path, "echo hello")
+    site.stop()
+    with ann.started("run", "-p", made) as client:
+        assert client.stderr is not None
+        client.stderr.readline()
+        client.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, error = client.communicate(timeout=60)
+    site.start()
+    assert client.returncode == 130
+    assert time.monotonic() - began < 5
+    assert b"nothing of it is kept" in error
+
+
+def test_a_save_cancels_the_run_there_and_queues_the_next(site, ann, tmp_path):
+    say = "cat $RAI_SOURCE_DIR/word; exec sleep $(cat $RAI_SOURCE_DIR/pause)"
+    made = project(tmp_path, f"sh -c '{say}'")
+    (made / "word").write_text("one\n")
+    (made / "pause").write_text("300")
+    with ann.started("run", "-p", made, "--watch", "-o", tmp_path / "out") as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"one\n"
+        (made / "pause").write_text("0")
+        (made / "word").write_text("two\n")
+        assert client.stdout.readline() == b"two\n"
+        until((tmp_path / "out").exists)
+        client.send_signal(signal.SIGINT)
+        _, error = client.communicate(timeout=60)
+    assert client.returncode == 130, error
+    assert error.count(b"Running on") == 1
+    assert b"cancelled: a file was saved" in error
+    states = [one["state"] for one in json.loads(ann.rai("runs", "--json").stdout)]
+    assert states[:2] == ["done", "cancelled"]
