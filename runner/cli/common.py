@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from runner.core import Problem, RunRecord
-    from runner.remote.entries import ProfileEntry
+    from runner.remote.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
     from runner.terminal.console import Mode

@@ -57,7 +57,7 @@ class KeptCopy:
         if not self.is_one:
             return
         from runner.places import record_of
-        from runner.remote.ending import NOT_FETCHED
+        from runner.remote.following import NOT_FETCHED
 
         for text in record_of(self._paths).warnings[-1:]:
             if text.startswith(NOT_FETCHED):

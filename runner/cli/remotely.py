@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from runner.cli.ci import CiSession
     from runner.core.cancel import Cancel
     from runner.core.events import Event
-    from runner.remote.entries import ProfileEntry
     from runner.remote.problems import UnreachableError
+    from runner.remote.profile import ProfileEntry
     from runner.session.prepare import Prepared
     from runner.session.run import StartedRun
     from runner.slurm.target import SlurmTarget

@@ -17,7 +17,7 @@ from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
-    from runner.remote.entries import ProfileEntry
+    from runner.remote.profile import ProfileEntry
     from runner.report import Listed, Table
     from runner.store.home import RunQuery
     from runner.store.paths import Home, RunPaths
@@ -166,7 +166,7 @@ class _There:
         everyone: bool,
     ) -> None:
         from runner.places import server
-        from runner.remote.ending import listed
+        from runner.remote.following import listed
         from runner.store.runs import names
 
         here, now = names(home), time.time()
@@ -200,7 +200,7 @@ class _There:
     def _listed(self, run: RemoteRun) -> Listed:
         from runner.places.server import shown
         from runner.remote import problems
-        from runner.remote.ending import listed
+        from runner.remote.following import listed
         from runner.report import Listed
 
         whose = run.person if run.mine else f"{run.team}/{run.person}"

@@ -21,7 +21,7 @@ from runner.terminal.console import Console, Mode
 
 if TYPE_CHECKING:
     from runner import session
-    from runner.remote.entries import ProfileEntry
+    from runner.remote.profile import ProfileEntry
     from runner.session.run import StartedRun
 
 LOOK_S = 0.1

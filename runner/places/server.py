@@ -22,8 +22,8 @@ from runner.store.paths import Home, RunPaths
 if TYPE_CHECKING:
     from runner.remote.api import ServerClient
     from runner.remote.bounds import MirrorBounds
-    from runner.remote.entries import ProfileEntry
     from runner.remote.following import Follower
+    from runner.remote.profile import ProfileEntry
     from runner.store.settings import Settings
     from runner.wire.remote_runs import RemoteRun
 

@@ -1,1 +1,1 @@
-"""A server as its client sees it: who one is there, uploads, the copy of a run."""
+"""A server as its client sees it: who one is there, the copy of a run."""

@@ -43,7 +43,7 @@ from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueView, RemoteRun, RunPage, RunRequest
 
 if TYPE_CHECKING:
-    from runner.remote.entries import ProfileEntry
+    from runner.remote.profile import ProfileEntry
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,6 @@
-"""How much a server may send of one run: what the run itself may make, and some more.
+"""How much a server may send, and how long it may take.
 
-Pure: a server that sends more than that is not believed.
+Of one run it may send what the run itself may make, and some more. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,23 @@ from runner.core.caps import build_caps
 from runner.core.errors import SpecError
 from runner.core.parcel import Parcel
 from runner.core.units import GIB, MIB
+
+CONNECT_S = 10.0
+READ_S = 30.0
+"""How long a server may take from a request to the end of its answer's headers."""
+
+SLOW_S = 30.0
+LEAST_BYTES = 32 << 10
+"""A body brings so many bytes in each SLOW_S, or ends."""
+
+MOST_ANSWERED_BYTES = 16 << 20
+"""Of an answer that is no file and no part of a run."""
+
+MOST_PROBLEMS = 20
+"""A server's further problems are only counted."""
+
+MOST_TEXT = 2000
+"""The most characters that are shown of one text of a server's."""
 
 MOST_EVENTS_BYTES = 8 * GIB
 EVENTS_BYTES = 64 * MIB

@@ -1,6 +1,6 @@
 """HTTP to one server: over TLS with the system's certificates or a pinned one, or Unix.
 
-The server is not trusted. What it may send and how long it may take is bounded here, no
+The server is not trusted. What it may send and how long it may take is bounded, no
 redirect is followed, nothing is unpacked, and no connection is tried twice: whoever
 calls decides that.
 """
@@ -29,6 +29,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from runner import __version__
 from runner.core import Problem
 from runner.core.errors import RaiError
+from runner.remote import bounds
 from runner.remote.problems import (
     NoServerError,
     UnreachableError,
@@ -37,15 +38,6 @@ from runner.remote.problems import (
 )
 from runner.wire import addresses
 
-CONNECT_S = 10.0
-READ_S = 30.0
-"""How long a server may take from a request to the end of its answer's headers."""
-
-SLOW_S = 30.0
-LEAST_BYTES = 32 << 10
-"""A body brings so many bytes in each SLOW_S, or ends."""
-
-MOST_ANSWERED_BYTES = 16 << 20
 PIECE_BYTES = 64 << 10
 GATEWAY = (502, 504)
 """What a proxy answers while the server behind it is away."""
@@ -157,7 +149,7 @@ class ServerConnection:
                 data=body,
                 stream=True,
                 allow_redirects=False,
-                timeout=(CONNECT_S, READ_S + wait_s),
+                timeout=(bounds.CONNECT_S, bounds.READ_S + wait_s),
             )
         try:
             self._check(response)
@@ -183,8 +175,10 @@ class ServerConnection:
         body, source = bytearray(), _ResponseBody(response, self.url)
         while piece := source.piece(PIECE_BYTES):
             body += piece
-            if len(body) > MOST_ANSWERED_BYTES:
-                text = f"{self.url} answers with over {MOST_ANSWERED_BYTES:,} bytes"
+            if len(body) > bounds.MOST_ANSWERED_BYTES:
+                text = (
+                    f"{self.url} answers with over {bounds.MOST_ANSWERED_BYTES:,} bytes"
+                )
                 raise NoServerError(text)
         return HttpAnswer(response.status_code, response.headers, bytes(body))
 
@@ -193,7 +187,7 @@ def served_fingerprint(url: str) -> str:
     """Return the fingerprint of the certificate that a server shows, whoever it is."""
     host, port = addresses.host_and_port(url)
     with failing(url):
-        pem = ssl.get_server_certificate((host, port), timeout=CONNECT_S)
+        pem = ssl.get_server_certificate((host, port), timeout=bounds.CONNECT_S)
         return addresses.fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
 
 
@@ -250,7 +244,7 @@ class _TimedAnswer(http.client.HTTPResponse):
     def begin(self) -> None:
         """Read the headers, and give the body its time."""
         super().begin()
-        self.timed.allow(SLOW_S)
+        self.timed.allow(bounds.SLOW_S)
 
 
 class _Connection(HTTPConnection):
@@ -259,7 +253,7 @@ class _Connection(HTTPConnection):
     def send(self, data: Any) -> None:  # noqa: ANN401 - as HTTPConnection has it
         """Send a piece of a request within the usual time, not what was left of one."""
         if self.sock is not None:
-            self.sock.settimeout(READ_S)
+            self.sock.settimeout(bounds.READ_S)
         super().send(data)
 
 
@@ -356,9 +350,9 @@ class _ResponseBody(io.RawIOBase):
         with failing(self._url):
             found = bytes(self._raw.read1(most, decode_content=False))
         self._brought += len(found)
-        if self._brought >= LEAST_BYTES:
+        if self._brought >= bounds.LEAST_BYTES:
             self._brought = 0
-            self._timed.allow(SLOW_S)
+            self._timed.allow(bounds.SLOW_S)
         return found
 
     def readable(self) -> bool:

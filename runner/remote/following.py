@@ -1,20 +1,29 @@
-"""Keep the copy of a run on a server up to date, in a thread of its own."""
+"""Keep the copy of a run on a server up to date, in a thread of its own, to its end."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from runner.core import Problem, Reason
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner import files
+from runner.core import Problem, Reason, RunRecord, State, Verdict, record
 from runner.core.errors import RaiError
 from runner.remote.api import AWAY, Backoff, ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.remote.ending import NOT_FETCHED, ServersWord, record_end, word_of
 from runner.remote.mirror import PIECE_BYTES, Mirror, MirroredError
-from runner.remote.problems import NoServerError, RefusedError, UnreachableError
-from runner.store import claim, seen
+from runner.remote.problems import (
+    NoServerError,
+    RefusedError,
+    UnreachableError,
+    shown,
+)
+from runner.store import claim, latest, runs, sealed, seen
 from runner.store.paths import RunPaths
+from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import LEAST_S, TailHeader
 
 NOT_NOW = (429, *AWAY)
@@ -22,6 +31,15 @@ POLL_S = 0.3
 CATCH_UP_S = 2.0
 LONGEST_WAIT_S = 20
 """How long the server may wait for news; where there were some, a second at first."""
+
+NOT_FETCHED = "the build folder was not fetched"
+NOT_SERVED = (Reason.INTERNAL, Reason.RUNNER_LOST, Reason.GPU_ERROR)
+GOING = {
+    QueueState.WAITING: State.QUEUED,
+    QueueState.STARTING: State.PREPARING,
+    QueueState.RUNNING: State.RUNNING,
+}
+STATES = {Reason.CANCELLED: State.CANCELLED, Reason.RUNNER_LOST: State.LOST}
 
 Connect = Callable[[], ServerClient]
 
@@ -198,3 +216,68 @@ def fetch_build(client: ServerClient, paths: RunPaths, most: MirrorBounds) -> No
     """
     if not paths.build.exists():
         client.download(paths.id, paths.build.name, paths.build, most.build_bytes)
+
+
+class ServersWord(Struct, frozen=True):
+    """How a run ended, where its events do not tell."""
+
+    reason: Reason
+    why: str
+    at: float
+
+
+def word_of(run: RemoteRun) -> ServersWord:
+    """Return what a server says of the end of a run."""
+    reason = run.reason or Reason.RUNNER_LOST
+    why, at = shown(run.why), run.ended_at or time.time()
+    if reason is Reason.DONE:
+        # The run's events would say so, if they were all there.
+        return ServersWord(Reason.RUNNER_LOST, "its events end before it does", at)
+    said = "stopped on request" if reason is Reason.CANCELLED else "the server ended it"
+    return ServersWord(reason, why or said, at)
+
+
+def listed(run: RemoteRun, now: float) -> RunRecord:
+    """Return what a server's list says of a run, as a record; its texts are escaped."""
+    state, verdict = GOING.get(run.state, State.DONE), None
+    if run.state is QueueState.ENDED:
+        reason = run.reason or Reason.RUNNER_LOST
+        state, done = STATES.get(reason, State.DONE), reason is Reason.DONE
+        served = reason not in NOT_SERVED
+        verdict = Verdict(served, done, None, reason, shown(run.why))
+    began, ended = (
+        None if at is None else min(max(at, 0.0), now)
+        for at in (run.queued_at, run.ended_at)
+    )
+    project = shown(run.project)
+    return RunRecord(run.id, project, "", began or 0.0, state, verdict, ended)
+
+
+def record_end(
+    paths: RunPaths, word: ServersWord, notes: Sequence[str] = ()
+) -> RunRecord:
+    """Write the record of a run that has ended, last of all.
+
+    Its events tell how it ended, if they tell of an end, else the ``word`` does.
+    ``notes`` are added to the warnings.
+
+    Raises:
+        RaiError: the folder has neither events nor a parcel.
+    """
+    known = record.fold(runs.stamped(paths)) or sealed.begun(paths)
+    if known is None:
+        raise RaiError(f"{paths.root} is no run: it has no events and no parcel")
+    ended = replace(known, id=paths.id)
+    if not ended.state.final:
+        ended = _ended(ended, word)
+    ended = replace(ended, warnings=(*ended.warnings, *notes))
+    latest.remove(paths)
+    with files.naming(paths.record):
+        files.write(paths.record, record.to_json(ended))
+    return ended
+
+
+def _ended(known: RunRecord, word: ServersWord) -> RunRecord:
+    reason = word.reason
+    verdict = Verdict(reason not in NOT_SERVED, False, None, reason, word.why)
+    return record.end(known, STATES.get(reason, State.DONE), word.at, verdict)

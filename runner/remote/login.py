@@ -13,13 +13,13 @@ from runner.core.errors import RaiError, UsageError
 from runner.remote import profile
 from runner.remote.api import ServerClient
 from runner.remote.connection import served_fingerprint
-from runner.remote.entries import Logins, ProfileEntry
 from runner.remote.problems import (
     LoginNeededError,
     NoServerError,
     UntrustedServerError,
     shown,
 )
+from runner.remote.profile import Logins, ProfileEntry
 from runner.wire import addresses
 from runner.wire.accounts import Me
 

@@ -8,13 +8,8 @@ from runner.core import Problem, Reason
 from runner.core.errors import BusyError, NotAllowedError, RaiError
 from runner.core.problem import Place
 from runner.core.screen import printable
+from runner.remote.bounds import MOST_PROBLEMS, MOST_TEXT
 from runner.wire.refusals import Refusal
-
-MOST_PROBLEMS = 20
-"""A server's further problems are only counted."""
-
-MOST_TEXT = 2000
-"""The most characters that are shown of one text of a server's."""
 
 NO_TOKEN = 401
 MISSING = 404

@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import files
+from runner import files, yamlfile
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
-from runner.remote import profile_text
-from runner.remote.entries import Logins, ProfileEntry
 from runner.remote.problems import LoginNeededError
 from runner.slurm import target
 from runner.wire import addresses
+from runner.yamlfile import Node, Problems, Scalar, compose, decode, dump, kind
 
 if TYPE_CHECKING:
     from runner.store.settings import Settings
@@ -34,6 +34,33 @@ FILE = "RAI_PROFILE_FILE"
 TOKEN = "RAI_TOKEN"
 FINGERPRINT = "RAI_FINGERPRINT"
 """These serve a program without a file, such as a job of CI."""
+
+OURS = ("host", "servers")
+_KEPT = ("token", "fingerprint", "team", "person")
+
+
+class ProfileEntry(Struct, frozen=True):
+    """A server, the token for it, and whose it is.
+
+    ``url`` is as ``wire.addresses.normal`` returns it. ``fingerprint`` is that of the
+    only certificate that is accepted, "" where the system's certificates decide.
+    """
+
+    url: str
+    token: str = ""
+    fingerprint: str = ""
+    team: str = ""
+    person: str = ""
+
+    def __repr__(self) -> str:
+        return f"ProfileEntry({self.url!r}, person={self.person!r})"  # and no token
+
+
+class Logins(Struct, frozen=True):
+    """The servers that one is logged in at, and the one that runs go to, "" if none."""
+
+    host: str = ""
+    servers: dict[str, ProfileEntry] = {}
 
 
 def path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -48,7 +75,7 @@ def read(file: Path) -> Logins:
     A file with tokens that others may read is closed to them, with a warning.
     """
     raw = _raw(file)
-    logins, problems = profile_text.parse(raw, str(file))
+    logins, problems = parse(raw, str(file))
     if problems and b"servers" in raw:
         warnings.warn(f"no login is read: {problems[0]}", stacklevel=2)
     if logins.servers:
@@ -62,7 +89,7 @@ def to_change(file: Path) -> Logins:
     if not os.access(folder, os.W_OK | os.X_OK):
         hint = f"log in as the user whose it is, or name another file: {FILE}"
         raise ConfigError(Problem(f"no file can be kept in {folder}", hint=hint))
-    logins, problems = profile_text.parse(_raw(file), str(file))
+    logins, problems = parse(_raw(file), str(file))
     if problems:
         raise ConfigError(*problems)
     return logins
@@ -171,8 +198,97 @@ def _close(file: Path) -> None:
 
 def _write(file: Path, logins: Logins) -> None:
     """Write the file, through a link that leads to it."""
-    text = profile_text.changed(_raw(file), logins, str(file))
+    text = changed(_raw(file), logins, str(file))
     if text is None:
         what = f"{file} has something that a login would change"
         raise ConfigError(Problem(what, hint=f"move it aside, or name another: {FILE}"))
     files.write(file.resolve(), text.encode(), private=True)
+
+
+def parse(raw: bytes, file: str) -> tuple[Logins, list[Problem]]:
+    """Return the logins in a profile; with problems, if it cannot be used or changed.
+
+    An entry with a malformed address or token is ignored.
+    """
+    found = Problems()
+    node = _document(raw, file, found)
+    if node is None or found.fatal:
+        return Logins(), found.in_file_order() if found.fatal else []
+    if not isinstance(node, yamlfile.Mapping):
+        hint = "it is no profile of this rai; move it aside"
+        return Logins(), [Problem(f"{kind(node)} is no mapping", node.place, hint)]
+    servers = {}
+    given = node.get("servers")
+    for key, value in given.entries if isinstance(given, yamlfile.Mapping) else ():
+        url = addresses.spelled(key.text)
+        if isinstance(value, yamlfile.Mapping) and url and url != addresses.HERE:
+            servers[url] = ProfileEntry(url, **_texts(value))
+    host = node.get("host")
+    named = addresses.spelled(host.text) if isinstance(host, Scalar) else None
+    # Of a file without logins it may be somebody else's.
+    return Logins((named or "") if given is not None else "", servers), []
+
+
+def changed(raw: bytes, logins: Logins, file: str) -> str | None:
+    """Return a profile's text with other logins; None if more of it would change."""
+    found = Problems()
+    before = _document(raw, file, found)
+    text = raw.decode(errors="replace")
+    if isinstance(before, yamlfile.Mapping):
+        text = _without(text, before)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    servers = {entry.url: _plain(entry) for entry in logins.servers.values()}
+    host = {"host": logins.host} if logins.host else {}
+    text += dump({**host, "servers": servers}) if servers or host else ""
+    after = _document(text.encode(), file, found)
+    same = _others(before) == _others(after) and not found.fatal
+    return text if same and parse(text.encode(), file)[0] == logins else None
+
+
+def _document(raw: bytes, file: str, problems: Problems) -> Node | None:
+    text = decode(raw, file, problems)
+    return compose(text, file, problems) if text is not None else None
+
+
+def _texts(node: yamlfile.Mapping) -> dict[str, str]:
+    values = {key: node.get(key) for key in _KEPT}
+    texts = {k: v.text.strip() for k, v in values.items() if isinstance(v, Scalar)}
+    pin = addresses.fingerprint(texts.pop("fingerprint", ""))
+    return {**texts, "fingerprint": pin or ""}
+
+
+def _plain(entry: ProfileEntry) -> dict[str, str]:
+    values = {key: getattr(entry, key) for key in _KEPT}
+    return {key: value for key, value in values.items() if value}
+
+
+def _without(text: str, node: yamlfile.Mapping) -> str:
+    """Return the text without the lines of our keys; comments before others stay."""
+    lines = text.splitlines(keepends=True)
+    starts = [key.place.line - 1 for key, _ in node.entries]
+    gone: set[int] = set()
+    for (key, _), start in zip(node.entries, starts, strict=True):
+        if key.text in OURS:
+            end = min((s for s in starts if s > start), default=len(lines))
+            while end > start + 1 and not lines[end - 1].partition("#")[0].strip():
+                end -= 1
+            gone |= set(range(start, end))
+    return "".join(line for at, line in enumerate(lines) if at not in gone)
+
+
+def _others(node: Node | None) -> Mapping[str, object] | object:
+    """Return all that is not ours, to compare it."""
+    if not isinstance(node, yamlfile.Mapping):
+        return {} if node is None else _value(node)
+    return {
+        key.text: _value(value) for key, value in node.entries if key.text not in OURS
+    }
+
+
+def _value(node: Node) -> object:
+    if isinstance(node, Scalar):
+        return node.text, node.plain
+    if isinstance(node, yamlfile.Mapping):
+        return [(key.text, _value(value)) for key, value in node.entries]
+    return [_value(item) for item in node.items]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from runner import archive, files, places
@@ -14,10 +17,9 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.places import server
 from runner.remote import bounds
-from runner.remote.api import ServerClient
+from runner.remote.api import Pauses, ServerClient
 from runner.remote.mirror import Mirror
-from runner.remote.problems import RefusedError, UnreachableError
-from runner.remote.uploading import upload
+from runner.remote.problems import NOT_AS_ANNOUNCED, RefusedError, UnreachableError
 from runner.session.detached import discard, sealed
 from runner.session.prepare import Prepared
 from runner.session.run import StartedRun
@@ -30,6 +32,15 @@ from runner.wire.remote_runs import RunRequest
 LOOK_S = 0.05
 MOST_IDS = 3
 """So many ids in turn would have to be those of others' runs."""
+
+MOST_BROKEN = 5
+"""So many connections may break while a file is sent, before it is given up."""
+
+MOST_WRONG = 2
+"""So often a file that arrived with another checksum is sent anew."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes were sent, and of how many; the first may go back."""
 
 T = TypeVar("T")
 
@@ -213,3 +224,51 @@ class _Call(Generic[T]):
             self._error = error
         finally:
             self.over.set()
+
+
+def upload(client: ServerClient, path: Path, progress: Progress | None = None) -> str:
+    """Send a file, and return its SHA-256 when the server has checked all of it.
+
+    A file that the server has, from whatever process, is not sent again.
+
+    Raises:
+        UnreachableError: the server is away for longer than the client's patience.
+        RefusedError: it does not take the file.
+    """
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        size = file.tell()
+    tell = progress or (lambda sent, size: None)
+    pauses, broken, wrong = Pauses(client.patience), 0, 0
+    while not client.has_upload(sha256, size):
+        with _Sent(path, lambda sent: tell(sent, size)) as source:
+            try:
+                client.put_upload(sha256, source)
+                return sha256
+            except UnreachableError as error:
+                if source.tell():  # it got that far, so patience begins anew
+                    broken += 1
+                    pauses.restart()
+                if broken > MOST_BROKEN:
+                    raise
+                pauses.wait(error)
+            except RefusedError as error:
+                wrong += 1
+                if error.refusal.status != NOT_AS_ANNOUNCED or wrong > MOST_WRONG:
+                    raise
+    tell(size, size)
+    return sha256
+
+
+class _Sent(io.FileIO):
+    """A file that tells how much of it was read, as requests reads what it sends."""
+
+    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._told = told
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next bytes."""
+        found = super().read(-1 if size is None else size)
+        self._told(self.tell())
+        return found

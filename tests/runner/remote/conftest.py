@@ -6,7 +6,7 @@ import pytest
 
 from runner.remote import api
 from runner.remote.api import Patience, ServerClient
-from runner.remote.entries import ProfileEntry
+from runner.remote.profile import ProfileEntry
 from tests.runner.remote import played
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from runner.core import Machine, Reason, State, Stream, Verdict
 from runner.core import events as ev
 from runner.core.parcel import Parcel, to_json
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import RefusedError, UnreachableError
+from runner.remote.profile import ProfileEntry
 from runner.store import claim, runs
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me, Scope

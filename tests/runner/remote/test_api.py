@@ -11,9 +11,8 @@ import pytest
 
 from runner.core import Reason
 from runner.core.parcel import Parcel
-from runner.remote import api, connection
+from runner.remote import api, bounds
 from runner.remote.api import Patience, ServerClient
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import (
     MOST_PROBLEMS,
     LoginNeededError,
@@ -21,6 +20,7 @@ from runner.remote.problems import (
     RefusedError,
     UnreachableError,
 )
+from runner.remote.profile import ProfileEntry
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import QueueState, RunRequest
 from tests.runner.remote import played
@@ -239,7 +239,7 @@ def test_a_page_of_something_else_is_no_refusal(client, server):
 
 
 def test_an_answer_without_an_end_is_left(client, server, monkeypatch):
-    monkeypatch.setattr(connection, "MOST_ANSWERED_BYTES", 1 << 20)
+    monkeypatch.setattr(bounds, "MOST_ANSWERED_BYTES", 1 << 20)
 
     def endless(request: Playing):
         request.send_response(200)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote import connection
+from runner.remote import bounds
 from runner.remote.api import ServerClient
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import UnreachableError
+from runner.remote.profile import ProfileEntry
 from tests.runner.remote import certificates
 from tests.runner.remote.played import TOKEN
 
@@ -107,8 +107,8 @@ def download(client: ServerClient, folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "READ_S", 0.2)
-    monkeypatch.setattr(connection, "SLOW_S", 0.2)
+    monkeypatch.setattr(bounds, "READ_S", 0.2)
+    monkeypatch.setattr(bounds, "SLOW_S", 0.2)
 
 
 @pytest.mark.parametrize("call", [ask, tail, download])
@@ -135,13 +135,13 @@ def test_over_tls_none_does_either(tmp_path):
 
 def test_a_body_that_brings_enough_in_its_time_is_read_to_its_end(tmp_path):
     """A long answer takes longer than SLOW_S, and is whole."""
-    whole = 40 * connection.LEAST_BYTES
+    whole = 40 * bounds.LEAST_BYTES
 
     def pieces() -> Pieces:
         yield HEAD + b"Content-Length: %d\r\n\r\n" % whole
         for _ in range(40):
             time.sleep(0.02)
-            yield bytes(connection.LEAST_BYTES)
+            yield bytes(bounds.LEAST_BYTES)
 
     with hostile(pieces) as url, ServerClient(ProfileEntry(url, TOKEN)) as client:
         path = tmp_path / "build.tar.zst"

@@ -12,7 +12,7 @@ import pytest
 
 from runner.cli import suggestions
 from runner.remote import profile
-from runner.remote.entries import ProfileEntry
+from runner.remote.profile import ProfileEntry
 from tests.program import rai
 from tests.runner.remote import played
 from tests.runner.remote.played import TOKEN, PlayedServer, as_json, refusal
@@ -220,6 +220,23 @@ def test_the_queue_is_shown_in_the_order_of_the_starts(server, logged_in):
     assert lines[3].split()[0] == "2" and "in less than a minute" in lines[3]
     assert lines[-1] == "Free: 0 of 1 GPU, 2 of 2 slots."
     assert json.loads(rai("queue", "--json").stdout)["waiting"][0]["team"] == "others"
+
+
+@pytest.mark.usefixtures("logged_in")
+def test_runs_of_a_server_steer_no_terminal(server):
+    odd = dict.fromkeys(("team", "person", "project", "why"), "a\x1b]0;x\x07\u202e")
+    ended = {"state": "ended", "reason": "runner_lost", "ended_at": 2.0}
+    view = VIEW | {"running": [RUNNING | odd], "waiting": [OWN | odd], "note": "\u202e"}
+    server.plays["GET", "/queue"] = lambda _: as_json(view)
+    page = {"runs": [RUNNING | odd, OWN | odd | ended]}
+    server.plays["GET", "/runs"] = lambda _: as_json(page)
+    said = ""
+    for words in (["queue"], ["queue", "--json"], ["runs"], ["runs", "--json"]):
+        done = rai(*words)
+        assert done.returncode == 0, done.stderr
+        said += done.stdout + done.stderr
+    assert said.count("aaaaaaaaaa") == 4
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
 
 
 @pytest.mark.usefixtures("logged_in")

@@ -19,8 +19,8 @@ from runner.archive import BUILD, BuildWriter
 from runner.cli.main import _status
 from runner.core import Problem, Reason, State, Verdict
 from runner.remote.api import NONE
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import RefusedError, UnreachableError
+from runner.remote.profile import ProfileEntry
 from runner.store import claim, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths

@@ -19,8 +19,8 @@ from runner.core import Reason, State, Stream
 from runner.core.units import MIB
 from runner.remote import bounds
 from runner.remote.api import ServerClient
-from runner.remote.entries import ProfileEntry
 from runner.remote.mirror import Mirror
+from runner.remote.profile import ProfileEntry
 from runner.store import runs
 from runner.store.paths import Home
 from runner.wire.host import StartRun

@@ -11,8 +11,8 @@ import yaml
 
 from runner.core.errors import ConfigError, UsageError
 from runner.remote import profile
-from runner.remote.entries import Logins, ProfileEntry
 from runner.remote.problems import LoginNeededError
+from runner.remote.profile import Logins, ProfileEntry
 from runner.store.settings import Settings
 from runner.wire import addresses
 

@@ -13,10 +13,10 @@ from runner.core import Reason
 from runner.database.base import Invitation
 from runner.remote import login, profile
 from runner.remote.api import Patience, ServerClient
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import LoginNeededError, RefusedError
-from runner.remote.uploading import upload
+from runner.remote.profile import ProfileEntry
 from runner.scheduling.roles import Role, ServerRules
+from runner.session.remote import upload
 from runner.wire.remote_runs import QueueState
 from tests.program import rai
 from tests.runner.server.web import PROJECT, WebServer, request, serving

@@ -17,12 +17,12 @@ import pytest
 from runner.remote import login, profile
 from runner.remote.api import ServerClient
 from runner.remote.connection import served_fingerprint
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import (
     NoServerError,
     UnreachableError,
     UntrustedServerError,
 )
+from runner.remote.profile import ProfileEntry
 from tests.program import rai
 from tests.runner.remote import certificates, played
 from tests.runner.remote.played import TOKEN, PlayedServer

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote import uploading
 from runner.remote.api import Patience, ServerClient
-from runner.remote.entries import ProfileEntry
 from runner.remote.problems import RefusedError, UnreachableError
-from runner.remote.uploading import upload
+from runner.remote.profile import ProfileEntry
+from runner.session import remote
+from runner.session.remote import upload
 from tests.runner.remote.played import TOKEN, refusal
 
 CONTENT = bytes(range(64)) * 1000
@@ -67,7 +67,7 @@ def test_connections_that_always_break_end_it(client, server, file):
     server.breaks = [9] * 100
     with pytest.raises(UnreachableError):
         upload(client, file)
-    assert puts(server) == 1 + uploading.MOST_BROKEN
+    assert puts(server) == 1 + remote.MOST_BROKEN
 
 
 def test_a_server_that_stays_away_ends_the_patience(url, server, file):
@@ -89,7 +89,7 @@ def test_a_file_that_the_server_does_not_take_is_not_sent(client, server, file):
     assert server.asked[0][1].endswith(f"?size={len(CONTENT)}")
 
 
-@pytest.mark.parametrize("times", [uploading.MOST_WRONG, uploading.MOST_WRONG + 1])
+@pytest.mark.parametrize("times", [remote.MOST_WRONG, remote.MOST_WRONG + 1])
 def test_a_file_that_arrived_otherwise_is_sent_anew_sometimes(
     client, server, file, times
 ):
@@ -103,7 +103,7 @@ def test_a_file_that_arrived_otherwise_is_sent_anew_sometimes(
         return refusal(422, "another checksum", reason="usage")
 
     server.plays["PUT", f"/uploads/{SHA256}"] = checking
-    if times > uploading.MOST_WRONG:
+    if times > remote.MOST_WRONG:
         with pytest.raises(RefusedError, match="another checksum"):
             upload(client, file)
     else:

@@ -12,8 +12,8 @@ from runner.core.parcel import Parcel
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
 from runner.remote.following import Follower
-from runner.remote.uploading import upload
 from runner.session.detached import sealed
+from runner.session.remote import upload
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
 from tests.runner.server.site import Person

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from runner import machine, process
 from runner.remote.api import Patience, ServerClient
-from runner.remote.entries import ProfileEntry
+from runner.remote.profile import ProfileEntry
 from runner.store import claim
 from runner.store.paths import RunPaths
 from tests.waiting import until
