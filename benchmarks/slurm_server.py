@@ -1,4 +1,4 @@
-"""A server whose runs Slurm carries out: a hundred runs of ten teams on two nodes.
+"""A server whose runs Slurm carries out: how late a line comes, and teams in turn.
 
 Slurm's scheduler is as it is by default. The nodes are on this machine.
 """
@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import rows
+from benchmarks.followed import BEATS, CLOCK
 from runner.core import Reason, record
 from runner.scheduling.roles import ServerRules
 from runner.store.paths import Home
@@ -26,12 +27,13 @@ TEAMS = 10
 EACH = int(os.environ.get("RAI_BENCH_RUNS", "10"))
 NODES = 2
 SMALL = "{limits: {memory: 256MiB, time: 5m}}"
+MOST_P50_S, MOST_P99_S = 1.0, 3.0
 LOOK_S = 0.2
 PATIENCE_S = 1800.0
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Queue all runs of a team before the next one's, and look at their order."""
+    """Measure how late a line comes, and in which order the runs of teams go."""
     with (
         cluster.cluster(settings={}) as slurm,
         tempfile.TemporaryDirectory(prefix="rai-bench-") as name,
@@ -40,10 +42,35 @@ def measure() -> Iterator[dict[str, object]]:
         site.environ["SLURM_CONF"] = str(slurm.conf)
         with closing(site):
             site.start()
+            yield _soon(site, Path(name))
             yield _measured(site, slurm, Path(name))
 
 
+def _soon(site: Site, folder: Path) -> dict[str, object]:
+    """Print the time on a node, and see how late each line comes to a terminal."""
+    (code,) = site.codes("clock", "ann")
+    ann = site.stranger("clock", "ann")
+    done = ann.rai("login", f"unix://{site.socket}", input=code)
+    assert done.returncode == 0, done.stderr
+    direct.seal(folder / "clock", CLOCK.replace("COUNT", str(BEATS)), SMALL)
+    with ann.started("run", "-p", folder / "clock" / "project") as client:
+        assert client.stdout is not None
+        late = sorted(time.time() - float(line) for line in client.stdout)
+        client.communicate()
+    p50, p99 = (late[int(len(late) * part)] for part in (0.5, 0.99))
+    return rows.row(
+        "a line from a node of Slurm to a terminal, by a server",
+        f"p50 at most {MOST_P50_S:g} s, p99 at most {MOST_P99_S:g} s, none missing",
+        p50 <= MOST_P50_S and p99 <= MOST_P99_S and len(late) == BEATS,
+        lines=len(late),
+        p50_s=round(p50, 3),
+        p99_s=round(p99, 3),
+        max_s=round(late[-1], 3),
+    )
+
+
 def _measured(site: Site, slurm: cluster.Cluster, folder: Path) -> dict[str, object]:
+    """Queue all runs of a team before the next one's, and look at their order."""
     packed = direct.seal(folder / "p", '["echo hi"]', SMALL)
     people = [site.person(f"team{number}", "ann") for number in range(TEAMS)]
     site.rai("drain", "all are sending")
