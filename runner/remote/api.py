@@ -28,8 +28,6 @@ from runner.remote.connection import (
     ServerConnection,
 )
 from runner.remote.problems import (
-    MISSING,
-    NO_TOKEN,
     LoginNeededError,
     NoServerError,
     RefusedError,
@@ -52,8 +50,8 @@ _ARCHIVES = {"build.tar.zst": "build", "source.tar.zst": "source"}
 AWAY = (500, 502, 503, 504)
 """What stands before a server may answer so; a server itself says why."""
 
-
-_BY_STATUS = {NO_TOKEN: Reason.NOT_ALLOWED, MISSING: Reason.USAGE}
+GATEWAY = (502, 504)
+"""What a proxy answers while the server behind it is away."""
 
 PASSING = (408, 503)
 """What a server answers for a moment: it stops, or a part of it is away.
@@ -122,16 +120,6 @@ class Pauses:
         if self._patience.told is not None:
             self._patience.told(error)
         time.sleep(min(self._backoff.next_s(), left))
-
-
-def until_reached(call: Callable[[], _T], patience: Patience) -> _T:
-    """Return what a call returns; repeat it where the server is not reached."""
-    pauses = Pauses(patience)
-    while True:
-        try:
-            return call()
-        except UnreachableError as error:
-            pauses.wait(error)
 
 
 class ServerClient:
@@ -366,7 +354,13 @@ class ServerClient:
         return answer
 
     def _again(self, call: Callable[[], _T]) -> _T:
-        return until_reached(call, self.patience)
+        """Return what a call returns; repeat it where the server is not reached."""
+        pauses = Pauses(self.patience)
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                pauses.wait(error)
 
     def _decoded(self, answer: HttpAnswer, kind: type[_T]) -> _T:
         try:
@@ -377,7 +371,7 @@ class ServerClient:
     def _raise_refusal(self, answer: HttpAnswer) -> None:
         if answer.status < 400:
             return
-        refusal = _refusal(answer)
+        refusal = None if answer.status in GATEWAY else _refusal(answer)
         if refusal is None:
             if answer.status in AWAY:
                 text = f"{self.entry.url} cannot serve now ({answer.status})"
@@ -399,12 +393,8 @@ class ServerClient:
 def _refusal(answer: HttpAnswer) -> Refusal | None:
     """Return the refusal that an answer is; None if it is no server's.
 
-    A newer server may have reasons that this client does not know. An answer to HEAD
-    has no body.
+    A newer server may have reasons that this client does not know.
     """
-    if not answer.body:
-        reason = _BY_STATUS.get(answer.status)
-        return None if reason is None else Refusal(answer.status, "", reason)
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         return msgspec.json.decode(answer.body, type=Refusal)
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -39,9 +39,6 @@ from runner.remote.problems import (
 from runner.wire import addresses
 
 PIECE_BYTES = 64 << 10
-GATEWAY = (502, 504)
-"""What a proxy answers while the server behind it is away."""
-
 Body = bytes | io.FileIO
 
 
@@ -159,9 +156,6 @@ class ServerConnection:
 
     def _check(self, response: requests.Response) -> None:
         status = response.status_code
-        if status in GATEWAY:
-            text = f"{self.url} is not there: what stands before it answers {status}"
-            raise UnreachableError(text)
         if 300 <= status < 400:
             to = shown(response.headers.get("Location", "elsewhere"))
             hint = "no redirect is followed; log in at the address of the server itself"

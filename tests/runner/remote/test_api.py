@@ -345,7 +345,7 @@ def test_what_lasts_longer_is_told_with_the_next_try(client, server):
 def test_a_server_that_stays_away_is_busy_after_the_patience(url, server):
     server.plays["GET", "/me"] = lambda request: request.break_off()
     told = []
-    patience = Patience(0.05, told.append)
+    patience = Patience(1.0, told.append)
     with (
         ServerClient(ProfileEntry(url, TOKEN), patience) as client,
         pytest.raises(UnreachableError) as raised,
