@@ -141,7 +141,7 @@ class _Loop:
     def next_save(self) -> bool:
         """Wait for a file to be saved; return False if it shall end instead."""
         folder = self._saves.folder
-        if not self._saves.wait(0):
+        if not self._saves.wait(LOOK_S):  # a save that ended the run settles
             text = f"Watching {folder}: save a file to run again, Ctrl-C to end."
             self._console.line(text, "cyan")
         names: list[str] = []

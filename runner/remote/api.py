@@ -61,7 +61,7 @@ Where it lasts longer the answer says when to ask again, and is an error.
 
 
 FIRST_PAUSE_S = 0.25
-LONGEST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 5.0
 """Between two attempts to reach a server."""
 
 PARTIAL, NO_SUCH_RANGE = 206, 416
