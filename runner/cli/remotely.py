@@ -98,12 +98,13 @@ def start(
     """
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
-    from runner.session import slurm
     from runner.slurm.target import SlurmTarget
 
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
         if isinstance(to, SlurmTarget):
+            from runner.session import slurm
+
             named = to.partition
             where = f"partition {named}" if named else "the default partition"
             console.line(f"Running on Slurm, in {where}.", "cyan")

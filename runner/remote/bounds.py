@@ -9,7 +9,6 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from runner import buildfile
 from runner.core import Limits
 from runner.core.caps import build_caps
 from runner.core.errors import SpecError
@@ -65,6 +64,8 @@ def of_limits(limits: Limits) -> MirrorBounds:
 
 def of_parcel(parcel: Parcel | None) -> MirrorBounds:
     """Return the bounds of a sealed run, as its build file says."""
+    from runner import buildfile  # what else is here is read by every command
+
     limits = Limits()
     if parcel is not None:
         with suppress(SpecError):  # a masked value may be wrong as it stands
