@@ -200,30 +200,21 @@ def test_a_crafted_archive_is_its_senders_fault_and_names_no_path(
     assert str(tmp_path) not in finished.verdict.message
 
 
-def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_path):
+@pytest.mark.parametrize("name", ["{}", ".{}.abcd"], ids=["whole", "half"])
+def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(
+    name, project, tmp_path
+):
     home = tmp_path / "kept"
     list(runner.run(project, engine="bare", home=home))
     paths = sealed(home)
     paths.record.unlink()
-    paths.unpacked.mkdir()
+    unpacked = paths.root / name.format(paths.unpacked.name)
+    unpacked.mkdir()
 
     sweep(Home(home))
 
-    assert not paths.unpacked.exists()
+    assert not unpacked.exists()
     assert paths.record.exists()
-
-
-def test_what_a_run_had_half_unpacked_when_it_was_killed_is_removed(project, tmp_path):
-    home = tmp_path / "kept"
-    list(runner.run(project, engine="bare", home=home))
-    paths = sealed(home)
-    paths.record.unlink()
-    half = paths.root / f".{paths.unpacked.name}.abcd"
-    half.mkdir()
-
-    sweep(Home(home))
-
-    assert not half.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 99}', b"x" * (5 << 20)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile, commandline
-from runner.core import BuildImage, BuildSpec, GpuRequest
+from runner.core import BuildSpec, GpuRequest
 from runner.core.errors import SpecError
 from tests import outside
 from tests.runner.test_spec import texts
@@ -128,71 +128,3 @@ def test_the_commands_of_real_files_are_all_there_and_need_no_shell(name, count)
 
     assert len(plans) == count
     assert not any(plan.shell for plan in plans)
-
-
-@real
-@pytest.mark.parametrize(
-    ("name", "number", "argv"),
-    [
-        (
-            "001.yml",
-            3,
-            (
-                "/bin/bash",
-                "-c",
-                "for src in ece408_src/*; do cp -v $src "
-                "/mxnet/src/operator/custom/.; done",
-            ),
-        ),
-        ("001.yml", 4, ("nice", "-n20", "make", "-C", "/mxnet")),
-        ("014.yml", 1, ("echo", "Building project")),
-        (
-            "019.yml",
-            5,
-            ("nv-nsight-cu-cli", "--section", ".*", "-o", "analysis_file", "./final"),
-        ),
-        (
-            "025.yml",
-            6,
-            (
-                *("nvprof", "--cpu-profiling", "on", "--export-profile"),
-                *("timeline_D1.nvprof", "--", "./ece508-final"),
-                "/src/data/input_10485760_random.raw",
-            ),
-        ),
-        ("034.yml", 7, ("nvprof", "--kernels", "::forward:1", "--analysis-metrics")),
-        ("040.yml", 4, ("/usr/bin/gcc", "/src/main.c")),
-    ],
-)
-def test_the_words_of_real_commands_are_those_of_the_original(name, number, argv):
-    found, _ = real_file(name)
-
-    assert commandline.plan(texts(found)[number - 1]).argv[: len(argv)] == argv
-
-
-@real
-def test_a_folded_command_reaches_its_shell_as_one_script():
-    found, _ = real_file("035.yml")
-    shell, flag, script = commandline.plan(found.commands[0].text).argv
-
-    assert (shell, flag) == ("/bin/sh", "-c")
-    assert script.startswith(" cp -r /src . && cd ./src && nvcc -std=c++14")
-    assert script.endswith("&& ./eval ")
-    assert "\n" not in script
-
-
-@real
-def test_the_rest_of_a_real_file_is_as_it_says():
-    found, _ = real_file("028.yml")
-    built, _ = real_file("016.yml")
-
-    assert found.image == "aschuh703/ece408-base:latest"
-    assert found.gpu == GpuRequest(2, False, "volta")
-    assert not found.limits.network
-    assert found.cpu_architecture == "amd64"
-    assert built.build_image == BuildImage(
-        "sample/cuda_ppc64le:runtime-9.2",
-        "Dockerfile",
-        no_cache=True,
-        place=built.build_image.place if built.build_image else None,
-    )

@@ -251,24 +251,6 @@ def test_junit_to_a_folder_that_is_not_there_is_refused_before_anything_runs(
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [("no/out.svg", "there is no folder"), ("folder.svg", "it is a folder")],
-)
-def test_an_output_file_that_cannot_be_written_is_refused(
-    project: Path, tmp_path: Path, name: str, says: str
-):
-    rai(project, "--no-ci")
-    (tmp_path / "folder.svg").mkdir()
-
-    done = program.rai("report", "latest", "-o", tmp_path / name)
-
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert "report it" not in done.stderr
-
-
-@pytest.mark.programs
 @pytest.mark.local
 @pytest.mark.parametrize("shell", ["", "exec "])
 def test_a_step_that_is_cancelled_ends_with_its_build_folder_kept(

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
-import re
-import signal
 import subprocess
 from pathlib import Path
 
-import docker
 import pytest
 
 from tests import program
 from tests.program import RAI, run_program
-from tests.runner.engines.running import long_sleep
 
 SPEC = """\
 commands:
@@ -160,51 +156,6 @@ def test_what_a_later_build_replaced_is_removed_and_the_rest_is_not(
     assert rai("prune", "-p", project, "--yes").stdout == "Nothing to remove.\n"
 
 
-def test_what_a_container_uses_stays_and_is_named(project, client):
-    reference = rai("build", "-p", project).stdout.strip()
-    container = client.create_container(reference, ["true"])
-    try:
-        pruned = rai("prune", "-p", project, "--all", "--yes")
-    finally:
-        client.remove_container(container)
-
-    assert pruned.returncode == 0
-    # Other containers come and go on an engine, so the count is not looked at.
-    kept = rf"Keeping {re.escape(reference)}: (a container uses|containers use) it"
-    assert re.search(kept, pruned.stdout)
-    assert client.inspect_image(reference)
-
-
-def test_all_of_a_project_takes_the_name_that_its_file_gave_and_no_other(
-    project, name, client
-):
-    reference = rai("build", "-p", project).stdout.strip()
-    mine = name.replace("rai-test", "rai-test-mine")
-    client.tag(reference, mine)
-
-    kept = rai("prune", "-p", project, "--all", "--yes").stdout
-    client.remove_image(mine)
-    pruned = rai("prune", "-p", project, "--all", "--yes").stdout
-
-    assert f"Keeping {reference}: it is named {mine}" in kept
-    assert "1 image removed" in pruned
-    with pytest.raises(docker.errors.ImageNotFound):
-        client.inspect_image(name)
-
-
-def test_an_image_that_is_built_on_ours_is_not_taken_for_ours(project, name, client):
-    reference = rai("build", "-p", project).stdout.strip()
-    mine = name.replace("rai-test", "rai-test-mine")
-    container = client.create_container(reference, ["true"])
-    client.commit(container, *mine.split(":"), changes="LABEL more=1")
-    client.remove_container(container)
-
-    rai("prune", "-p", project, "--all", "--yes")
-
-    assert client.inspect_image(mine)["Config"]["Labels"]["rai.build"]
-    assert listed(project)[0] == []
-
-
 @pytest.mark.parametrize(("answer", "left"), [("n", 2), ("y", 1)])
 def test_on_a_terminal_it_asks(project, answer, left):
     rai("build", "-p", project)
@@ -243,22 +194,3 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
     assert shown.returncode == 0
     assert "the Dockerfile `Dockerfile` does not exist" in shown.stdout
     assert len(listed(project)[0]) == 1
-
-
-def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
-    sleep = long_sleep()
-    write(project, name, f"RUN {sleep}")
-    child = subprocess.Popen(
-        [RAI, "image", "build", "-p", project],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stderr is not None
-    assert any(sleep in line for line in child.stderr)
-
-    child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
-
-    assert (child.returncode, out) == (130, "")
-    assert listed(project)[0] == []

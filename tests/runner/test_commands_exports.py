@@ -27,7 +27,6 @@ def found(line: str) -> list[str]:
         ("/usr/local/cuda/bin/nvprof -fo t.nvprof ./m", [*NVPROF, "a.ncu-rep"]),
         ('bash -c "cd out; nvprof -o t-%p.nvprof ./m"', [*NVPROF, "a.ncu-rep"]),
         ("/usr/bin/time nsys profile -o $NAME ./m", [*NSYS]),
-        ("nsys  profile --stats=true ./m", [*NSYS]),
         ("ncu --set full -f -o a ./m", [*NCU]),
         ("nv-nsight-cu-cli -o a ./m", [*NCU]),
     ],
@@ -41,7 +40,6 @@ def test_a_profilers_files_are_known_by_their_suffixes(line, paths):
     "line",
     [
         "make",
-        "python nvprof.py",
         "./ncu-like -o a",
         "nsys stats report1.nsys-rep",
         "nvprof -i t.nvprof",

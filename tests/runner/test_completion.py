@@ -64,12 +64,10 @@ def offered(line: str) -> list[str]:
     ("line", "expected"),
     [
         ("rai sho", ["show"]),
-        ("rai image pr", ["prune"]),
         ("rai run --keep-going --dr", ["--dry-run"]),
         ("rai show aaa", ["aaa1", "aaa2"]),
         ("rai cancel ", ["aaa2"]),
         ("rai run --engine ", ["auto", "docker", "local", "bare"]),
-        ("rai run --profile s", ["strict"]),
     ],
 )
 def test_each_place_is_offered_what_belongs_there(line, expected):

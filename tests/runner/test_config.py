@@ -117,7 +117,6 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion(tmp_path):
     ("text", "said"),
     [
         ("engine: [local\n", ":1:9"),
-        ("- engine\n", "is a list"),
         ("a: 1\na: 2\n", ":2:1"),
     ],
 )
@@ -181,7 +180,6 @@ def test_a_wrong_variable_is_reported_as_the_variable_beside_its_option():
         ("7d", 7 * 86_400.0, None),
         ("none", INF, INF),
         ("0", INF, INF),
-        ("OFF", INF, INF),
     ],
 )
 def test_how_long_and_how_much_is_kept_can_be_turned_off(

@@ -21,7 +21,6 @@ from runner.archive.datafiles import DataPlaces
 from runner.core import BuildSpec, DataMount, DataResource, Place
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy, PrivateTarget
-from tests import outside
 
 CONTENT = b"ten thousand pictures" * 100_000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -340,14 +339,6 @@ def test_with_downloads_off_no_server_is_asked(places):
     assert server.asked == []
 
 
-@pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "images.gz", "http://[", "ftp://x/y"]
-)
-def test_an_address_that_is_not_of_the_web_is_never_opened(url, places):
-    (missing,), _ = resolved(places, resource(url))
-    assert isinstance(missing, DataMissing) and "its address" in missing.why
-
-
 @pytest.mark.parametrize("name", ["../images.gz", "/etc/passwd", "..", ""])
 def test_a_name_that_points_elsewhere_is_missing(name, places):
     (missing,), mounts = resolved(places, resource(name=name))
@@ -359,17 +350,3 @@ def test_a_place_that_cannot_be_written_to_makes_the_file_missing(places):
     with serving() as (_, base):
         (*_, missing), _ = resolved(places, resource(f"{base}/images"))
     assert "cannot be written to" in missing.why
-
-
-@pytest.mark.data
-def test_the_real_pictures_are_found_where_rai_data_dir_points(tmp_path):
-    wanted = DataResource(
-        "/data/fashion-mnist",
-        "t10k-images-idx3-ubyte.gz",
-        NOWHERE,
-        "bef4ecab320f06d8554ea6380940ec79",
-    )
-    places = DataPlaces(outside.folder(), tmp_path, tmp_path / "cache")
-    events, (mount,) = resolved(places, wanted, download=False)
-    assert [type(e) for e in events if not isinstance(e, Progress)] == [DataReady]
-    assert mount.files[0].size_bytes > 4_000_000

@@ -197,6 +197,9 @@ def test_a_redirect_is_checked_like_the_first_address(to, places):
         ("http://127.0.0.1/f\u202eile", "must be escaped"),
         ("gopher://127.0.0.1/file", "not an http or https"),
         ("data:text/plain,x/file", "not an http or https"),
+        ("file:///etc/passwd", "not an http or https"),
+        ("images.gz", "not an http or https"),
+        ("http://[", "is not valid"),
     ],
 )
 def test_an_address_that_may_be_read_in_two_ways_is_not_opened(url, said, places):
@@ -314,33 +317,24 @@ def endlessly(begin: bytes, again: bytes, pause_s: float = 0.0) -> Answer:
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        endlessly(b"", b"H", 0.05),
-        endlessly(OK, b"X", 0.05),
-        endlessly(OK, b"X-More: more\r\n"),
-        endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        endlessly(OK + b"Content-Length: 1000\r\n\r\n", b"x", 0.05),
-        endlessly(OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X-T: t\r\n"),
-        endlessly(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.05),
-        endlessly(b"HTTP/1.1 302 Found\r\nLocation: /file\r\n\r\n", bytes(65536)),
-        endlessly(b"HTTP/1.1 500 No\r\n\r\n", bytes(65536)),
-        endlessly(OK + b"Content-Length: 99999999\r\n\r\n", bytes(11_000), 0.5),
-    ],
-    ids=[
-        "status",
-        "header",
-        "headers",
-        "continue",
-        "body",
-        "trailers",
-        "chunks",
-        "redirect",
-        "error",
-        "slow",
-    ],
-)
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "status": endlessly(b"", b"H", 0.05),
+    "header": endlessly(OK, b"X", 0.05),
+    "headers": endlessly(OK, b"X-More: more\r\n"),
+    "continue": endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": endlessly(OK + b"Content-Length: 1000\r\n\r\n", b"x", 0.05),
+    "trailers": endlessly(CHUNKED + b"0\r\n", b"X-T: t\r\n"),
+    "chunks": endlessly(CHUNKED, b"1\r\nx\r\n", 0.05),
+    "redirect": endlessly(
+        b"HTTP/1.1 302 Found\r\nLocation: /file\r\n\r\n", bytes(65536)
+    ),
+    "error": endlessly(b"HTTP/1.1 500 No\r\n\r\n", bytes(65536)),
+    "slow": endlessly(OK + b"Content-Length: 99999999\r\n\r\n", bytes(11_000), 0.5),
+}
+
+
+@pytest.mark.parametrize("answer", ENDLESS.values(), ids=ENDLESS)
 def test_a_server_that_does_not_come_to_an_end_is_left_in_time(answer, places):
     began = time.monotonic()
     with serving(answer) as (_, port):

@@ -186,7 +186,6 @@ def test_what_differs_is_named_with_both_values(changes, differences):
             {"which GPU"},
         ),
         ({"machine": replace(MACHINE, cpu="other")}, {"CPU"}),
-        ({"machine": replace(MACHINE, host="there", rai="0.2.0")}, set()),
         ({"engine": EngineFacts("local", "20.10")}, {"engine"}),
         ({"profile": Profile.COMPATIBLE}, {"profile"}),
         (
@@ -466,7 +465,6 @@ def test_the_build_files_are_compared_line_by_line():
     ("old", "new"),
     [
         ("a\n" * 100_000, "b\n" * 100_000),
-        ("a\nb\n" * 50_000, "b\nc\n" * 50_000),
         ("x\n" + "a\n" * 200_000 + "p\n" * 300, "y\n" + "a\n" * 200_000 + "q\n" * 300),
         ("a" * 1_000_000, "b" * 1_000_000),
     ],

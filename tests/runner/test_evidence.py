@@ -330,7 +330,6 @@ def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_p
         ("log/host_12.34.pt.trace.json", True),
         ("m3-trace.json.gz", True),
         ("backtrace.json", False),
-        ("trace.json.txt", False),
         ("traced.json", False),
     ],
 )

@@ -132,12 +132,6 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(project, words, w
     assert "Op Time" not in done.stdout
 
 
-def test_a_figure_that_the_run_did_not_print_cannot_be_judged(project):
-    done = run(project, "--fail-if", "op_time[other]>3s")
-    assert done.returncode == 2
-    assert "there is no such figure; there is op_time[final], correctness" in said(done)
-
-
 def test_a_run_that_fails_keeps_its_own_exit_code(project):
     (project / "printed").unlink()
     done = run(project, "--fail-if", "correctness<0.85")

@@ -68,14 +68,6 @@ def test_a_folder_of_a_repository_has_the_same_commit(repository):
     assert git.state(inner) == git.state(repository)
 
 
-def test_a_changed_project_is_not_its_commit(repository):
-    (repository / "main.c").write_text("int other;\n")
-
-    found = git.state(repository)
-
-    assert found.dirty
-
-
 def test_a_new_file_is_a_change_and_an_ignored_one_is_none(repository, home):
     for place in (repository / ".git/info/exclude", home / "config/git/ignore"):
         place.parent.mkdir(parents=True, exist_ok=True)

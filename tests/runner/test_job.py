@@ -208,12 +208,6 @@ def test_where_an_image_cannot_be_had_the_next_engine_serves_and_says_so(project
     assert any(isinstance(e, events.Warned) for e in told)
 
 
-def test_without_another_engine_a_missing_image_ends_the_run_with_three(project):
-    found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
-
-    assert found.verdict.reason.exit_code == 3
-
-
 @pytest.mark.parametrize(
     "text", [SPEC % "false", "commands: {build_image: {dockerfile: d}, build: [x]}\n"]
 )
@@ -243,12 +237,7 @@ def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
 
     assert [c.outcome for c in found.commands] == [Outcome.SKIPPED] * 3
     assert found.verdict.served
-
-
-def test_the_record_is_what_the_events_say(project):
-    found, _, home = carry_out(project, FakeEngine({"first": FakeResult(INFERENCE)}))
-
-    assert record.fold(runs.stamped(home.run(found.id))) == found
+    assert found.verdict.reason.exit_code == 3
 
 
 def test_commands_that_need_a_gpu_are_skipped_without_one(project):

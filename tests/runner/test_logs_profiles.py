@@ -1,5 +1,7 @@
 """Profilers' tables, in the layouts of their versions and as logs mangle them."""
 
+import re
+
 import pytest
 
 from runner.core import Findings, ProfileRow, ProfileTable
@@ -134,30 +136,9 @@ Processing [report1.sqlite] with [/opt/nvidia/nsight-systems/2024.1.1/host-linux
  ----------  -----  --------  --------  --------  --------  -----------  ------------------
       8.389      2     4.194     4.194     4.194     4.194        0.000  [CUDA memcpy HtoD]
 """  # noqa: E501 as above
-NSYS_PROFILE = """\
-[3/8] Executing 'nvtx_sum' stats report
-SKIPPED: report1.sqlite does not contain NV Tools Extension (NVTX) data.
-[5/8] Executing 'cuda_api_sum' stats report
-
- Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)     Name
- --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----------
-     75.0            30000          2   15000.0   15000.0     10000     20000       7071.1  cudaMalloc
-     25.0            10000          1   10000.0   10000.0     10000     10000          0.0  cudaMemcpy
-
-[6/8] Executing 'cuda_gpu_kern_sum' stats report
-
- Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)          Name
- --------  ---------------  ---------  --------  --------  --------  --------  -----------  -------------------
-    100.0             3360          2    1680.0    1680.0      1664      1696         22.6  conv_forward_kernel
-
-[7/8] Executing 'cuda_gpu_mem_time_sum' stats report
-
- Time (%)  Total Time (ns)  Count  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)      Operation
- --------  ---------------  -----  --------  --------  --------  --------  -----------  ------------------
-    100.0            90000      2   45000.0   45000.0     40000     50000       7071.1  [CUDA memcpy HtoD]
-
-[8/8] Executing 'cuda_gpu_mem_size_sum' stats report
-"""  # noqa: E501 as above
+NSYS_PROFILE = re.sub(
+    r" \*\* .*\((\w+)\):", r"[5/8] Executing '\1' stats report", NSYS_2024
+)
 NSYS = (
     ProfileTable(
         "nsys",
@@ -215,10 +196,6 @@ def test_a_broken_name_does_not_make_an_api_table_one_of_the_gpu(name):
     assert (found.section, found.rows[0].name) == ("API calls", name)
 
 
-def test_two_profiles_in_a_row_stay_apart():
-    assert profiles(TYPED + TYPED) == NVPROF * 2
-
-
 def test_a_table_goes_on_after_a_code_fence():
     rows = UNTYPED.splitlines()
     split = "\n".join([*rows[:-1], "```", "", rows[-1].strip().replace("  ", "\t")])
@@ -272,7 +249,6 @@ NEXT = " 20.00%  4.0000ms  1  4.0000ms  4.0000ms  4.0000ms  f(int)"
     [
         ("sgemm<int, ", "9.0000ms  1  9.0000ms  9.0000ms  9.0000ms  g(int)", None),
         ("volta_sgemm<", "32x328.2%\t28.514ms\t1\t28.514ms\tg(int)", None),
-        ("void volta_sgemm_", "32x328.2%\t28.514ms\tg(int)", None),
         ("f(int", "Flags2.48520s 22 112.96ms g", None),
         ("void g", "9.0ms 1 9.0ms 9.0ms 9.0ms h<float,\nint>(float)", None),
         ("cudaFreeFlags2.48520s 22 112.96ms g", "", "cudaFreeFlags"),
@@ -313,12 +289,10 @@ def test_a_row_quoted_below_its_table_is_not_counted_again():
     "text",
     [
         " 80.00%  16.000ms  20  800.00us  1.1200us  15.000ms  [CUDA memcpy HtoD]\n",
-        "    0.0    2212    1    2212.0    2212    2212  listen\n",
         "GProf output:\n83.83  322.41  322.41  2  161.21  161.21  conv_cpu(int)\n",
         "Time (%)\tTime (ms)\tKernel Function\n36.50%\t49.299\tcudnn::sgemm\n",
         "==305== Profiling result:\nNo kernels were profiled.\n",
         '==PROF== Profiling "unroll_kernel" - 2: 0%....50%....100% - 73 passes\n',
-        "Generating CUDA API Statistics...\n",
         "Time(%)  Total Time  Calls  Average  Minimum  Maximum  Name\n",
         "==1== Profiling result:\nTime(%) Time Calls Avg Min Max Name\n"
         " 120.00%  16.000ms  20  800.00us  1.1200us  15.000ms  too much\n",

@@ -115,10 +115,8 @@ def test_a_time_of_several_variants_is_of_none():
         ("python final.py --class tf32 1000 | tee log", 1000),
         ("python m4.1.py --variant tiled --variant naive 50", 50),
         ("python m3.1.py", None),
-        ("python m3.1.py --repeat 3", None),
         ("python m3.1.py 100; python m3.1.py 1000", None),
         ("python m3.1.py 100 && python final.py 100", 100),
-        ("python train.py 100", None),
         ("for n in 1 2; do python final.py $n; done", None),
     ],
 )
@@ -146,14 +144,12 @@ def test_a_printed_batch_size_counts_before_the_argument(line):
     [
         ("nvprof -o x.nvprof python a.py", ("nvprof",)),
         ("/usr/local/cuda/bin/ncu ./a", ("ncu",)),
-        ("nv-nsight-cu-cli ./a", ("ncu",)),
         ("nsys profile ./a && nsys stats x", ("nsys",)),
         ('bash -c "cuda-memcheck ./a"', ("cuda-memcheck",)),
         ("compute-sanitizer --tool racecheck ./a", ("compute-sanitizer",)),
         ("valgrind ./a; nvprof ./a", ("valgrind", "nvprof")),
         ("nvprof -i old.nvprof", ()),
         ("ls -l m3.1.nvprof nvprof.txt image/nvprof/setup.py", ()),
-        ("nsys stats report.nsys-rep", ()),
     ],
 )
 def test_the_tools_that_run_along_are_those_the_line_starts(line, tools):

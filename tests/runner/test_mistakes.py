@@ -155,7 +155,6 @@ def test_only_an_option_much_like_the_one_typed_is_offered(typed, offered):
         (["help"], ["--help"]),
         (["help", "run"], ["run", "--help"]),
         (["--engine", "local", "run"], ["run", "--engine", "local"]),
-        (["--engine", "local", "runs"], ["runs", "--engine", "local"]),
         (["../lab", ""], ["run", "../lab", ""]),
     ],
 )

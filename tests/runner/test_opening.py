@@ -22,7 +22,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("webbrowser._tryorder", None)
     monkeypatch.setattr("webbrowser._browsers", {})
     (tmp_path / "bin").mkdir()
-    file = tmp_path / "a report.html"
+    file = tmp_path / "a report;touch $(y).html"
     file.touch()
     return file
 
@@ -55,9 +55,12 @@ def test_without_a_browser_it_says_where_the_file_is(page, capsys):
     assert str(page) in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("over_ssh", [False, True])
 def test_the_browser_that_the_user_names_gets_the_files_address(
-    page, tmp_path, monkeypatch
+    over_ssh, page, tmp_path, monkeypatch
 ):
+    if over_ssh:
+        monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
     given = tmp_path / "given"
     browser = program(tmp_path, "mine", WRITES.format(str(given)))
     monkeypatch.setenv("BROWSER", str(browser))

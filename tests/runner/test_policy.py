@@ -87,7 +87,6 @@ private:
     [
         ("www.example.org", True),
         ("A.B.Example.ORG.", True),
-        ("files.lab", True),
         ("example.org", False),
         ("files.lab.evil.net", False),
     ],

@@ -214,7 +214,6 @@ def test_only_the_end_of_a_run_has_exit_code_zero():
         (State.NEW, State.RUNNING),
         (State.RUNNING, State.PACKED),
         (State.DONE, State.RUNNING),
-        (State.LOST, State.DONE),
     ],
 )
 def test_a_step_that_the_table_does_not_have_is_refused(state, to):

@@ -143,14 +143,6 @@ def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
 
 
 @pytest.mark.programs
-def test_a_detached_run_is_repeated_too(project):
-    started = rai("run", "--engine", "bare", "--repeat", "3", "--detach", cwd=project)
-    assert rai("wait", started.stdout.strip(), cwd=project).returncode == 0
-    shown = json.loads(rai("show", "latest", "--json", cwd=project).stdout)
-    assert [command["round"] for command in shown["commands"]] == [0, 0, 1, 2]
-
-
-@pytest.mark.programs
 def test_what_is_of_repeats_alone_is_refused_without_them(project):
     done = rai("run", "--command", "1", cwd=project)
     assert done.returncode == 2

@@ -122,7 +122,6 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
     ("value", "text"),
     [
         (None, ""),
-        (0.0, "0.000 ns"),
         (992e-9, "992.0 ns"),
         (1.12e-6, "1.120 us"),
         (0.00099996, "1.000 ms"),
@@ -143,7 +142,6 @@ def test_a_short_time_keeps_four_digits(value, text):
         (68, PLAN.partition("(")[0].removeprefix("void ") + "(...)"),
         (60, "mshadow::cuda::MapPlanLargeKernel<mshadow::sv::save...>(...)"),
         (46, "mshadow::cuda::MapPlanLargeKernel<...>(...)"),
-        (38, "MapPlanLargeKernel<mshadow::s...>(...)"),
         (30, "MapPlanLargeKernel<...>(...)"),
         (16, "MapPlanLargeK..."),
     ],
@@ -159,7 +157,6 @@ def test_a_name_loses_first_what_tells_least(width, text):
         ("a::b::forward_kernel(int)", "forward_kernel(...)"),
         ("volta_scudnn_128x32_relu_interior_nn_v1", "volta_scudnn_128x..."),
         ("void f<&(g(int))>(float const *, int)", "f<&(g(int))>(...)"),
-        ("empty_parameters_here()", "empty_parameters_..."),
         ("std::vector<int>::size_of_it(int)", "std::vector<int>:..."),
     ],
 )

@@ -156,6 +156,7 @@ def test_two_runs_are_compared(ran, rai, home):
         (["latest", "--points", "nan"], "--points is nan"),
         (["latest", "--milestone", "m9"], "no milestone 'm9'"),
         (["latest", "-o", "none/a.md"], "there is no folder"),
+        (["latest", "-o", "/tmp", "--format", "md"], "it is a folder"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(

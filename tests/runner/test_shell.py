@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import os
 import pty
 import re
@@ -289,23 +288,3 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     windows.append(window := Window("shell", run.id, *words))
     assert window.end() == (11 if "docker" in words else 2), window.seen
     assert said in " ".join(window.seen.decode().split())
-
-
-@pytest.mark.slow
-@pytest.mark.docker
-def test_an_image_that_was_removed_is_told_and_ends_with_three(
-    project, client, name, windows, home
-):
-    text = f"FROM debian:bookworm-slim\nLABEL rai-test={name}\n"
-    list(client.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True))
-    spec = f"rai: {{image: '{name}'}}\ncommands: {{build: ['true']}}\n"
-    (project / "rai_build.yml").write_text(spec)
-    assert rai("run", "-p", project, "--engine", "docker").returncode == 0
-
-    windows.append(window := Window("shell", "--", "sh", "-c", "true"))
-    assert window.end() == 0, window.seen
-    client.remove_image(name, force=True)
-    windows.append(window := Window("shell"))
-
-    assert window.end() == 3, window.seen
-    assert b"no longer has and cannot pull" in b" ".join(window.seen.split())

@@ -150,7 +150,6 @@ def test_what_is_left_out_has_its_defaults():
     [
         ("[make, ./a]", ["make", "./a"]),
         ("\n  - make\n  - ./a\n", ["make", "./a"]),
-        ("\n- make\n- ./a\n", ["make", "./a"]),
         ("\n    - >-\n      a b\n      c\n    - >\n      d\n", ["a b c", "d"]),
         ("\n    - |\n      a\n      b\n", ["a\nb"]),
         ("\n    - a b\n      c d\n", ["a b c d"]),
@@ -165,12 +164,6 @@ def test_commands_are_the_texts_of_the_list(text, commands_):
     text = "".join("  " + line + "\n" for line in f"build: {text}".split("\n"))
 
     assert texts(clean(f"commands:\n{text}")) == commands_
-
-
-def test_line_ends_and_marks_of_windows_change_nothing():
-    text = f"{HEAD}commands:\n  build:\n    - make\n    - >-\n      a\n      b\n"
-
-    assert clean("\ufeff" + text.replace("\n", "\r\n")) == clean(text)
 
 
 @pytest.mark.parametrize("item", ["", "~", "null", "''", "'  '"])
@@ -194,13 +187,9 @@ def test_a_single_text_is_one_command_with_a_warning():
     [
         ("", "f.yml:1:1: no commands"),
         ("# nothing\n", "f.yml:1:1: no commands"),
-        ("~\n", "no commands"),
         (HEAD, "no commands"),
-        ("commands:\n", "no commands"),
         ("commands: {build: }\n", "no commands"),
-        ("commands: {build: []}\n", "no commands"),
         ("commands: {build: ['']}\n", "no commands"),
-        ("commands:\n  build:\n    # - make\n", "no commands"),
         ("commands: {build_image: }\n", "no commands"),
         ("comands: {build: [make]}\n", "no commands"),
         ("build: [make]\n", "no commands"),
@@ -236,8 +225,6 @@ def test_a_target_for_a_gpu_that_nobody_asks_for_is_without_effect():
 GPUS = [
     ("gpu: {count: 1}", GpuRequest(1), ""),
     ("gpu: {count: 2, architecture: pascal}", GpuRequest(2, False, "pascal"), ""),
-    ("gpu: {optional: true, count: 1}", GpuRequest(1, True), ""),
-    ("gpu: {count: 1.0}", GpuRequest(1), ""),
     ("gpu: {}", GpuRequest(1), "resources.gpu has no count; using 1"),
     ("gpu: {architecture: volta}", GpuRequest(1, False, "volta"), "has no count"),
     ("gpu: {count: }", GpuRequest(1), "resources.gpu.count is empty"),
@@ -264,10 +251,8 @@ def test_gpus_are_asked_for(text, gpu, said):
     ("text", "network"),
     [
         ("network: true", True),
-        ("network: yes", True),
         ("network: false", False),
         ("limits: {network: true}", True),
-        ("limits: {network: false}", False),
         ("network: true\nlimits: {network: true}", True),
         ("cache: false", False),
     ],
@@ -291,8 +276,6 @@ def test_where_the_two_spellings_differ_the_one_under_limits_counts():
         ("cache: 1GB", "resources.cache has no effect"),
         ("limits: {datasize: 1}", "`disk` what may be written to /build"),
         ("cpu:", "resources.cpu is empty"),
-        ("limits:", "resources.limits is empty"),
-        ("dataresources:", "resources.dataresources is empty"),
         ("gqu: {count: 1}", "unknown key `gqu` in resources; did you mean `gpu`?"),
         ("memory: 8G", "belongs under `resources.gpu` or under `resources.limits`"),
     ],
@@ -301,12 +284,6 @@ def test_what_is_odd_about_resources_is_a_warning(text, said):
     _, (warning,) = read(resources(text))
 
     assert said in warning
-
-
-def test_a_space_that_is_missing_does_not_lose_the_architecture():
-    found, _ = read(resources("cpu:\n  architecture:amd64"))
-
-    assert found.cpu_architecture == "amd64"
 
 
 def test_a_space_that_is_missing_after_a_colon_is_a_warning_in_any_section():
@@ -324,12 +301,6 @@ def test_other_text_in_the_place_of_a_section_is_an_error(text):
     assert "resources.gpu is" in problem
 
 
-def test_empty_resources_are_a_warning():
-    _, warnings = read(f"{HEAD}resources:\n  # gpus: 1\n{MAKE}")
-
-    assert warnings == ["f.yml:2:11: warning: resources is empty"]
-
-
 def data(mount, url="https://host/d/x.gz", more=""):
     return resources(
         "dataresources:\n"
@@ -341,7 +312,6 @@ def data(mount, url="https://host/d/x.gz", more=""):
     ("mount", "url", "directory", "name"),
     [
         ("/data/f", "https://host/d/x.gz", "/data/f", "x.gz"),
-        ("/data/f/", "https://host/d/x.gz", "/data/f", "x.gz"),
         ("/data", "https://host/d/x.gz", "/data", "x.gz"),
         ("/data/f/x.gz", "https://host/d/x.gz", "/data/f", "x.gz"),
         ("/data/x.gz", "https://host/d/x.gz", "/data", "x.gz"),
@@ -349,7 +319,6 @@ def data(mount, url="https://host/d/x.gz", more=""):
         ("//data//f/./g", "https://host/d/x.gz", "/data/f/g", "x.gz"),
         ("/data", "http://host:80/a%20b.gz?v=/1#z", "/data", "a b.gz"),
         ("/data", "http://host/%C3%A9", "/data", "é"),
-        ("/data", "http://host/data", "/data", "data"),
     ],
 )
 def test_a_data_file_appears_in_its_mount_under_its_own_name(
@@ -383,6 +352,7 @@ def test_a_mount_outside_data_is_an_error(mount):
         ),
         *("https://host/d/", "https://host/..", "https://host/%2e%2e", "http:///x"),
         *("https://host/a%2Fb", "https://host/a b", "https://host/a%00"),
+        f"https://host/{'n' * 256}",
     ],
 )
 def test_an_address_that_names_no_file_is_an_error(url):
@@ -431,14 +401,6 @@ def test_too_many_data_files_are_refused_in_time():
     assert "more than 256 data files" in problem
 
 
-def test_a_name_that_no_file_system_takes_is_refused():
-    url = f"http://h/{'n' * 256}"
-    item = f"{{mount: /data, source: {{url: {url}}}}}"
-    assert any(
-        "address of a file" in p for p in wrong(resources(f"dataresources: [{item}]"))
-    )
-
-
 def test_a_data_file_that_cannot_be_checked_or_extracted_is_a_warning():
     text = data("/data", more=", extract: true").replace(f", md5: {'0' * 32}", "")
     _, warnings = read(text)
@@ -452,9 +414,7 @@ WRONG = [
     ("x\n", '1:1: the file is "x"; expected a mapping'),
     ("- make\n", "1:1: the file is a list"),
     ("rai: gcc\n" + MAKE, '1:6: rai is "gcc"'),
-    ("rai: {image: [gcc]}\n" + MAKE, "1:14: rai.image is a list; expected text"),
     ("commands: [make]\n", "1:11: commands is a list; expected a mapping"),
-    ("commands: {build: {run: x}}\n", "1:19: commands.build is a mapping"),
     ("commands: {build: [[make]]}\n", "1:20: commands.build[1] is a list"),
     (
         'commands:\n  build:\n    - echo "a: b"\n',
@@ -465,10 +425,8 @@ WRONG = [
     ("commands: {build: [{run: x, needs: fpga}]}\n", 'needs is "fpga"; expected gpu'),
     ("commands: {build: [{run: x, timeout: 0}]}\n", 'timeout is "0"; expected a time'),
     ("commands: {build: ['echo \"']}\n", '1:20: a `"` is not closed'),
-    (resources("gpu: 1"), '3:8: resources.gpu is "1"'),
     (resources("gpu: {count: two}"), '3:16: resources.gpu.count is "two"; expected a'),
     (resources("limits: {memory: 8}"), 'memory is "8"; expected a size of at least'),
-    (resources("limits: {time: soon}"), 'resources.limits.time is "soon"'),
     (resources("limits: {pids: 0}"), 'pids is "0"; expected a whole number from 8'),
     (resources("network: maybe"), 'resources.network is "maybe"; expected true or'),
     ("commands: {build_image: {dockerfile: ../x}}\n", "expected a path inside"),
@@ -479,11 +437,6 @@ WRONG = [
     ("commands: {build_image: {image_name: rai/x}}\n", "reserved for rai"),
     ("commands: {build_image: {image_name: A/x}}\n", "expected lower-case letters"),
     (f"{MAKE}{MAKE}", "2:1: duplicate key `commands`"),
-    ("commands:\n  build:\n\t- make\n", "3:1: a tab is used"),
-    (
-        "commands:\n  build:\n    - make\n- x\n",
-        "4:1: the indentation of this line does not match",
-    ),
 ]
 
 
@@ -498,16 +451,12 @@ def test_what_is_wrong_is_an_error_with_place_and_remedy(text, said):
 ODD = [
     (f"{HEAD}{MAKE}x: 1\n", "3:1: warning: unknown key `x`"),
     (f"network: true\n{MAKE}", "`network`; it belongs under `resources`"),
-    (f"image: gcc\n{MAKE}", "`image`; it belongs under `rai`"),
     (f"rai: {{imgae: gcc}}\n{MAKE}", "in rai; did you mean `image`?"),
-    (f"rai:\n{MAKE}", "1:5: warning: rai is empty"),
     (f"rai: {{image: }}\n{MAKE}", "rai.image is empty"),
     (f"rai: {{image: Gcc}}\n{MAKE}", "not a valid image name"),
     ("commands: {build: [cd x]}\n", "what `cd` changes lasts only"),
     ("commands: {build: ['echo “x”']}\n", "not a quote"),
     ("commands: {build: [{run: x, needs: gpu}]}\n", "does not ask for one"),
-    ("commands: {build: [{run: x, nmae: y}]}\n", "did you mean `name`?"),
-    (f"{MAKE}---\n", "a `---` line with nothing after it"),
     (
         "commands: {build_image: {push: {registry: x}}}\n",
         "registry has no effect; write the registry in image_name",
@@ -528,7 +477,6 @@ def test_what_is_odd_is_a_warning_with_its_place(text, said):
     [
         (f"{ITEM}expct: {{output: x}}}}]}}\n", "did you mean `expect`?"),
         (f"{ITEM}need: gpu}}]}}\n", "did you mean `needs`?"),
-        (f"{ITEM}timeuot: 1m}}]}}\n", "did you mean `timeout`?"),
         (f"{HEAD}{MAKE}resources: {{limit: {{time: 1m}}}}\n", "did you mean `limits`?"),
         (f"{HEAD}{MAKE}Env: {{A: b}}\n", "did you mean `env`?"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -22,10 +21,8 @@ from runner.core.errors import UsageError
 from runner.store import pages
 from runner.store.paths import Home
 from tests.nvprof import recording
-from tests.program import run_program
 from tests.runner import records
 from tests.runner.traces.test_nvprof_file import stored
-from tests.waiting import until
 
 
 @pytest.fixture
@@ -162,44 +159,3 @@ def test_pages_are_private_and_old_ones_are_removed(home):
     os.utime(other, (old, old))
     second = pages.keep(at, "timeline", "<p>")
     assert sorted(first.parent.iterdir()) == sorted([other, second])
-
-
-SSH = {"SSH_CONNECTION": "192.0.2.1 1 192.0.2.2 22"}
-
-
-@pytest.mark.programs
-@pytest.mark.parametrize(
-    ("more", "opens"),
-    [
-        ({}, True),
-        (SSH, False),
-        ({**SSH, "BROWSER": "mine"}, True),
-        ({"CI": "1"}, False),
-    ],
-)
-def test_a_browser_is_given_the_page_and_nothing_of_the_run(
-    more, opens, home, profile, tmp_path
-):
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("xdg-open", "mine"):
-        browser = programs / name
-        browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/said\n')
-        browser.chmod(0o755)
-    named = profile.rename(profile.with_name("-x;touch $(y).nvprof"))
-    cleared = {**os.environ, "DISPLAY": ":9", "PATH": str(programs)}
-    for name in ("BROWSER", "SSH_CONNECTION", "SSH_TTY"):
-        cleared.pop(name, None)
-    done = run_program(
-        [Path(sys.executable).with_name("rai"), "timeline", str(named)],
-        env={**cleared, **more},
-        check=True,
-    )
-    (page,) = (home / "rai" / "pages").iterdir()
-    assert opens or f"no browser here that could open it: open {page}." in done.stdout
-    said = tmp_path / "said"
-    if opens:
-        until(lambda: said.exists() and said.read_text(), done.stdout)
-    assert (said.read_text() if said.exists() else "") == (
-        f"{page.as_uri()}\n" if opens else ""
-    )

@@ -15,7 +15,6 @@ KEEP = Option("keep-going", ("--keep-going", "--no-keep-going"), takes_value=Fal
     [
         ["-p", "a", "-p", "b"],
         ["-pa", "--path", "b"],
-        ["--path=a", "-p", "b"],
         ["-p", "a", "--keep-going", "--path=b"],
         ["--keep-going", "--no-keep-going"],
     ],

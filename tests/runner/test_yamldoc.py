@@ -51,7 +51,6 @@ def fields(text):
     [
         ("a: 10:00", {"a": "10:00"}),
         ("a: 2018-13-45", {"a": "2018-13-45"}),
-        ("a: 0.10\nb: 1e3\nc: 0x1F", {"a": "0.10", "b": "1e3", "c": "0x1F"}),
         ("a: yes\nb: ~\nc:", {"a": "yes", "b": "~", "c": ""}),
         ("a: 'x y'\nb: \"x\\ty\"", {"a": "x y", "b": "x\ty"}),
         ("a:\n- x\n- y", {"a": ["x", "y"]}),
@@ -59,7 +58,6 @@ def fields(text):
         ("{a: [x, {b: c}]}", {"a": ["x", {"b": "c"}]}),
         ("\ufeffa: é “x”", {"a": "é “x”"}),
         ("a: x\r\nb:\r\n  - y # z\r\n", {"a": "x", "b": ["y"]}),
-        ("a: x\rb: y\r", {"a": "x", "b": "y"}),
         ("---\na: x\n...\n", {"a": "x"}),
         ("%YAML 1.1\n---\na: x\n", {"a": "x"}),
         ("a: !!int 1\nb: !!str ''", {"a": "1", "b": ""}),
@@ -107,22 +105,14 @@ def test_a_scalar_knows_where_in_the_text_it_stands(head):
 
 WRONG = [
     ("a:\n\tb: 1\n", "2:1", "a tab is used"),
-    ("a:\n  - x\n\t- y\n", "3:1", "a tab is used"),
-    ("a:\n  -\tx\n", "2:4", "a tab is used"),
     ("a:\n  b:\n    - x\n- y\n", "4:1", "does not match the lines above"),
-    ("- a\nb: 1\n", "2:1", "does not match the lines above"),
     ("a:\n   b: 1\n  c: 2\n", "3:3", "does not match the lines above"),
     ('a:\n  - "x\nb: c\n', "2:5", "opened here and never closed"),
-    ("a: 'x\n", "1:4", "opened here and never closed"),
     ("a: 'x\n---\nb'\n", "1:4", "not closed before `---`"),
     ('a: "x" y\n', "1:8", "text after a closing quote"),
-    ("a: 'it's'\n", "1:8", "text after a closing quote"),
     ("- {x} y\n", "1:7", "text after a closing quote or bracket"),
     ("a: @x\n", "1:4", "cannot begin with `@`"),
-    ("- `x`\n", "1:3", "cannot begin with"),
-    ("- %x\n", "1:3", "cannot begin with `%`"),
     ("- *.cu\n", "1:4", "cannot begin with a bare"),
-    ("- && x\n", "1:4", "cannot begin with a bare"),
     ('- "make" && ./a\n', "1:", "text after a closing quote"),
     ("- [ -f x ] && make\n", "1:", "text after a closing quote or bracket"),
     (
@@ -134,12 +124,10 @@ WRONG = [
     ("%YAML 2.0\n---\na: 1\n", "1:1", "another version of YAML; remove its `%YAML`"),
     ("a: b: c\n", "1:5", "a `:` is not expected here"),
     ("a:1\nb: 2\n", "2:2", "a space after its `:`"),
-    ("a:\n  b: 1\n   c: 2\n", "3:5", "a `:` is not expected here"),
     ("a: 1\nfoo\nb: 2\n", "2:1", "neither `key: value` nor"),
     ("a:\n  - |\n  x\n", "3:3", "neither `key: value` nor"),
     ("a: - b\n", "1:4", "a `- ` cannot begin here"),
     ("a: [b, c\nd: e\n", "1:4", "opened here and not closed"),
-    ("b: [\n", "2:1", "opened here and not closed"),
     ("- > x\n", "1:5", "text follows `>` or `|`"),
     ('a: "\\$x"\n', "1:", "no such `\\` escape"),
     ('a: "C:\\x\\y"\n', "1:", "no such `\\` escape"),
@@ -338,12 +326,3 @@ def test_what_should_be_a_mapping_and_is_not_says_which_keys_it_has(text):
     assert read.child("limits") is None
     assert problems.fatal
     assert "such as `time:`, `memory:`" in problems.found[0].hint
-
-
-def test_problems_are_given_in_the_order_of_the_file():
-    problems = Problems()
-    node = compose("a: 1\nb: 2\n", "f.yml", problems)
-    for key, _ in reversed(node.entries):
-        problems.warn(key.text, key.place)
-
-    assert [p.message for p in problems.in_file_order()] == ["a", "b"]

@@ -155,29 +155,6 @@ def test_the_exit_status_is_that_of_the_side_that_fails(project):
     assert "rai logs" in done.stderr.splitlines()[-1]
 
 
-def test_in_ci_there_are_groups_an_annotation_a_summary_and_junit(
-    project, tmp_path, monkeypatch
-):
-    summary, junit = tmp_path / "summary.md", tmp_path / "junit.xml"
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    (project / "final.sh").write_text(SCRIPT.format(base="220") + "echo ::error::no\n")
-
-    gate = ("--fail-if", "op_time>3%")
-    done = bench(project, "HEAD", "--ci", "--junit", str(junit), *gate)
-
-    assert done.returncode == 7
-    lines = done.stdout.splitlines()
-    stopped = next(n for n, line in enumerate(lines) if "::stop-commands::" in line)
-    assert stopped < lines.index("::error::no")
-    assert any(line.startswith("::group::") for line in lines)
-    told = [line for line in lines if line.startswith("::error title=rai%3A gate::")]
-    assert len(told) == 1
-    page = summary.read_text()
-    assert page.index("### Verdicts") < page.index("### Commands")
-    assert "<testsuite" in junit.read_text()
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -122,7 +122,6 @@ def test_figures_that_no_run_can_have_are_no_samples():
     ("text", "name"),
     [
         ("op_time", MetricName("op_time")),
-        ("op_time[a b]", MetricName("op_time", "a b")),
         ("command[2].cpu", MetricName("command", "2", "cpu")),
         ("kernel[1].f<1>[2]", MetricName("kernel", "1", "f<1>[2]")),
         ("kernel.f(int)", MetricName("kernel", "", "f(int)")),

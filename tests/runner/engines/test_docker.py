@@ -8,7 +8,6 @@ import secrets
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -143,28 +142,6 @@ def test_a_container_that_its_command_ends_is_a_failure_of_the_command(
         assert "ended the container" in str(error)
     else:  # the engine told of the command's end first
         assert result.codes == [137]
-
-
-@pytest.mark.parametrize("end", ["kill", "remove"])
-def test_a_container_that_another_ends_is_no_failure_of_the_command(
-    subject, client, end
-):
-    def end_it() -> None:
-        filters = {"label": f"{owner.RUN}={RUN_ID}"}
-        while not (found := client.containers(filters=filters)):
-            time.sleep(0.1)
-        time.sleep(0.5)
-        if end == "kill":
-            client.kill(found[0]["Id"])
-        else:
-            client.remove_container(found[0]["Id"], force=True)
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(end_it)
-        with pytest.raises(EngineError, match="the container ended") as caught:
-            run(subject, ["sleep 20"])
-
-    assert caught.value.reason is Reason.RUNNER_LOST
 
 
 def test_a_container_that_is_gone_at_the_next_look_at_its_command_has_ended(

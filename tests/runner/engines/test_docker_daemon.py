@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -109,25 +108,6 @@ def test_the_build_folder_of_a_container_that_another_ends_comes_back(
     assert "the container ended while" in record["verdict"]["message"]
     assert (root / "stdout.log").read_bytes() == b"begun\n"
     assert (root / "build.tar.zst").exists()
-    assert left(own) == []
-
-
-def test_a_run_whose_daemon_is_killed_ends_and_the_next_one_removes_what_it_left(
-    own: Daemon, tmp_path: Path
-):
-    code, record, root = ended(own, tmp_path, lambda _: own.signal(signal.SIGKILL))
-    assert (code, record["verdict"]["reason"]) == (10, "runner_lost")
-    assert "the Docker Engine ended" in record["verdict"]["message"]
-    assert (root / "stdout.log").read_bytes() == b"begun\n"
-    own.start()
-    assert left(own) != []
-    again = tmp_path / "again"
-    again.mkdir()
-    (again / "rai_build.yml").write_text(SPEC.replace("sleep 600", "true"))
-    words = ["run", "-p", str(again), "--engine", "docker"]
-    run = rai(own, tmp_path / "home", *words)
-    said, _ = run.communicate(timeout=ENDS_S)
-    assert run.returncode == 0, said
     assert left(own) == []
 
 

@@ -68,10 +68,8 @@ def test_uuids_and_their_beginnings_are_taken_as_written():
     [
         ("all", "does not take `all`"),
         ("", 'takes a number or UUIDs, not ""'),
-        ("-1", 'not "-1"'),
         ("1.5", 'not "1.5"'),
         ("0,1", "a GPU's number differs between machines"),
-        ("GPU-", 'not "GPU-"'),
         ("GPU-1b2c,gpu-1B2C", "names gpu-1b2c more than once"),
         (f"{ONE},", 'not ""'),
     ],
