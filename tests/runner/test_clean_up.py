@@ -333,13 +333,6 @@ def test_a_damaged_count_of_what_was_removed_is_begun_again(home, content):
     assert prune.tally(home).looked_at == NOW
 
 
-def test_with_both_settings_off_nothing_is_removed_or_looked_at(home):
-    run = ended(home, days=4000)
-    prune.by_policy(home.root, Retention(), NOW, lambda _: GIB)
-    assert run.root.exists()
-    assert not home.pruned.exists()
-
-
 def test_with_little_space_the_oldest_go_but_no_latest_and_none_of_today(home):
     old, latest = ended(home, days=3), ended(home, days=2)
     young = ended(home, project="/q")
@@ -479,16 +472,11 @@ def test_history_shows_the_date_the_size_and_the_tag(home):
         rai(home, "tag", run.id, "best").stdout == f"Run {run.id} has the tag best.\n"
     )
 
-    (shown,) = json.loads(rai(home, "history", "--json").stdout)
-    head, line = rai(home, "history").stdout.splitlines()
+    _, line = rai(home, "history").stdout.splitlines()
 
-    assert (shown["tag"], shown["id"]) == ("best", run.id)
-    assert shown["size_bytes"] >= 5 << 20
-    assert head.split()[:3] == ["run", "tag", "date"]
     day = time.strftime("%b %d %H:%M", time.localtime(NOW))
     assert f"{run.id}  best  {day}" in line
     assert " 5.0 MiB" in line
-    assert rai(home, "show", "best").stdout.splitlines()[1].split() == ["tag", "best"]
     assert json.loads(rai(home, "show", "best", "--json").stdout)["tag"] == "best"
     other = ended(home)
     moved = rai(home, "tag", other.id, "best").stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from runner.cli import suggestions
 from runner.core import RunRecord, State, record
 from runner.store.paths import Home
-from tests.program import rai, run_program
+from tests.program import RAI, rai, run_program
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """
 commands:
   build:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import random
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from runner.core.kernel_shapes import KernelShapes
 from runner.store.paths import RunPaths
 from runner.traces import totals
 from tests.nvprof import recording
+from tests.runner.engines.running import source
 from tests.runner.records import command, ended
 from tests.runner.traces.test_nvprof_file import stored
 
@@ -47,13 +46,8 @@ class KeptRun:
             file.write(events.to_line(event, 1.0))
 
     def built(self, files: dict[str, bytes]) -> None:
-        tar = io.BytesIO()
-        with tarfile.open(fileobj=tar, mode="w") as archive:
-            for name, data in files.items():
-                info = tarfile.TarInfo(f"build/{name}")
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
-        self.paths.build.write_bytes(zstd.compress(tar.getvalue()))
+        tar = source({f"build/{name}": data for name, data in files.items()})
+        self.paths.build.write_bytes(zstd.compress(tar().read()))
 
     def read(self) -> RunEvidence:
         return evidence.read(self.paths, self.record).run
@@ -282,18 +276,6 @@ def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
     assert found.shapes == KernelShapes()
     (problem,) = found.problems
     assert problem.startswith("the build folder cannot be read")
-
-
-def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
-    kept = KeptRun(tmp_path, command(0))
-    wanted = evidence.BuildFiles(kept.record)
-
-    for n in range(1000):
-        wanted.take(f"{n}.nvprof", 1)
-
-    assert len(wanted.problems) == evidence.MOST_NAMED + 1
-    left = 1000 - evidence.MOST_TRACES - evidence.MOST_NAMED
-    assert wanted.problems[-1] == f"{left} more files are not read"
 
 
 def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(

@@ -349,15 +349,6 @@ def test_nothing_of_a_runs_folder_goes_after_its_record_is_there(project, monkey
     assert left == {paths.record: sorted(file.name for file in paths.root.iterdir())}
 
 
-def test_a_run_that_is_held_is_not_lost(project):
-    home = Home(project.parent / "home")
-    paths = runs.create(home)
-    with Claim(paths), runs.Recorder(paths):
-        assert places.sweep(home) == []
-        assert places.active(paths)
-    assert not places.active(paths)
-
-
 @pytest.mark.parametrize(
     ("line", "hinted"),
     [

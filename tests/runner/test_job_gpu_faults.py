@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from runner import report
@@ -99,15 +97,6 @@ def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(proje
     assert commands.rows[0][2] == "failed, the GPU ran out of memory"
     line = MEMORY.decode().strip()
     assert faults.rows == (("the GPU ran out of memory", line),)
-
-
-def test_a_record_of_before_faults_were_looked_for_still_loads(project):
-    found, _, _ = carry_out(project, FakeEngine())
-    old = json.loads(record.to_json(found))
-    for command in old["commands"]:
-        assert command["findings"].pop("gpu_faults") == []
-
-    assert record.from_json(json.dumps(old).encode()) == found
 
 
 def test_a_record_and_its_json_hold_the_fault(project):

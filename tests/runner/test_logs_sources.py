@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from runner import report
@@ -16,7 +14,6 @@ from runner.core import (
     RunRecord,
     Source,
     Stream,
-    record,
 )
 from runner.core.build_spec import Command
 from runner.core.events import Output
@@ -199,22 +196,6 @@ def test_parse_lists_the_commands_of_a_log(capsys):
 
     assert "2  nvprof python m4.1.py 10000\n" in shown
     assert "2  best_half  10000  ece408  0.125000" in shown
-
-
-def test_a_record_without_sources_is_read_and_names_its_commands():
-    found = ran("x", TILED)
-    command = CommandRecord(4, "./a.out", "bench", Outcome.OK, findings=found)
-    old = json.loads(
-        record.to_json(RunRecord("r", "/p", "f", 0.0, commands=(command,)))
-    )
-    for inference in old["commands"][0]["findings"]["inferences"]:
-        del inference["source"], inference["accuracy_class"]
-    del old["commands"][0]["findings"]["under"], old["commands"][0]["checks"]
-
-    read = record.from_json(json.dumps(old).encode())
-    (one,) = read.findings.inferences
-    assert one.source == Source(5, "bench")
-    assert one.correctness == 0.8898
 
 
 def test_in_a_log_skipped_commands_count_and_what_follows_the_run_is_of_none():

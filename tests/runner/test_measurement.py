@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from random import Random
 
-import msgspec
 import pytest
 
 from runner.core.measurement import (
     Measurement,
     MeasurementError,
-    MeasurementHost,
     from_json,
     read,
     to_json,
@@ -35,18 +33,6 @@ def test_what_the_judge_writes_is_read_and_kept_as_it_is():
     assert found.accepted
     assert len(found.entries[0].samples) == 80
     assert from_json(to_json(found)) == found
-
-
-def test_results_that_were_checked_and_not_timed_are_read():
-    found = read(json.dumps(made.checked()).encode())
-    assert found.accepted
-    assert found.gpu is None
-
-
-def test_what_rai_adds_is_read_again():
-    host = MeasurementHost("Final", "ranked", why_not_ranked=("local engine",))
-    found = msgspec.structs.replace(read(written()), host=host)
-    assert from_json(to_json(found)).host == host
 
 
 def test_a_measurement_without_entries_is_not_accepted():

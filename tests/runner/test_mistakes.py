@@ -8,10 +8,9 @@ import pytest
 
 from runner import buildfile, engines, images, session
 from runner.cli import common, init, main, original
-from runner.core import BuildSpec, Command, Place, Problem, Reason
+from runner.core import BuildSpec, Command, Place, Reason
 from runner.core.errors import EngineError, ImageError, UsageError
 from runner.core.variables import Secrets
-from runner.images import substitutes
 from runner.session.project import build_file
 
 
@@ -78,17 +77,6 @@ def test_a_secret_that_stands_in_the_build_file_too_is_warned_of(project):
     assert len(told) == 1
     assert told[0].startswith("warning: -e TOKEN: the value is kept with the run")
     assert "sesame" not in told[0]
-
-
-def test_an_error_of_an_image_names_an_engine_that_needs_none():
-    error = ImageError(
-        Problem("cannot be pulled", hint="check"), reason=Reason.IMAGE_NOT_FOUND
-    )
-
-    told = substitutes.elsewhere(error, "local")
-
-    assert str(told).startswith("cannot be pulled; check; or `--engine local`")
-    assert told.reason is Reason.IMAGE_NOT_FOUND
 
 
 def test_a_name_that_no_image_can_have_is_an_error_where_an_image_is_needed(project):

@@ -132,13 +132,6 @@ def test_events_come_back_from_their_lines_without_the_bytes():
             assert again == event
 
 
-def test_a_record_comes_back_from_its_json():
-    found = record.fold(told(STORY))
-
-    assert found is not None
-    assert record.from_json(record.to_json(found)) == found
-
-
 def kept_in(old: object, new: object) -> bool:
     """Tell whether all that an old file said is in a new one, in the same order."""
     if isinstance(old, dict) and isinstance(new, dict):

@@ -9,7 +9,6 @@ import pytest
 
 from runner import buildfile, session
 from runner.buildfile.selection import repeating
-from runner.core import events
 from runner.core.cancel import Cancel
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.limits import Limits
@@ -91,27 +90,6 @@ def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
 
     assert (again.repeat, again.measured) == (3, ("3",))
     assert (again.repeated, again.budget_s) == ({2}, 300.0)
-
-
-def test_two_runs_that_take_turns_name_each_other(prepared):
-    pair = [session.start(prepared()[0], go_on=lambda n: n < 3) for _ in "ab"]
-    told = [
-        pair[0].events(Cancel(), beside=pair[1].id),
-        pair[1].events(Cancel(), beside=pair[0].id),
-    ]
-    turns = []
-    for _ in range(3):
-        for which, generator in enumerate(told):
-            for event in generator:
-                if isinstance(event, events.RoundEnded):
-                    turns.append((which, event.round))
-                    break
-    assert turns == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
-    for generator in told:
-        assert isinstance(list(generator)[-1], events.Finished)
-    first, second = (run.record for run in pair)
-    assert (first.beside, second.beside) == (second.id, first.id)
-    assert [c.round for c in first.commands] == [0, 0, 0, 1, 2]
 
 
 def test_a_parcel_without_repeats_is_still_read():

@@ -12,12 +12,11 @@ from runner.core import (
     Inference,
     Outcome,
     RunRecord,
-    Verdict,
     record,
 )
-from runner.core.ending import Reason
 from runner.core.expectations import Check
 from runner.core.samples import Spread, samples, spread
+from tests.runner import records
 
 
 def timed(*op_times_s: float) -> Findings:
@@ -26,14 +25,12 @@ def timed(*op_times_s: float) -> Findings:
 
 def command(index: int, wall_s: float, *op_times_s: float, **named) -> CommandRecord:
     found = timed(*op_times_s) if op_times_s else Findings()
-    values = {"name": None, "outcome": Outcome.OK, "findings": found} | named
-    text = values.pop("text", "./final")
-    return CommandRecord(index, text, wall_s=wall_s, exit_code=0, **values)
+    values = {"text": "./final", "wall_s": wall_s, "findings": found} | named
+    return records.command(index, **values)
 
 
 def measured(*commands: CommandRecord) -> RunRecord:
-    verdict = Verdict(True, True, None, Reason.DONE)
-    return RunRecord("0a1b", "/p", "f", 1.0, verdict=verdict, commands=commands)
+    return records.ended("0a1b", *commands)
 
 
 FIRST = command(0, 1.0, text="make")

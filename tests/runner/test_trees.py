@@ -13,6 +13,7 @@ import pytest
 from runner import trees
 from runner.archive import read, source
 from runner.engines.disk import ENTRY_BYTES, used
+from tests.runner.engines.running import source as tar_of
 from tests.runner.rights import permissions_that_count
 
 LEVELS = 1500
@@ -128,11 +129,7 @@ def test_more_names_than_are_removed_at_once_are_removed(
 def archive_of(path: Path, names: list[str]) -> Path:
     from runner.archive.compressed import zstd
 
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name in names:
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    path.write_bytes(zstd.compress(raw.getvalue()))
+    path.write_bytes(zstd.compress(tar_of(dict.fromkeys(names, b""))().read()))
     return path
 
 

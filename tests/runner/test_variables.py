@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from runner import buildfile, session
-from runner.archive import read_parcel
 from runner.core import Command, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
@@ -114,18 +113,6 @@ def test_a_repeated_run_needs_the_values_again(project, engine):
         session.reopen(run.paths, values={"TOKEN": "a", "OTHER": "b"})
     again = session.reopen(run.paths, values={"TOKEN": "another"})
     assert again.request.secrets.values == {"TOKEN": "another"}
-
-
-def test_a_worker_gets_the_values_beside_the_parcel(project, engine):
-    run = started(project)
-    list(run.events(Cancel()))
-    parcel = read_parcel(run.paths.parcel)
-
-    assert parcel.env_given == ("TOKEN",)
-    options = session.Options(secrets=Secrets({"TOKEN": "hunter2"}))
-    text = (project / "rai_build.yml").read_text()
-    resumed = session.reopen(run.paths, options, text=text)
-    assert resumed.request.secrets.values == {"TOKEN": "hunter2"}
 
 
 def test_wrong_names_and_values_are_all_told(project):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from runner import archive, session
@@ -28,9 +26,10 @@ from runner.core.cancel import Cancel
 from runner.report import Series, versus
 from runner.session import Watcher, watching
 from runner.store.settings import Settings
+from tests.program import RAI
+from tests.runner import records
 
 SOON_S = 30.0
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = "commands: {build: [echo hello]}\n"
 
 
@@ -156,7 +155,7 @@ def test_a_file_that_has_just_changed_is_read_again(project, tmp_path):
 
 
 def run(*commands: CommandRecord) -> RunRecord:
-    return RunRecord("abc", "/p", "f.yml", 0.0, commands=commands)
+    return records.ended("abc", *commands)
 
 
 def command(
@@ -165,11 +164,11 @@ def command(
     inference = Inference(
         model="m", op_times_s=(op_s,) if op_s else (), correctness=right or None
     )
-    return CommandRecord(
+    return records.command(
         n,
         "make a very long line of it",
-        "bench" if n == 0 else None,
-        Outcome.OK if ok else Outcome.FAILED,
+        name="bench" if n == 0 else None,
+        outcome=Outcome.OK if ok else Outcome.FAILED,
         wall_s=wall_s,
         findings=Findings(inferences=(inference,)),
     )
@@ -230,11 +229,11 @@ def test_after_a_failure_the_run_before_it_is_what_times_are_compared_with():
 
 def ended(one: CommandRecord, *, ran: bool = True) -> RunRecord:
     reason = Reason.DONE if ran else Reason.COMMAND_FAILED
-    return msgspec.structs.replace(run(one), verdict=Verdict(True, ran, None, reason))
+    return records.ended("abc", one, verdict=Verdict(True, ran, None, reason))
 
 
 def named(n: int, wall_s: float = 1.0) -> CommandRecord:
-    return CommandRecord(n, f"c{n}", None, Outcome.OK, wall_s=wall_s)
+    return records.command(n, f"c{n}", wall_s=wall_s)
 
 
 def test_a_cancel_is_requested_with_the_one_above_it():

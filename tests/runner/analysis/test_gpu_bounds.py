@@ -48,12 +48,6 @@ def test_a_part_of_a_gpu_or_another_of_its_name_is_unknown(name):
     assert bounds(name) is None
 
 
-def test_no_gpu_is_in_the_table_twice():
-    names = [peaks.name.casefold() for peaks in PEAKS]
-
-    assert len(set(names)) == len(names)
-
-
 def test_tensor_cores_are_faster_the_narrower_the_type():
     for peaks in PEAKS:
         rates = [peaks.fp64_tflops, peaks.fp32_tflops, peaks.tf32_tflops]

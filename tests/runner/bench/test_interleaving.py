@@ -18,7 +18,6 @@ from runner.core import (
     Gpu,
     GpuSituation,
     GpuWay,
-    Outcome,
     Reason,
     RunRecord,
     State,
@@ -277,12 +276,3 @@ def test_both_use_one_gpu_which_is_held_once_from_the_first_to_the_last(project)
     assert not outcome.failed, outcome.why
     uses = [run.gpu for run in (outcome.before, outcome.after)]
     assert [use.gpus for use in uses if use] == [(FIRST,), (FIRST,)]
-
-
-def test_commands_of_the_rounds_are_in_the_records(project):
-    outcome, _ = measured(project, noisy(1.0), noisy(1.0), pairs=2)
-
-    for run in (outcome.before, outcome.after):
-        again = [command for command in run.commands if command.repeats is not None]
-        assert [command.round for command in again] == [1, 2]
-        assert {command.outcome for command in again} == {Outcome.OK}

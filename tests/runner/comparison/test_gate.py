@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from random import Random
 
 from runner.comparison import ComparedMetric, Samples, compare
 from runner.comparison.gate import GateOutcome, judge, parse
+from tests.runner.comparison.test_changes import noisy
 
 TIME = "op_time[final]"
-
-
-def noisy(
-    factor: float, n: int, *, seed: int, spread: float = 0.003
-) -> tuple[float, ...]:
-    random = Random(seed)
-    return tuple(factor * math.exp(random.gauss(0, spread)) for _ in range(n))
 
 
 def compared(

@@ -113,21 +113,6 @@ def test_a_reused_image_gets_the_name_that_is_asked_for(engine, client, project,
     assert client.inspect_image(other)["Id"] == client.inspect_image(name)["Id"]
 
 
-def test_an_edit_that_dockerignore_covers_rebuilds_nothing_and_another_one_does(
-    engine, project, name
-):
-    (project / ".dockerignore").write_text("*\n!image/\n")
-    (project / "image").mkdir()
-    (project / "image" / "tool").write_text("1")
-    (project / "main.py").write_text("1")
-    write(project, name, "COPY image/tool /tool")
-    prepare(engine, project, planned(engine, project, spec(name)))
-    (project / "main.py").write_text("2")
-    assert planned(engine, project, spec(name)).action is ImageAction.REUSE
-    (project / "image" / "tool").write_text("2")
-    assert planned(engine, project, spec(name)).action is ImageAction.BUILD
-
-
 def test_a_failing_build_names_its_step_its_exit_code_and_its_last_lines(
     engine, project, name
 ):

@@ -194,11 +194,6 @@ def test_frames_cut_anywhere_give_the_same_bytes():
             assert got == b"".join(data for k, data in sent if k == kind)
 
 
-def test_neighbouring_frames_of_a_stream_become_one_piece():
-    stream = frame(1, b"a") + frame(1, b"b") + frame(2, b"c") + frame(1, b"d")
-    assert Demultiplexer().feed(stream) == [(OUT, b"ab"), (ERR, b"c"), (OUT, b"d")]
-
-
 def test_a_feed_gives_everything_in_order_and_then_is_done():
     reader: BackgroundReader[int] = BackgroundReader(lambda: range(100), lambda: None)
     got = []
@@ -340,13 +335,6 @@ def verified(
     path.write_bytes(content)
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     return DataFile(name, path, md5, len(content), within)
-
-
-def test_small_pieces_travel_in_blocks():
-    sent: list[int] = []
-    blocks = list(tarstreams.in_blocks([b"x" * 100] * 10_000, sent.append))
-    assert sum(map(len, blocks)) == sum(sent) == 1_000_000
-    assert len(blocks) == 4
 
 
 # Confinement

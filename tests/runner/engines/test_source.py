@@ -140,14 +140,6 @@ def test_a_file_with_two_names_counts_once(folder: Path):
     assert used([folder], 10**9) == 4096
 
 
-def test_a_folder_that_a_command_shut_is_removed(folder: Path):
-    (folder / "a" / "b").mkdir(parents=True)
-    (folder / "a" / "b" / "c").touch()
-    (folder / "a" / "b").chmod(0)
-    trees.remove(folder)
-    assert not folder.exists()
-
-
 def test_a_deep_name_is_unpacked_though_none_of_its_folders_is_named(folder: Path):
     name = "/".join(["d"] * 1000)
     source.unpack(tar((f"{name}/file", b"x")), folder)

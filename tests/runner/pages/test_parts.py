@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from runner import pages
-from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
+from runner.report.blocks import Pairs, Part, ProgramOutput, Section, Table
 from runner.report.charts import Bar, BarChart, Picture, TimelineView
 from runner.report.words import size
 from tests.program import run_program
@@ -54,10 +54,6 @@ def test_no_attribute_of_a_page_is_a_style_or_a_handler():
 def test_a_page_names_no_address_but_those_of_svg():
     found = set(re.findall(r"[a-z]+://[^\s\"'<>)]*", sample.page()))
     assert found <= {"http://www.w3.org/2000/svg"}
-
-
-def test_the_same_report_gives_the_same_page():
-    assert page(Paragraph("x")) == page(Paragraph("x"))
 
 
 @pytest.mark.parametrize(
