@@ -46,6 +46,12 @@ def output(events: list[ev.Event]) -> bytes:
     return b"".join(e.data for e in events if isinstance(e, ev.Output))
 
 
+def ran(project: Path, home: Path) -> RunPaths:
+    """Run a project, and return the folder of that run."""
+    list(runner.run(project, engine="bare", home=home))
+    return sealed(home)
+
+
 def sealed(home: Path) -> RunPaths:
     (folder,) = (home / "runs").iterdir()
     return RunPaths(folder)
@@ -141,14 +147,12 @@ def test_a_sealed_project_runs_again_as_it_was(project, tmp_path):
 
 def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
     home = tmp_path / "kept"
-    list(runner.run(project, engine="bare", home=home))
-    paths = sealed(home)
+    paths = ran(project, home)
     other = tmp_path / "other"
     other.mkdir()
     (other / "rai_build.yml").write_text(SPEC)
     (other / "note.txt").write_text("other\n")
-    list(runner.run(other, engine="bare", home=tmp_path / "theirs"))
-    paths.source.write_bytes(sealed(tmp_path / "theirs").source.read_bytes())
+    paths.source.write_bytes(ran(other, tmp_path / "theirs").source.read_bytes())
 
     again = session.start(
         session.reopen(paths, session.Options(engine="bare", home=home))
@@ -186,8 +190,7 @@ def test_a_crafted_archive_is_its_senders_fault_and_names_no_path(
     project, tmp_path, data, reason
 ):
     home = tmp_path / "kept"
-    list(runner.run(project, engine="bare", home=home))
-    paths = sealed(home)
+    paths = ran(project, home)
     paths.source.write_bytes(zstd.compress(data))
     parcel = from_json(paths.parcel.read_bytes())
     changed = msgspec.structs.replace(parcel, sha256=hashlib.sha256(data).hexdigest())
@@ -205,8 +208,7 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(
     name, project, tmp_path
 ):
     home = tmp_path / "kept"
-    list(runner.run(project, engine="bare", home=home))
-    paths = sealed(home)
+    paths = ran(project, home)
     paths.record.unlink()
     unpacked = paths.root / name.format(paths.unpacked.name)
     unpacked.mkdir()

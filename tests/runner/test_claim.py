@@ -216,21 +216,19 @@ def test_what_was_called_lost_is_never_begun(home, paths):
         Claim(paths)
 
 
+def no_locks(file: int, operation: int) -> None:
+    raise OSError(37, "No locks available")
+
+
 def test_a_lock_that_cannot_be_asked_for_does_not_make_a_living_run_lost(
     paths, monkeypatch
 ):
-    def no_locks(file: int, operation: int) -> None:
-        raise OSError(37, "No locks available")
-
     with Claim(paths):
         monkeypatch.setattr(claim.fcntl, "flock", no_locks)
         assert places.standing(paths) is Standing.ALIVE
 
 
 def test_a_file_system_without_locks_is_claimed_once_all_the_same(paths, monkeypatch):
-    def no_locks(file: int, operation: int) -> None:
-        raise OSError(37, "No locks available")
-
     monkeypatch.setattr(claim.fcntl, "flock", no_locks)
     with Claim(paths):
         found = claim.holder(paths)

@@ -93,6 +93,18 @@ def shown_latest() -> dict[str, object]:
     return found
 
 
+def attach(run: RunPaths) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [RAI, "attach", run.id],
+        # A shell starts what runs in the background with this signal ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def own_children() -> set[int]:
     return set(descendants(os.getpid()))
 
@@ -292,12 +304,7 @@ def test_output_for_a_folder_needs_the_end(folder, tmp_path):
 def test_attach_shows_it_from_its_first_line_and_exits_with_its_status(folder, gate):
     run = detached(project(folder, until(gate), "sh -c 'echo bad >&2; exit 3'"))
     said(run, "waiting")
-    attached = subprocess.Popen(
-        [RAI, "attach", run.id],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    attached = attach(run)
     assert attached.stdout.readline() == "waiting\n"
     gate.touch()
 
@@ -313,15 +320,7 @@ def test_attach_shows_it_from_its_first_line_and_exits_with_its_status(folder, g
 
 def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
     run = detached(project(folder, until(gate)))
-    attached = subprocess.Popen(
-        [RAI, "attach", run.id],
-        # A shell starts what runs in the background with this signal ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    attached = attach(run)
     attached.stdout.readline()
     attached.send_signal(signal.SIGINT)
 
@@ -417,9 +416,7 @@ def test_all_names_that_fit_no_run_are_told_at_once():
 def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, gate):
     run = detached(project(folder, until(gate)))
     said(run, "waiting")
-    attached = subprocess.Popen(
-        [RAI, "attach", run.id], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    attached = attach(run)
     pid = json.loads(run.holder.read_text())["process"]["pid"]
     os.kill(pid, signal.SIGKILL)
 
@@ -427,7 +424,7 @@ def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, 
     gate.touch()
     _, error = attached.communicate(timeout=60)
     assert attached.returncode == 10
-    assert b"the rai process died" in error
+    assert "the rai process died" in error
     assert shown(run)["state"] == "lost"
 
 

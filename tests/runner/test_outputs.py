@@ -31,12 +31,17 @@ def built(home: Home, run: str, **files: str) -> Path:
     for name, text in files.items():
         (folder / "deep").mkdir(exist_ok=True)
         (folder / "deep" / name).write_text(text)
+    return archived(home, run, folder)
+
+
+def archived(home: Home, run: str, folder: Path) -> Path:
+    """Keep a folder as a run's build folder, and remove it."""
     path = home.run(run).build
     path.parent.mkdir()
     with archive.BuildWriter(path) as writer:
         for data in source.pack(folder, "build"):
             writer.write(data)
-    shutil.rmtree(folder)
+    trees.remove(folder)
     return path
 
 
@@ -75,13 +80,7 @@ def test_force_replaces_folders_of_a_depth_that_python_cannot_recurse(
     into, deep = tmp_path / "out", tmp_path / "made"
     deep.mkdir()
     trees.make(deep, ["d"] * 995)
-    build = kept.run("deep").build
-    build.parent.mkdir()
-    with archive.BuildWriter(build) as writer:
-        for data in source.pack(deep, "build"):
-            writer.write(data)
-    trees.remove(deep)
-    bring_back(build, into, project)
+    bring_back(archived(kept, "deep", deep), into, project)
 
     bring_back(built(kept, "two", c="3"), into, project, force=True)
 
@@ -272,13 +271,7 @@ def test_a_list_that_a_run_made_itself_is_left_out(kind, kept, project, tmp_path
         own.symlink_to("a")
     else:
         own.write_text('{"run": "mine", "entries": {}}')
-    build = kept.run("one").build
-    build.parent.mkdir()
-    with archive.BuildWriter(build) as writer:
-        for data in source.pack(made, "build"):
-            writer.write(data)
-
-    done = bring_back(build, tmp_path / "out", project)
+    done = bring_back(archived(kept, "one", made), tmp_path / "out", project)
 
     assert done.left_out == ("'.rai-run' has the name of rai's own list",)
     bring_back(built(kept, "two", c="3"), tmp_path / "out", project, force=True)

@@ -11,7 +11,7 @@ import pytest
 
 from runner.core import Profile, Reason
 from runner.core.errors import NotAllowedError
-from runner.core.events import Warned
+from runner.core.events import Event, Warned
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
@@ -60,18 +60,21 @@ def by_root() -> None:
         pytest.skip("needs root")
 
 
+def exceeded(script: str, image: str = IMAGE, **options: object) -> list[Event]:
+    """Run a script that takes over 20 MB; return what was told of the disk limit."""
+    options = {"profile": Profile.COMPATIBLE, "time_s": 40} | options
+    result = run(
+        Subject(DockerEngine(), image), [script], disk_bytes=20 * MB, **options
+    )
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+    return [e for e in result.events if isinstance(e, Warned)]
+
+
 @pytest.mark.lengthy
 @pytest.mark.usefixtures("by_root")
 @pytest.mark.parametrize("script", [HOLD, SHUT, MANY, FREEZE])
 def test_no_command_hides_what_it_writes(script: str):
-    result = run(
-        Subject(DockerEngine(), IMAGE),
-        [script],
-        disk_bytes=20 * MB,
-        stop_grace_s=0.5,
-        time_s=40,
-    )
-    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+    exceeded(script, profile=Profile.STRICT, stop_grace_s=0.5)
 
 
 @pytest.mark.lengthy
@@ -90,27 +93,12 @@ def test_all_that_an_image_writes_counts_whatever_its_du_says(
     if root and not disk.measured_by_root():
         pytest.skip("needs root")
     monkeypatch.setattr(disk, "measured_by_root", lambda: root)
-    result = run(
-        Subject(DockerEngine(), IMAGE),
-        [f"{FAKE}; {BIG} {place}; sleep 60"],
-        profile=Profile.COMPATIBLE,
-        disk_bytes=20 * MB,
-        time_s=40,
-    )
-    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
-    assert not [e for e in result.events if isinstance(e, Warned)]
+    assert exceeded(f"{FAKE}; {BIG} {place}; sleep 60") == []
 
 
 @pytest.mark.usefixtures("by_root")
 def test_a_removed_file_of_the_root_counts_while_it_is_open():
-    result = run(
-        Subject(DockerEngine(), IMAGE),
-        [f"cd /opt; {HOLD}"],
-        profile=Profile.COMPATIBLE,
-        disk_bytes=20 * MB,
-        time_s=40,
-    )
-    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+    exceeded(f"cd /opt; {HOLD}")
 
 
 @pytest.fixture
@@ -124,15 +112,7 @@ def linked(client: docker.APIClient) -> Iterator[str]:
 
 
 def test_an_image_cannot_lead_the_measure_to_a_folder_of_the_host(linked: str):
-    result = run(
-        Subject(DockerEngine(), linked),
-        [f"{BIG} /build/big; sleep 60"],
-        profile=Profile.COMPATIBLE,
-        disk_bytes=20 * MB,
-        time_s=40,
-    )
-    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
-    assert not [e for e in result.events if isinstance(e, Warned)]
+    assert exceeded(f"{BIG} /build/big; sleep 60", linked) == []
 
 
 def test_a_user_is_told_what_the_disk_limit_does_not_count(
