@@ -333,6 +333,13 @@ def test_a_damaged_count_of_what_was_removed_is_begun_again(home, content):
     assert prune.tally(home).looked_at == NOW
 
 
+def test_with_both_settings_off_nothing_is_removed_or_looked_at(home):
+    run = ended(home, days=4000)
+    prune.by_policy(home.root, Retention(), NOW, lambda _: GIB)
+    assert run.root.exists()
+    assert not home.pruned.exists()
+
+
 def test_with_little_space_the_oldest_go_but_no_latest_and_none_of_today(home):
     old, latest = ended(home, days=3), ended(home, days=2)
     young = ended(home, project="/q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests import program
 from tests.program import RAI, run_program
+from tests.runner.engines.running import long_sleep
 
 SPEC = """\
 commands:
@@ -194,3 +196,22 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
     assert shown.returncode == 0
     assert "the Dockerfile `Dockerfile` does not exist" in shown.stdout
     assert len(listed(project)[0]) == 1
+
+
+def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
+    sleep = long_sleep()
+    write(project, name, f"RUN {sleep}")
+    child = subprocess.Popen(
+        [RAI, "image", "build", "-p", project],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    assert any(sleep in line for line in child.stderr)
+
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+
+    assert (child.returncode, out) == (130, "")
+    assert listed(project)[0] == []

@@ -169,6 +169,7 @@ def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
         ({"engine docker": "ok", "engine bare": "note"}, "uses the docker engine"),
         ({"engine docker": "missing", "engine local": "note"}, "uses the local engine"),
         ({"engine local": "missing", "engine bare": "note"}, "without isolation"),
+        ({"engine bare": "missing"}, "No engine works here"),
         ({"engine docker": "ok", "policy": "missing"}, "until the policy is mended"),
     ],
 )

@@ -278,6 +278,18 @@ def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
     assert problem.startswith("the build folder cannot be read")
 
 
+def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    wanted = evidence.BuildFiles(kept.record)
+
+    for n in range(1000):
+        wanted.take(f"{n}.nvprof", 1)
+
+    assert len(wanted.problems) == evidence.MOST_NAMED + 1
+    left = 1000 - evidence.MOST_TRACES - evidence.MOST_NAMED
+    assert wanted.problems[-1] == f"{left} more files are not read"
+
+
 def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
     tmp_path,
 ):

@@ -46,6 +46,7 @@ def test_a_command_without_the_key_expects_nothing():
         ("{output: Test PASSED}", ['output "Test PASSED"']),
         (r'{output: "/\\d+ of \\d+/"}', [r"output /\d+ of \d+/"]),
         ("{output: /build/x}", ['output "/build/x"']),
+        ("{output: /}", ['output "/"']),
         ("{output: [one, /tw./]}", ['output "one"', "output /tw./"]),
         ("{correctness: 1, output: ok}", ["correctness 1", 'output "ok"']),
         (
@@ -77,6 +78,8 @@ def test_each_expectation_knows_its_place():
         ("{correctness: nan}", 'is "nan"'),
         ("{correctness: '~0.9'}", 'is "~0.9"'),
         ("{correctness: [1, x]}", 'expect.correctness[2] is "x"'),
+        ("{correctness: []}", "correctness is a list"),
+        ("{correctness: {is: 1}}", "correctness is a mapping"),
         ("{output: }", 'output is ""; expected a text'),
         ('{output: "a\\nb"}', "has several lines; the output is searched line by"),
         (f"{{output: {'x' * 1001}}}", "expected a text of 1 to 1000 characters"),

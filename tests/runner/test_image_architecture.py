@@ -14,8 +14,11 @@ from runner.images import architecture
     [
         ("amd64", "x86_64", False),
         ("ppc64le", "x86_64", True),
+        ("386", "amd64", False),
         ("arm64", "aarch64", False),
+        ("arm", "aarch64", False),
         ("amd64", "aarch64", True),
+        ("", "x86_64", False),
         ("amd64", "", False),
     ],
 )

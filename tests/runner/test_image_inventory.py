@@ -60,6 +60,7 @@ OLD_GPU = built("rai-build:old-gpu", 0, "gpu")
         ([OLD, OLD_GPU], plans(targets=("cpu", "gpu")), []),
         ([OLD, OLD_GPU], [], []),
         ([OLD, OLD_GPU], plans(), [OLD_GPU]),
+        ([OLD_GPU], plans(), []),
         ([OLD, replace(OLDER, parts=None)], plans(), [OLDER]),
     ],
 )

@@ -79,6 +79,7 @@ def test_a_wrong_limit_is_answered_with_its_default_and_its_least(tmp_path):
     [
         (Reason.TIME_LIMIT, "exceeded the run's time limit of 1h"),
         (Reason.MEMORY_LIMIT, "exceeded the memory limit of 8GiB"),
+        (Reason.PIDS_LIMIT, "exceeded the limit of 512 processes"),
         (Reason.OUTPUT_LIMIT, "wrote more than 256MiB to one stream"),
         (Reason.DISK_LIMIT, "wrote more than 2GiB to the build folder"),
         (Reason.CANCELLED, ""),

@@ -16,8 +16,11 @@ TOLD = {
     KIND.OUT_OF_MEMORY: [
         "m3.1.py: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         "pycuda._driver.MemoryError: cuMemAlloc failed: out of memory",
+        "MemoryError: cuMemAlloc failed: out of memory",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "RuntimeError: CUDA error: out of memory",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `f(h)`",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         "[12:00:00] src/storage/./pooled_storage_manager.h:157: cudaMalloc failed: "
         "out of memory",
         "mxnet.base.MXNetError: " + MXNET + "err == cudaSuccess (2 vs. 0) : CUDA: "
@@ -26,6 +29,7 @@ TOLD = {
         + "e == cudaSuccess || e == cudaErrorCudartUnloading: CUDA: out of memory",
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while "
         "trying to allocate 4294967296 bytes.",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000 bytes",
         "cupy.cuda.runtime.CUDARuntimeError: cudaErrorMemoryAllocation: out of memory",
         "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in "
         "CUDA_ERROR_OUT_OF_MEMORY",
@@ -33,6 +37,7 @@ TOLD = {
         "result: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         "OOM when allocating tensor with shape[9,9] on /job:w/device:GPU:0",
         'CUDA error at a.cu:12 code=2(cudaErrorMemoryAllocation) "cudaMalloc(&d, n)"',
+        "CUDA failure 2: out of memory ; GPU=0 ; hostname=h",
         "cuda runtime error (2) : out of memory at a.cu:58",
     ],
     KIND.ILLEGAL_ADDRESS: [
@@ -45,11 +50,14 @@ TOLD = {
         "memory access was encountered",
         "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorIllegalAddress: an "
         "illegal memory access was encountered",
+        "GPUassert: an illegal memory access was encountered a.cu 42",
         "cudaErrorIllegalAddress",
+        "E       RuntimeError: CUDA error: an illegal memory access was encountered",
     ],
     KIND.LAUNCH_FAILED: [
         "pycuda._driver.LaunchError: cuEventQuery failed: unspecified launch failure",
         "RuntimeError: CUDA error: device-side assert triggered",
+        "RuntimeError: CUDA error: misaligned address",
         "pycuda._driver.LogicError: cuMemcpyDtoH failed: misaligned address",
         "CUDA_ERROR_ILLEGAL_INSTRUCTION: an illegal instruction was encountered",
         "Error: the launch timed out and was terminated",
@@ -57,10 +65,12 @@ TOLD = {
         "requested for launch",
         "a.cu:9: cudaErrorLaunchOutOfResources (701)",
         "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "CUDA error: invalid configuration argument",
     ],
     KIND.NO_CODE: [
         "RuntimeError: CUDA error: no kernel image is available for execution on the "
         "device",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available",
         "CUDA error: invalid device function",
     ],
     KIND.DEVICE_LOST: [
@@ -68,6 +78,7 @@ TOLD = {
         "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE: "
         "uncorrectable ECC error encountered",
         "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "CUDA_ERROR_DEVICE_UNAVAILABLE",
         "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.",
         "NVRM: Xid (PCI:0000:41:00): 79, pid=1, GPU has fallen off the bus.",
     ],
@@ -96,14 +107,18 @@ RESEMBLING = [
     "out of memory",
     "Out of memory: Killed process 123 (python) total-vm:9kB",
     "java.lang.OutOfMemoryError: Java heap space",
+    "cc1plus: out of memory allocating 65536 bytes",
     "/usr/local/cuda/bin/cicc: out of memory",
     "RESOURCE_EXHAUSTED: grpc: received message larger than max",
     "a.c:3:5: runtime error: load of misaligned address 0x01 for type 'int'",
+    "epoch 1 on cuda:0, GPU memory 3.1 GiB, CUDA 13.0",
     "CUDA_ERROR_INVALID_VALUE: invalid argument",
     '========= Program hit CUDA_ERROR_ILLEGAL_ADDRESS (error 700) due to "an illegal '
     'memory access was encountered" on CUDA API call to cuCtxSynchronize.',
     "if (e == cudaErrorMemoryAllocation) {",
     "12 |     if (e == cudaErrorMemoryAllocation)",
+    "case cudaErrorIllegalAddress:",
+    "return CUDA_ERROR_OUT_OF_MEMORY;",
     'a.cu(3): error: identifier "cudaErrorMemoryAllocation" is undefined',
     "raise GpuError('CUDA_ERROR_LAUNCH_FAILED')",
     "+ grep CUDA_ERROR_OUT_OF_MEMORY log.txt",

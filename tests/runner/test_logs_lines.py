@@ -33,6 +33,7 @@ def read(*pieces: bytes) -> list[str]:
         (b"\x1b[38;5;12mblue\x1b[m", ["blue"]),
         (b"\x1b]0;a title\x07text", ["text"]),
         (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", ["link"]),
+        (b"\x1b(Btext", ["text"]),
         (b" 10%\r 50%\r100%\n", ["100%"]),
         (b"abcdef\x1b[2K\rxy\x1b[K\n", ["xy"]),
         (b"\r\r\rabc\r\rX\r\r\n", ["X"]),

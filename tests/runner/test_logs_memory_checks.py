@@ -12,6 +12,7 @@ from runner.findings import combined, find
     [
         ("========= ERROR SUMMARY: 7 errors", 7),
         ("========= ERROR SUMMARY: 1 error", 1),
+        ("========= ERROR SUMMARY: 0 errors", 0),
         ("==305== ERROR SUMMARY: 7 errors from 3 contexts (suppressed: 0 from 0)", 7),
         ("==305== ERROR SUMMARY: 1 errors from 1 contexts (suppressed: 2 from 1)", 1),
     ],

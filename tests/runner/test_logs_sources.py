@@ -141,12 +141,14 @@ def test_a_printed_batch_size_counts_before_the_argument(line):
     [
         ("nvprof -o x.nvprof python a.py", ("nvprof",)),
         ("/usr/local/cuda/bin/ncu ./a", ("ncu",)),
+        ("nv-nsight-cu-cli ./a", ("ncu",)),
         ("nsys profile ./a && nsys stats x", ("nsys",)),
         ('bash -c "cuda-memcheck ./a"', ("cuda-memcheck",)),
         ("compute-sanitizer --tool racecheck ./a", ("compute-sanitizer",)),
         ("valgrind ./a; nvprof ./a", ("valgrind", "nvprof")),
         ("nvprof -i old.nvprof", ()),
         ("ls -l m3.1.nvprof nvprof.txt image/nvprof/setup.py", ()),
+        ("nsys stats report.nsys-rep", ()),
     ],
 )
 def test_the_tools_that_run_along_are_those_the_line_starts(line, tools):

@@ -98,6 +98,7 @@ def test_each_form_of_time_is_read(text, usage):
         "5.47user 3.58system\n",
         "5.47 user 3.58 system 0:05.21 elapsed\n",
         "it took 5.47user 3.58system 0:05.21elapsed 173%CPU\n",
+        "7user 3.58system 0:05.21elapsed 173%CPU\n",
         "%Uuser %Ssystem %eelapsed\n",
         '✱ Running /usr/bin/time -f "%Uuser %Ssystem %eelapsed" python x.py\n',
         f"{TAIL}\n",

@@ -34,6 +34,7 @@ def read(text: str) -> original.CommandLine:
         ("../lab --keep-going", "run ../lab --keep-going"),
         ("run -p . -d", "run -p . -d"),
         ("-p . -q", "run -p . -q"),
+        ("show -v", "show -v"),
         ("run -p . -- -v --submit", "run -p . -- -v --submit"),
         ("-p -v", "run -p"),
         ("--path=x --engine local", "run --path=x --engine local"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from runner.core import Stream
-from runner.core.pace import MOST_PIECES, OutputPace
+from runner.core.pace import MANY, MOST_PIECES, OutputPace
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -25,3 +25,12 @@ def test_of_too_many_pieces_few_events_are_made_and_no_byte_is_lost():
         numbers = b"".join(data for one, data in found if one is stream).split()
         assert len(numbers) in (4999, 5000)
         assert all(int(b) - int(a) == 2 for a, b in pairwise(numbers))
+
+
+def test_after_many_events_fewer_come():
+    pace = OutputPace()
+    before = pace.gather_s
+    pace.count(MANY)
+
+    assert pace.gather_s > 10 * before
+    assert len(pace.gathered([(OUT, b"o"), (ERR, b"e")] * 50)) == 2

@@ -187,8 +187,10 @@ def test_a_single_text_is_one_command_with_a_warning():
     [
         ("", "f.yml:1:1: no commands"),
         ("# nothing\n", "f.yml:1:1: no commands"),
+        ("~\n", "no commands"),
         (HEAD, "no commands"),
         ("commands: {build: }\n", "no commands"),
+        ("commands: {build: []}\n", "no commands"),
         ("commands: {build: ['']}\n", "no commands"),
         ("commands: {build_image: }\n", "no commands"),
         ("comands: {build: [make]}\n", "no commands"),
@@ -415,6 +417,7 @@ WRONG = [
     ("- make\n", "1:1: the file is a list"),
     ("rai: gcc\n" + MAKE, '1:6: rai is "gcc"'),
     ("commands: [make]\n", "1:11: commands is a list; expected a mapping"),
+    ("commands: {build: {run: x}}\n", "1:19: commands.build is a mapping"),
     ("commands: {build: [[make]]}\n", "1:20: commands.build[1] is a list"),
     (
         'commands:\n  build:\n    - echo "a: b"\n',

@@ -17,6 +17,8 @@ from tests.runner.test_cli import rai
 pytestmark = pytest.mark.programs
 
 CPP = "project/cpp/convolution.cpp"
+END = "        other.join();\n    }\n"
+"""The end of the project's convolution: the threads have written y."""
 """The end of the project's convolution: the threads have written y."""
 
 
@@ -115,6 +117,24 @@ def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
     assert "(m2: check)" not in (shown := rai("show", "latest").stdout)
     assert re.search(r"part of +m2: check", shown)
     assert re.search(r"check run +[0-9a-f]{10}", shown)
+
+
+@pytest.mark.local
+@pytest.mark.cpp
+@pytest.mark.slow
+def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
+    text = (ROOT / CPP).read_text()
+    assert END in text
+    (project / CPP).write_text(text.replace(END, f"{END}    y[5] += 1;\n"))
+
+    words = ("submit", "m2", "-p", project, "--rehearse", "--engine", "local")
+    done = rai(*words, "--json")
+
+    assert done.returncode == 4, done.stderr
+    found = json.loads(done.stdout)
+    assert found["gpu"] is None and found["host"]["ranked"] is False
+    assert found["entries"][0]["wrong"]["column"] == 5
+    assert "not correct: " in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.local

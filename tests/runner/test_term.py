@@ -178,6 +178,8 @@ def test_every_end_of_a_run_is_told_with_what_to_do(reason):
         (0.0123, "0.012 s"),
         (4.23, "4.2 s"),
         (200, "3 min 20 s"),
+        (120, "2 min"),
+        (3600, "1 h"),
         (5400, "1 h 30 min"),
         (None, ""),
     ],

@@ -147,6 +147,19 @@ def test_a_trace_that_a_program_wrote_itself_is_found_by_its_name(ended, tmp_pat
     assert "log/trace.json of run ab12" in (tmp_path / "page.html").read_text()
 
 
+def test_without_an_output_the_page_is_kept_and_named(
+    home, profile, monkeypatch, capsys
+):
+    monkeypatch.setenv("CI", "1")
+    named = profile.rename(profile.with_name("-x;touch $(y).nvprof"))
+
+    timeline(str(named))
+
+    (page,) = (home / "rai" / "pages").iterdir()
+    assert f"open {page}." in capsys.readouterr().out
+    assert "touch" not in page.name
+
+
 def test_pages_are_private_and_old_ones_are_removed(home):
     at = Home(home / "rai")
     first = pages.keep(at, "timeline", "<p>")

@@ -180,7 +180,9 @@ def command(
         (command(2.0), command(1.0), "`bench` 1.0 s (was 2.0 s, 2.0 times as fast)"),
         (command(1.0), command(2.0), "`bench` 2.0 s (was 1.0 s, 2.0 times as long)"),
         (command(1.4), command(1.0), "`bench` 1.0 s (was 1.4 s, 29 % less time)"),
+        (command(1.0), command(1.3), "`bench` 1.3 s (was 1.0 s, 30 % more time)"),
         (command(1.0), command(1.01), "no time changed by more than 5 %"),
+        (command(0.002), command(0.004), "no time changed by more than 5 %"),
         (
             command(1.0, op_s=0.5),
             command(1.0, op_s=0.25),

@@ -105,6 +105,7 @@ def test_a_scalar_knows_where_in_the_text_it_stands(head):
 
 WRONG = [
     ("a:\n\tb: 1\n", "2:1", "a tab is used"),
+    ("a:\n  -\tx\n", "2:4", "a tab is used"),
     ("a:\n  b:\n    - x\n- y\n", "4:1", "does not match the lines above"),
     ("a:\n   b: 1\n  c: 2\n", "3:3", "does not match the lines above"),
     ('a:\n  - "x\nb: c\n', "2:5", "opened here and never closed"),
@@ -112,7 +113,10 @@ WRONG = [
     ('a: "x" y\n', "1:8", "text after a closing quote"),
     ("- {x} y\n", "1:7", "text after a closing quote or bracket"),
     ("a: @x\n", "1:4", "cannot begin with `@`"),
+    ("- `x`\n", "1:3", "cannot begin with"),
+    ("- %x\n", "1:3", "cannot begin with `%`"),
     ("- *.cu\n", "1:4", "cannot begin with a bare"),
+    ("- && x\n", "1:4", "cannot begin with a bare"),
     ('- "make" && ./a\n', "1:", "text after a closing quote"),
     ("- [ -f x ] && make\n", "1:", "text after a closing quote or bracket"),
     (
@@ -128,6 +132,7 @@ WRONG = [
     ("a:\n  - |\n  x\n", "3:3", "neither `key: value` nor"),
     ("a: - b\n", "1:4", "a `- ` cannot begin here"),
     ("a: [b, c\nd: e\n", "1:4", "opened here and not closed"),
+    ("b: [\n", "2:1", "opened here and not closed"),
     ("- > x\n", "1:5", "text follows `>` or `|`"),
     ('a: "\\$x"\n', "1:", "no such `\\` escape"),
     ('a: "C:\\x\\y"\n', "1:", "no such `\\` escape"),

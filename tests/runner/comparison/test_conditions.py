@@ -40,12 +40,16 @@ def test_a_condition_is_a_metric_and_a_limit(text, metric, above, limit, relativ
         ("op_time>=3%", "column 9: '=' has no place here; a limit itself never fails"),
         ("op_time>3", "column 9: '3' is no limit; write 3% or 3s"),
         ("peak_memory>512", "column 13: '512' is no limit; write 512% or 512MiB"),
+        ("op_time> nan", "column 10: 'nan' is no limit; write a percentage such as 3%"),
+        ("op_time>inf%", "column 9: 'inf%' is no percentage; write a number before"),
+        ("op_time>1e9%", "column 9: '1e9%' is no percentage"),
         ("op_time>٣%", "column 9: '٣%' is no percentage"),
         ("op_time>-3%", "column 9: a rise is never negative; a rise is written >3%, a"),
         ("correctness<85%", "column 13: a fall is always negative; a fall is written"),
         ("correctness<1.5", "column 13: 1.5 is no share; write one from 0 to 1"),
         ("op_time<-100%", "column 9: nothing falls by more than 100 %"),
         ("command[a>3%", "column 8: '[a' is no part; write command[KEY].wall, where"),
+        ("command[a].io>3%", "column 8: '[a].io' is no part; write command[KEY].wall"),
     ],
 )
 def test_a_wrong_condition_is_refused_with_its_column(text, said):

@@ -340,6 +340,13 @@ def verified(
 # Confinement
 
 
+def test_small_pieces_travel_in_blocks():
+    sent: list[int] = []
+    blocks = list(tarstreams.in_blocks([b"x" * 100] * 10_000, sent.append))
+    assert sum(map(len, blocks)) == sum(sent) == 1_000_000
+    assert len(blocks) == 4
+
+
 def work(**named) -> Workspace:
     return Workspace("r", (), lambda: io.BytesIO(), image="i", **named)
 

@@ -36,6 +36,7 @@ ENVIRON = {"SLURM_JOB_ID": "5", "SLURMD_NODENAME": "n1"}
     ("path", "group"),
     [
         ("/slurm/uid_0/job_5/step_batch", "/slurm/uid_0/job_5"),
+        ("/slurm_n1/uid_0/job_5/step_0/task_1", "/slurm_n1/uid_0/job_5"),
         (SECOND[3:].strip(), "/system.slice/slurmstepd.scope/job_5"),
         ("/n1_slurmstepd.scope/job_5/step_0/user", "/n1_slurmstepd.scope/job_5"),
         ("/system.slice/docker-1.scope/slurm/uid_0/job_5", ""),
@@ -77,6 +78,7 @@ def test_a_job_has_one_group_and_hierarchies_without_one():
         ({"SLURM_MEM_PER_CPU": "512", "SLURM_CPUS_ON_NODE": "4"}, 2 * GIB),
         ({"SLURM_MEM_PER_GPU": "1024", "SLURM_GPUS_ON_NODE": "2"}, 2 * GIB),
         ({"SLURM_MEM_PER_CPU": "512"}, None),
+        ({"SLURM_MEM_PER_NODE": "0"}, None),
         ({"SLURM_MEM_PER_NODE": "much"}, None),
         ({}, None),
     ],

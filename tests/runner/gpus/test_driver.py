@@ -17,6 +17,7 @@ from runner.gpu import allocation
         ("11.8", "450.80.02"),
         ("", "470.57.02"),
         ("13", ""),
+        ("9.2", "396.26"),
     ],
 )
 def test_a_driver_that_will_do_or_is_not_known_is_no_problem(cuda, version):

@@ -142,6 +142,7 @@ def test_the_example_of_the_documents_can_be_read(tmp_path):
         ("2026-12-11 23:59 America/Chikago", "no time zone America/Chikago"),
         ("2026-12-11 23:59 ../../etc/passwd", "expected a date"),
         ("2026-02-30 12:00 UTC", "there is no 2026-02-30"),
+        ("2026-12-11 24:10 UTC", "there is no 2026-12-11 24:10"),
         ("2026-03-08 02:30 America/Chicago", "does not exist that day"),
         ("2026-11-01 01:30 America/Chicago", "occurs twice that day"),
         ("soon", "expected a date"),
