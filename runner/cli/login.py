@@ -24,7 +24,7 @@ def login(
         str | None,
         typer.Argument(
             metavar="[URL]",
-            help="The server's address. Needed but for --status.",
+            help="The server's address. Optional with --status and --another.",
             show_default=False,
             autocompletion=suggestions.servers,
         ),
@@ -45,8 +45,14 @@ def login(
         bool,
         typer.Option("--status", help="Show who you are there, and what it allows."),
     ] = False,
+    another: Annotated[
+        bool,
+        typer.Option(
+            "--another", help="Print a code to log in with on another device."
+        ),
+    ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print --status as JSON.")
+        bool, typer.Option("--json", help="Print --status or --another as JSON.")
     ] = False,
 ) -> None:
     """Log in to a server with an invitation code.
@@ -61,11 +67,12 @@ def login(
     from runner.remote import profile
     from runner.wire import addresses
 
-    if status:
-        _status(server, as_json=as_json)
+    if status or another:
+        (_status if status else _another)(server, as_json=as_json)
         return
     if server is None or as_json:
-        text = "--json is for --status" if as_json else "no server is named"
+        text = "--json is for --status and --another"
+        text = text if as_json else "no server is named"
         raise UsageError(Problem(text, hint="log in by: rai login URL"))
     url, given = profile.address(server), remote.fingerprint(fingerprint)
     if url == addresses.HERE:
@@ -146,6 +153,28 @@ def _status(server: str | None, *, as_json: bool) -> None:
         common.print_json({"server": entry.url, **record.plain(me)})
     else:
         blocks([Pairs((("server", entry.url), *_rows(me)))])
+
+
+def _another(server: str | None, *, as_json: bool) -> None:
+    """Show a code for another login of the user, at a server as for --status."""
+    import time
+
+    from runner.core import record
+    from runner.remote.api import ServerClient
+    from runner.remote.problems import moment
+
+    entry = common.server(server)
+    with ServerClient(entry) as client:
+        made = client.another()
+    pin = entry.fingerprint
+    if as_json:
+        facts = {"server": entry.url, "fingerprint": pin or None}
+        common.print_json({**facts, **record.plain(made)})
+        return
+    until = moment(made.expires_at, time.time()).removeprefix("at ")
+    say(made.code)
+    say(f"It is good once, until {until}. On the other device:")
+    say(f"    rai login {entry.url}{f' --fingerprint {pin}' if pin else ''}")
 
 
 def _rows(me: Me) -> list[tuple[str, str]]:

@@ -75,6 +75,20 @@ class Accounts(Transactions):
                 issued[place] = IssuedCode(one.team, one.person, code, until)
         return [issued[place] for place in range(len(invitations))]
 
+    def another(self, token_id: str, now: float, valid_s: float) -> IssuedCode:
+        """Issue a code for another login of a token's person, of no wider scopes.
+
+        It is void once the token is, as is a code of the person that was not used yet.
+        """
+        code, until = _new_code(), now + valid_s
+        with self.writing() as link:
+            query = select(tokens.c.team, tokens.c.person).where(
+                tokens.c.id == token_id
+            )
+            one = Invitation(*link.execute(query).one())
+            _replace_code(link, one, code, until, token_id)
+        return IssuedCode(one.team, one.person, code, until)
+
     def redeem(
         self,
         code: str,
@@ -85,7 +99,8 @@ class Accounts(Transactions):
     ) -> tuple[str, Identity] | None:
         """Return a new token and whose it is; None for a code that is not valid.
 
-        The token has those of ``scopes`` that its team's role may have.
+        The token has those of ``scopes`` that its team's role may have. One by a code
+        of ``another`` has no more than the token that made it, and ends with its time.
         """
         if (hashed := _code_hash(code)) is None:
             return None
@@ -96,10 +111,18 @@ class Accounts(Transactions):
             owner = link.execute(
                 delete(codes)
                 .where(codes.c.hash == hashed, codes.c.expires_at > now)
-                .returning(codes.c.team, codes.c.person)
+                .returning(codes.c.team, codes.c.person, codes.c.maker)
             ).first()
             if owner is None:
                 return None
+            if owner.maker:
+                query = select(tokens).where(tokens.c.id == owner.maker)
+                maker = link.execute(query).one()
+                if maker.revoked_at is not None or _over(maker.expires_at, now):
+                    return None
+                scopes = tuple(one for one in scopes if one in _scopes(maker))
+                ends = [at for at in (until, maker.expires_at) if at is not None]
+                until = min(ends, default=None)
             role = link.execute(
                 select(teams.c.role).where(teams.c.name == owner.team)
             ).scalar_one()
@@ -171,6 +194,34 @@ class Accounts(Transactions):
         unused = delete(codes).where(codes.c.team == team, codes.c.person == person)
         with self.writing() as link:
             return bool(link.execute(unused).rowcount)
+
+    def move_person(self, team: str, person: str, to: str) -> None:
+        """Put a person into another team, with their logins and unused code.
+
+        Raise UsageError where there is no such team, or it has a person of this name.
+        """
+        with self.writing() as link:
+            if not link.execute(select(teams).where(teams.c.name == to)).first():
+                raise UsageError(f"there is no team {to!r}")
+            own = (people.c.team == team, people.c.name == person)
+            since = link.execute(select(people.c.created_at).where(*own)).scalar_one()
+            adding = insert(link, people).values(team=to, name=person, created_at=since)
+            new = adding.on_conflict_do_nothing(index_elements=["team", "name"])
+            if not link.execute(new.returning(people.c.name)).first():
+                raise UsageError(f"the team {to} has a person {person} already")
+            for table in (tokens, codes):
+                theirs = (table.c.team == team, table.c.person == person)
+                link.execute(update(table).where(*theirs).values(team=to))
+            link.execute(delete(people).where(*own))
+
+    def remove_person(self, team: str, person: str) -> None:
+        """Forget a person, with their logins and unused code; their runs are kept."""
+        with self.writing() as link:
+            for table in (codes, tokens):
+                theirs = (table.c.team == team, table.c.person == person)
+                link.execute(delete(table).where(*theirs))
+            own = (people.c.team == team, people.c.name == person)
+            link.execute(delete(people).where(*own))
 
     def people(self) -> list[PersonRow]:
         """Return everybody, by team and name, with the number of unrevoked tokens."""
@@ -344,14 +395,11 @@ def _add_person(link: Connection, one: Invitation, now: float) -> None:
     )
 
 
-def _replace_code(link: Connection, one: Invitation, code: str, until: float) -> None:
-    adding = insert(link, codes).values(
-        team=one.team,
-        person=one.person,
-        hash=_code_hash(code),
-        expires_at=until,
-    )
-    new = {"hash": adding.excluded.hash, "expires_at": adding.excluded.expires_at}
+def _replace_code(
+    link: Connection, one: Invitation, code: str, until: float, maker: str | None = None
+) -> None:
+    new = {"hash": _code_hash(code), "expires_at": until, "maker": maker}
+    adding = insert(link, codes).values(team=one.team, person=one.person, **new)
     link.execute(
         adding.on_conflict_do_update(index_elements=["team", "person"], set_=new)
     )

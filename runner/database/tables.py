@@ -87,10 +87,14 @@ codes = Table(
     Column("person", StoredText, primary_key=True),
     _text("hash"),
     _time("expires_at"),
+    Column("maker", StoredText),
     ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
     UniqueConstraint("hash"),
 )
-"""One-time codes, at most one a person, by the SHA-256 of each."""
+"""One-time codes, at most one a person, by the SHA-256 of each.
+
+``maker`` is the id of the person's token that made it, NULL of an invitation.
+"""
 
 tokens = Table(
     "tokens",

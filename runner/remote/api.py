@@ -36,9 +36,21 @@ from runner.remote.problems import (
     shown,
 )
 from runner.wire import API, JSON
-from runner.wire.accounts import LoginAnswer, LoginRequest, Me, ServerFacts
+from runner.wire.accounts import (
+    LoginAnswer,
+    LoginCode,
+    LoginRequest,
+    Me,
+    ServerFacts,
+)
 from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import QueueView, RemoteRun, RunPage, RunRequest
+from runner.wire.remote_runs import (
+    DrainRequest,
+    QueueView,
+    RemoteRun,
+    RunPage,
+    RunRequest,
+)
 
 if TYPE_CHECKING:
     from runner.remote.profile import ProfileEntry
@@ -163,6 +175,11 @@ class ServerClient:
         body = msgspec.json.encode(LoginRequest(code, device))
         return self._decoded(self._asked("POST", "/login", body), LoginAnswer)
 
+    def another(self) -> LoginCode:
+        """Return a code for another login of the same person."""
+        self._need_token()
+        return self._call("POST", "/codes", LoginCode)
+
     def me(self) -> Me:
         """Return whose the token is."""
         self._need_token()
@@ -230,6 +247,12 @@ class ServerClient:
         """Return what runs and what waits."""
         self._need_token()
         return self._call("GET", "/queue", QueueView)
+
+    def drain(self, why: str) -> QueueView:
+        """Start no more runs, for this reason; "" starts them again. For staff."""
+        self._need_token()
+        body = msgspec.json.encode(DrainRequest(why))
+        return self._call("PUT", "/queue/drain", QueueView, body)
 
     @contextmanager
     def tail(

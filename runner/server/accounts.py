@@ -20,6 +20,7 @@ from runner.server.threads import Threads
 from runner.wire import API_VERSION
 from runner.wire.accounts import (
     LoginAnswer,
+    LoginCode,
     LoginRequest,
     Me,
     RoleLimits,
@@ -87,6 +88,18 @@ class AccountRoutes:
         """Answer `GET /api/v1/me`."""
         identity = await self._gate.identity(request)
         return answer(await self._threads.store(self._me, identity))
+
+    async def another(self, request: Request) -> Response:
+        """Answer `POST /api/v1/codes`: a code for another login of who asks."""
+        identity = await self._gate.identity(request)
+        made = await self._threads.store(
+            self._site.store.another,
+            identity.token_id,
+            self._site.now(),
+            bounds.ANOTHER_VALID_S,
+        )
+        logs.step("login_code", team=identity.team, person=identity.person)
+        return answer(LoginCode(made.code, made.expires_at), 201)
 
     async def revoke(self, request: Request) -> Response:
         """Answer `DELETE /api/v1/tokens/{id}`: a token of the person who asks."""

@@ -50,6 +50,7 @@ def make_app(site: Site) -> Starlette:
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),
         Route(f"{API}/login", accounts.login, methods=["POST"]),
+        Route(f"{API}/codes", accounts.another, methods=["POST"]),
         Route(f"{API}/me", accounts.me, methods=["GET"]),
         Route(f"{API}/tokens/{{id}}", accounts.revoke, methods=["DELETE"]),
         Route(f"{API}/uploads/{{sha256}}", uploads.get, methods=["GET"]),
@@ -63,6 +64,7 @@ def make_app(site: Site) -> Starlette:
         Route(f"{API}/runs/{{id}}/build", files.build, methods=["GET"]),
         Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
         Route(f"{API}/queue", watched.queue, methods=["GET"]),
+        Route(f"{API}/queue/drain", watched.drain, methods=["PUT"]),
         Route("/healthz", watched.healthz, methods=["GET"]),
         Route("/metrics", watched.metrics, methods=["GET"]),
     ]

@@ -66,6 +66,9 @@ ALL_LOGIN_TRIES = 600
 ALL_LOGIN_REFILL_S = 0.1
 """The same for all addresses together."""
 
+ANOTHER_VALID_S = 600.0
+"""How long a code of `rai login --another` is good."""
+
 UPLOADS_AT_ONCE = 2000
 UPLOADS_REFILL_S = 2.0
 """New uploads of one team: so many at once, and one more in this time."""

@@ -171,7 +171,8 @@ class Handover:
         began = seen.started_at if row.started_at is None else row.started_at
         if began is not None:
             self._history.note_end(row.team, lane(row), at - began)
-        self._over(row, reason, "", at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
+        why = row.why if row.cancelled else ""
+        self._over(row, reason, why, at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
 
     def _over(
         self, row: RunRow, reason: Reason, why: str, at: float, kept_bytes: int = 0

@@ -10,14 +10,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner import __version__
-from runner.server import logs
+from runner.core import Reason
+from runner.core.screen import printable
+from runner.database.base import AuditEntry, Identity
+from runner.server import bounds, logs
 from runner.server.auth import Gate
 from runner.server.base import Site
 from runner.server.board import Board
-from runner.server.bodies import answer
+from runner.server.bodies import answer, decoded
 from runner.server.metrics import CONTENT_TYPE, Metrics
+from runner.server.refusing import refuse
 from runner.server.threads import Threads
 from runner.wire import JSON
+from runner.wire.remote_runs import DrainRequest
 
 CHECK_S = 2.0
 """How old the answer of a check may be."""
@@ -49,6 +54,16 @@ class WatchRoutes:
         identity = await self._gate.identity(request)
         return Response(await self._board.queue(identity), media_type=JSON)
 
+    async def drain(self, request: Request) -> Response:
+        """Answer `PUT /api/v1/queue/drain`, for staff."""
+        identity = await self._gate.identity(request)
+        if not identity.staff:
+            raise refuse(Reason.NOT_ALLOWED, "only staff may drain the queue")
+        asked = await decoded(request, DrainRequest, bounds.MOST_SMALL_BODY)
+        await self._threads.store(self._drain, identity, printable(asked.why))
+        self._site.wake()
+        return Response(await self._board.queue(identity), media_type=JSON)
+
     async def healthz(self, request: Request) -> Response:
         """Answer `GET /healthz`: 503 where no run can be taken or started."""
         async with self._checking:
@@ -78,6 +93,12 @@ class WatchRoutes:
         elif facts.problems:
             host = "it takes no run"
         return ServerHealth(__version__, store, host, drained)
+
+    def _drain(self, who: Identity, why: str) -> None:
+        self._site.store.drain(why)
+        act = "drain" if why else "drain off"
+        entry = AuditEntry(self._site.now(), f"{who.team}/{who.person}", act, why)
+        self._site.store.audit(entry)
 
     def _drained(self) -> bool:
         self._site.store.check()

@@ -87,7 +87,7 @@ class RunRoutes:
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
         row = _row(run_id, identity, asked, key, role, what, self._site.now())
         async with self._admitting:
-            kept, new = await store(self._added, row, role)
+            kept, new = await store(self._added, row, role, identity)
         return (kept if new else self._same(kept, identity, key)), new
 
     async def page(self, request: Request) -> Response:
@@ -188,7 +188,7 @@ class RunRoutes:
             raise refuse(Reason.USAGE, text, status=409, hint="ask for a new run")
         return row
 
-    def _added(self, row: RunRow, role: Role) -> tuple[RunRow, bool]:
+    def _added(self, row: RunRow, role: Role, who: Identity) -> tuple[RunRow, bool]:
         """Add a run within its team's quotas; return the run of this id if there is."""
         store, now = self._site.store, row.queued_at
         if found := store.run(row.id):
@@ -212,7 +212,12 @@ class RunRoutes:
         if free_bytes(self._site.uploads) < self._site.rules.low_disk_bytes:
             text = "the server has too little free disk to take more"
             raise refuse(Reason.BUSY, text, retry_at=now + WAIT_S)
-        return store.add_run(row)
+        added = store.add_run(row)
+        # Who revokes a login ends the runs that are there; the gate learns of it later.
+        if not store.valid(who.token_id, self._site.now()):
+            store.ask_cancel(row.id, now, "the login ended")
+            raise refuse(Reason.NOT_ALLOWED, "the token was revoked", status=401)
+        return added
 
 
 def _about(row: RunRow) -> str:

@@ -35,6 +35,13 @@ class LoginRequest(Struct, frozen=True):
     device: str = ""
 
 
+class LoginCode(Struct, frozen=True):
+    """`POST /api/v1/codes`: a one-time code for another login of who asks for it."""
+
+    code: str
+    expires_at: float
+
+
 class RoleLimits(Struct, frozen=True):
     """What is left to a person's team, and what one run of it may ask for.
 

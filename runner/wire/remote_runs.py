@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from runner.core.ending import Reason
 from runner.core.parcel import Parcel
+
+MOST_WHY = 200
+"""Characters of why a queue is drained."""
 
 
 class QueueState(StrEnum):
@@ -65,6 +69,12 @@ class RemoteRun(Struct, frozen=True):
     reason: Reason | None = None
     cancelled: bool = False
     mine: bool = True
+
+
+class DrainRequest(Struct, frozen=True):
+    """`PUT /api/v1/queue/drain`, of staff: why no run starts; "" starts them again."""
+
+    why: Annotated[str, Meta(max_length=MOST_WHY)]
 
 
 class QueueView(Struct, frozen=True):

@@ -22,7 +22,8 @@ server = typer.Typer(
     rich_markup_mode=None,
     help="Serve a machine's GPUs to several people.",
 )
-for command in (*(serve, invite, people, revoke, drain, gpu, audit, backup, doctor),):
+for command in (serve, invite, people, revoke, gpu, audit, backup, doctor):
     server.command()(opening.with_extra(command))
+server.command()(drain)
 server.command()(units)
 server.command()(jobs)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from runner.database.store import Store
     from runner.server.paths import ServerFolder
     from runner.slurm.target import SlurmTarget
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 EXTRA = (
     *("alembic", "anyio", "cryptography", "prometheus_client", "sqlalchemy"),
@@ -42,20 +45,20 @@ Jobs = Annotated[
 ]
 
 
-def with_extra(command: Callable[..., None]) -> Callable[..., None]:
+def with_extra(command: Callable[P, R]) -> Callable[P, R]:
     """Return a command that first looks for what the extra `server` installs.
 
     It raises UsageError where that is absent.
     """
 
     @wraps(command)
-    def checked(*given: object, **options: object) -> None:
+    def checked(*given: P.args, **options: P.kwargs) -> R:
         if absent := [name for name in EXTRA if find_spec(name) is None]:
             text = f"a server needs {', '.join(absent)}"
             raise UsageError(
                 Problem(text, hint="in rai's clone: pip install '.[server]'")
             )
-        command(*given, **options)
+        return command(*given, **options)
 
     return checked
 
@@ -72,6 +75,13 @@ def target(place: str) -> SlurmTarget | None:
         text = f"--place {place}: expected slurm or slurm:PARTITION"
         raise UsageError(text)
     return targets.parse(place)
+
+
+def has_store(state: Path | None) -> bool:
+    """Whether a server was started here, as far as this user can see."""
+    from runner.server import paths
+
+    return os.access(paths.state(state, os.environ).rules, os.F_OK)
 
 
 def folder(state: Path | None) -> ServerFolder:

@@ -9,10 +9,13 @@ import typer
 
 from runner.cli import common
 from runner.cli.server import opening
+from runner.cli.server.revoke import end, found
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.database.base import PersonRow, TokenRow
+    from runner.database.store import Store
     from runner.report import Table
 
 
@@ -20,13 +23,36 @@ def people(
     team: Annotated[
         str, typer.Option(metavar="NAME", help="Only the people of this team.")
     ] = "",
+    move: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="PERSON TEAM", help="Move a person, with their logins, to a team."
+        ),
+    ] = None,
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERSON", help="Remove a person; ends their logins and runs."
+        ),
+    ] = None,
     state: opening.State = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List who may use the server, and their tokens, which `revoke` takes."""
+    """List who may use the server, and their tokens, which `revoke` takes.
+
+    PERSON is NAME or TEAM/NAME.
+    """
     from runner.terminal.tables import blocks
 
+    if move and remove:
+        raise UsageError("--move and --remove are not for one call")
     with opening.opened(state) as (_, store):
+        if move:
+            say(_moved(store, *move, team))
+            return
+        if remove:
+            say(_removed(store, remove, team))
+            return
         known = [one for one in store.people() if team in ("", one.team)]
         tokens = store.tokens(team)
     if as_json:
@@ -35,6 +61,28 @@ def people(
         say("No people: rai server invite")
     else:
         blocks([_people(known), *([_tokens(tokens)] if tokens else [])])
+
+
+def _moved(store: Store, name: str, to: str, team: str) -> str:
+    of, person = _person(store, name, team)
+    store.move_person(of, person, to)
+    opening.note(store, "move", f"{of}/{person} to {to}")
+    return f"{person} is in {to} now; earlier runs stay with {of}"
+
+
+def _removed(store: Store, name: str, team: str) -> str:
+    of, person = _person(store, name, team)
+    text, _ = end(store, [(of, person)], store.tokens(of, person))
+    store.remove_person(of, person)
+    opening.note(store, "remove", f"{of}/{person}")
+    return f"{of}/{person} removed. {text}"
+
+
+def _person(store: Store, name: str, team: str) -> tuple[str, str]:
+    people, _ = found(store, [name], team)
+    if not people:
+        raise UsageError(f"{name} is a token, and no person")
+    return people[0]
 
 
 def _plain(one: PersonRow, tokens: list[TokenRow]) -> dict[str, Any]:

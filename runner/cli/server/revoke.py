@@ -30,27 +30,43 @@ def revoke(
     ] = "",
     state: opening.State = None,
 ) -> None:
-    """Make tokens and unused codes invalid, within seconds; every run goes on.
+    """End people's logins, unused codes and runs, or single tokens.
 
-    A person comes back by another invitation.
+    It takes seconds. A token's runs go on. A person comes back by another invitation.
     """
     if not who and not team:
         raise UsageError("name people or tokens, or a team by --team")
     with opening.opened(state) as (_, store):
-        people, tokens = _found(store, who or [], team)
-        now = time.time()
-        ended = [one for one in tokens if store.revoke(one.id, now)]
-        voided = [one for one in people if store.void_code(*one)]
-        changed = [(one.team, one.person) for one in ended] + voided
-        for person in dict.fromkeys(changed):
+        text, owners = end(store, *found(store, who or [], team))
+        for person in owners:
             opening.note(store, "revoke", "/".join(person))
-    counts = [(len(ended), "token"), (len(voided), "unused code")]
-    found = [f"{n} {what}{'s' * (n > 1)}" for n, what in counts if n]
-    nothing = "Nothing to revoke: no token or code is valid"
-    say(f"{' and '.join(found)} revoked" if found else nothing)
+    say(text)
 
 
-def _found(
+def end(
+    store: Store, people: list[tuple[str, str]], tokens: list[TokenRow]
+) -> tuple[str, list[tuple[str, str]]]:
+    """End tokens, and the codes and runs of people; return what, and of whom."""
+    now = time.time()
+    ended = [one for one in tokens if store.revoke(one.id, now)]
+    voided = [one for one in people if store.void_code(*one)]
+    runs = [
+        row
+        for row in store.unfinished()
+        if (row.team, row.person) in people and not row.cancelled
+    ]
+    for row in runs:
+        why = f"staff ended the access of {row.person}"
+        store.ask_cancel(row.id, now, why)
+    owners = [(one.team, one.person) for one in ended] + voided
+    owners += [(row.team, row.person) for row in runs]
+    counts = [(len(ended), "token"), (len(voided), "unused code"), (len(runs), "run")]
+    every = ", ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in counts if n)
+    text = f"Ended: {every}" if every else "Nothing to end: no token, code or run"
+    return text, list(dict.fromkeys(owners))
+
+
+def found(
     store: Store, who: list[str], team: str
 ) -> tuple[list[tuple[str, str]], list[TokenRow]]:
     """Return the people that are named, as team and name, and the tokens to end.
@@ -65,7 +81,7 @@ def _found(
     if not who:
         return [one for one in known if one[0] == team], tokens
     people: list[tuple[str, str]] = []
-    found: list[TokenRow] = []
+    listed: list[TokenRow] = []
     problems: list[Problem] = []
     for name in who:
         given_team, slash, person = name.rpartition("/")
@@ -77,14 +93,14 @@ def _found(
             problems.append(Problem(text, hint=hint))
         elif named:
             people += named
-            found += [one for one in tokens if (one.team, one.person) == named[0]]
+            listed += [one for one in tokens if (one.team, one.person) == named[0]]
         elif own := [one for one in tokens if one.id == _token_id(name)]:
-            found += own
+            listed += own
         else:
             problems.append(Problem(f"{name} is no person or token", hint=_LIST))
     if problems:
         raise UsageError(*problems)
-    return people, found
+    return people, listed
 
 
 _LIST = "`rai server people` lists all, and their tokens"

@@ -74,6 +74,47 @@ def test_an_empty_role_leaves_a_teams_role(store: Store):
     assert again.role == "student"
 
 
+def test_another_login_may_and_lasts_no_more_than_its_maker(store: Store):
+    (one,) = store.invite([Invitation("crew", "sue", "staff")], NOW, DAY_S)
+    made = store.redeem(one.code, "desk", NOW, DAY_S, RUN_ONLY)
+    assert made is not None
+    maker = made[1].token_id
+
+    late = store.another(maker, NOW, 600)
+    assert store.redeem(late.code, "", NOW + 600, None, tuple(Scope)) is None
+    good = store.another(maker, NOW, 600)
+    found = store.redeem(good.code, "phone", NOW + 9, None, tuple(Scope))
+    assert found is not None
+    who = found[1]
+    assert (who.team, who.person, who.scopes) == ("crew", "sue", RUN_ONLY)
+    assert who.expires_at == NOW + DAY_S
+    void = store.another(maker, NOW, 600)
+    store.revoke(maker, NOW)
+    assert store.redeem(void.code, "", NOW, None, tuple(Scope)) is None
+    assert store.valid(who.token_id, NOW)
+
+
+def test_a_moved_person_keeps_logins_and_code_and_a_removed_one_has_none(store: Store):
+    text = token(store, "red", "ada")
+    token(store, "blue", "bob")
+    (code,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
+    for to in ("green", "red"):
+        with pytest.raises(UsageError):
+            store.move_person("red", "ada", to)
+
+    store.move_person("red", "ada", "blue")
+    who = store.identify(text, NOW)
+    assert who is not None
+    assert (who.team, who.person) == ("blue", "ada")
+    made = store.redeem(code.code, "", NOW, None, RUN_ONLY)
+    assert made is not None
+    assert made[1].team == "blue"
+    store.remove_person("blue", "ada")
+    assert store.identify(text, NOW) is None
+    assert not store.valid(made[1].token_id, NOW)
+    assert [(one.team, one.person) for one in store.people()] == [("blue", "bob")]
+
+
 def test_a_voided_code_logs_nobody_in(store: Store):
     ada, bob = store.invite(
         [Invitation("red", "ada"), Invitation("red", "bob")], NOW, DAY_S

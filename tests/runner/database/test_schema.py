@@ -21,7 +21,7 @@ from runner.database.tables import metadata
 ROWS = """
     INSERT INTO teams VALUES ('red', 'staff', 1.5);
     INSERT INTO people VALUES ('red', 'ada', 1.5);
-    INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5);
+    INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5, NULL);
     INSERT INTO tokens VALUES
       ('abc', 'h4sh', 'red', 'ada', 'run staff', 'laptop', 2, NULL, 3, NULL);
     INSERT INTO uploads VALUES ('red', '55', 10, 2.5);

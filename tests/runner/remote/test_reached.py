@@ -292,3 +292,40 @@ def test_all_runs_are_for_staff_alone(room, capfd):
         Reason.NOT_ALLOWED.exit_code
     )
     assert "only staff see the runs of all teams" in capfd.readouterr().err
+
+
+def test_staff_drain_from_their_own_machine_and_nobody_else_does(room, capfd):
+    url = f"unix://{room.web.socket}"
+    room.queued()
+
+    student = room.machine("blue", "ann").rai("server", "drain", "--on", url)
+    assert student == Reason.NOT_ALLOWED.exit_code
+    assert "only staff may drain the queue" in capfd.readouterr().err
+    assert room.web.store.drained() == ""
+    sue = room.machine("crew", "sue", "staff")
+    assert sue.rai("server", "drain", "a new driver", "--on", url) == 0
+    assert capfd.readouterr().out == "No run starts; 0 still running, 1 waiting\n"
+    assert room.web.store.drained() == "a new driver"
+    assert sue.rai("server", "drain", "--off") == 0  # no server's store is here
+    assert room.web.store.drained() == ""
+    acts = [(one.who, one.act, one.about) for one in room.web.store.audited()]
+    assert acts == [
+        ("crew/sue", "drain off", ""),
+        ("crew/sue", "drain", "a new driver"),
+    ]
+
+
+def test_a_second_device_logs_in_by_a_code_of_the_first(room, tmp_path, capfd):
+    first = room.machine("blue", "ann")
+    assert first.rai("login", "--another", "--json") == 0
+    made = json.loads(capfd.readouterr().out)
+    assert 590 < made["expires_at"] - room.web.now() <= 600
+    code = str(tmp_path / "code")
+    Path(code).write_text(made["code"])
+    second = room.machine("red", "bob")
+
+    assert second.rai("login", made["server"], "--code-file", code) == 0
+    assert "as ann, team blue" in capfd.readouterr().out
+    assert second.rai("login", made["server"], "--code-file", code) == (
+        Reason.NOT_ALLOWED.exit_code
+    )

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from runner.cli.main import _status
+from runner.core import Reason
+from runner.database.base import RunRow
 from runner.database.store import open_store
 from runner.server import rules
 from runner.wire.accounts import Scope
@@ -91,8 +93,8 @@ def test_an_invitation_that_makes_no_sense_is_a_usage_error(state, words):
 
 def test_a_person_who_is_revoked_has_no_code_any_more_either(state, store):
     first, second, third = invited("-", input="red,ada\nred,bo\nblue,cy\n")
-    assert rai("server", "revoke", "ada").stdout == "1 unused code revoked\n"
-    assert rai("server", "revoke", "--team", "red").stdout == "1 unused code revoked\n"
+    assert rai("server", "revoke", "ada").stdout == "Ended: 1 unused code\n"
+    assert rai("server", "revoke", "--team", "red").stdout == "Ended: 1 unused code\n"
     for code in (first, second):
         assert store.redeem(code["code"], "", time.time(), None, ()) is None
     assert store.redeem(third["code"], "", time.time(), None, ()) is not None
@@ -110,18 +112,64 @@ def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
     several = rai("server", "revoke", "bo")
     assert several.returncode == 2
     assert "blue/bo" in several.stderr
-    assert rai("server", "revoke", "blue/bo").stdout == "1 token revoked\n"
+    assert rai("server", "revoke", "blue/bo").stdout == "Ended: 1 token\n"
     assert store.identify(blue_bo, now) is None
-    assert rai("server", "revoke", cy.split("_")[1]).stdout == "1 token revoked\n"
+    assert rai("server", "revoke", cy.split("_")[1]).stdout == "Ended: 1 token\n"
     assert store.identify(cy, now) is None
     assert store.identify(red_bo, now) is not None
-    assert rai("server", "revoke", "--team", "red").stdout == "2 tokens revoked\n"
+    assert rai("server", "revoke", "--team", "red").stdout == "Ended: 2 tokens\n"
     assert store.identify(ada, now) is None
-    assert "Nothing to revoke" in rai("server", "revoke", "--team", "red").stdout
+    assert "Nothing to end" in rai("server", "revoke", "--team", "red").stdout
     for words in (("dee",), ("--team", "black"), ()):
         assert rai("server", "revoke", *words).returncode == 2
     states = rai("server", "people").stdout
     assert states.count("revoked") == 4
+
+
+def add_run(store, name, person, team="red", begun=False):
+    row = RunRow(name, team, person, "student", "", "", b"{}", time.time())
+    store.add_run(row)
+    if begun:
+        store.claim(name, 0)
+        store.started(name, time.time())
+
+
+def test_a_person_who_is_revoked_or_removed_has_no_run_any_more(state, store):
+    codes = invited("-", input="red,ada\nred,bo\nblue,cy\n")
+    _, bo, _ = log_in(store, *codes)
+    add_run(store, "000000000a", "ada")
+    add_run(store, "000000000b", "ada", begun=True)
+    add_run(store, "000000000c", "bo")
+
+    assert rai("server", "revoke", bo.split("_")[1]).stdout == "Ended: 1 token\n"
+    assert not store.run("000000000c").cancelled
+    assert rai("server", "revoke", "ada").stdout == "Ended: 1 token, 2 runs\n"
+    waited, going = store.run("000000000a"), store.run("000000000b")
+    assert (waited.state, waited.reason) == ("ended", Reason.CANCELLED)
+    assert (going.state, going.cancelled) == ("running", True)
+    assert waited.why == going.why == "staff ended the access of ada"
+
+    done = rai("server", "people", "--remove", "red/bo")
+    assert done.stdout == "red/bo removed. Ended: 1 run\n"
+    assert store.run("000000000c").state == "ended"
+    people = {(one.team, one.person) for one in store.people()}
+    assert people == {("red", "ada"), ("blue", "cy")}
+    acts = [(one.act, one.about) for one in store.audited()]
+    assert acts[0] == ("remove", "red/bo")
+
+
+def test_a_person_is_moved_to_another_team_with_their_login(state, store):
+    (ada, _) = log_in(store, *invited("-", input="red,ada\nblue,bo\n"))
+    add_run(store, "000000000a", "ada")
+
+    done = rai("server", "people", "--move", "ada", "blue")
+    assert done.stdout == "ada is in blue now; earlier runs stay with red\n"
+    assert store.identify(ada, time.time()).team == "blue"
+    assert store.run("000000000a").team == "red"
+    assert store.audited()[0].about == "red/ada to blue"
+    for words in (("ada", "green"), ("ada", "blue"), ("dee", "red")):
+        assert rai("server", "people", "--move", *words).returncode == 2
+    assert rai("server", "people", "--remove", ada.split("_")[1]).returncode == 2
 
 
 def test_each_act_is_kept_with_who_did_it(state, store):

@@ -61,6 +61,7 @@ def _accounts() -> None:
         _text("person"),
         _text("hash"),
         sa.Column("expires_at", sa.Double, nullable=False),
+        sa.Column("maker", sa.Text),
         sa.PrimaryKeyConstraint("team", "person", name="codes_key"),
         sa.ForeignKeyConstraint(
             ["team", "person"], ["people.team", "people.name"], name="codes_of_people"
