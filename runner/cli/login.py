@@ -194,6 +194,8 @@ def _rows(me: Me) -> list[tuple[str, str]]:
         again = limits.resets_at
         more = f"; more {moment(again, now)}" if again is not None else ""
         rows.append(("today", f"{words.runs(limits.left_today)} left{more}"))
+    if limits.gpu_left_s is not None:
+        rows.append(("GPUs today", f"{limits.gpu_left_s / 60:.0f} min left"))
     if limits.at_once is not None:
         rows.append(("at once", words.runs(limits.at_once)))
     if limits.upload_bytes is not None:

@@ -33,6 +33,7 @@ from runner.database.tables import (
     team_bytes,
     uploads,
 )
+from runner.scheduling.room import GpuDay
 from runner.wire.remote_runs import QueueState
 
 MOST_BYTES = 4 * MIB
@@ -355,6 +356,21 @@ class Runs(Transactions):
         with self.reading() as link:
             waiting, active, queued, oldest, up, bytes_ = link.execute(query).one()
         return TeamUse(waiting, active, queued, oldest, int(up or 0) + (bytes_ or 0))
+
+    def gpu_use(self, since: float, now: float) -> dict[str, GpuDay]:
+        """Return how long each team had GPUs, by its runs that started since."""
+        took_s = func.coalesce(runs.c.ended_at, now) - runs.c.started_at
+        query = (
+            select(
+                runs.c.team,
+                func.sum(runs.c.gpus * took_s),
+                func.min(runs.c.started_at),
+            )
+            .where(runs.c.started_at >= since, runs.c.gpus > 0)
+            .group_by(runs.c.team)
+        )
+        with self.reading() as link:
+            return {team: GpuDay(*use) for team, *use in link.execute(query)}
 
     def changes(self) -> int:
         """Return a number that grows with each change of a run."""

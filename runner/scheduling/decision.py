@@ -12,7 +12,7 @@ from runner.scheduling.estimates import estimates
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.judging import Hold, judged
 from runner.scheduling.roles import ServerRules
-from runner.scheduling.room import RunRoom, room_of
+from runner.scheduling.room import GpuDay, RunRoom, room_of
 from runner.scheduling.turns import Queued, QueueLane, by_age, in_turn, lane
 from runner.wire.host import HostFacts, HostRun
 from runner.wire.remote_runs import QueueState
@@ -47,11 +47,12 @@ def decide(
     now: float,
     seen: Mapping[str, HostRun] | None = None,
     note: str = "",
+    gpu_use: Mapping[str, GpuDay] = {},
 ) -> QueueDecision[Queued]:
     """Return what of a queue starts now.
 
-    ``seen`` is what the host knows of active runs. Nothing starts where there is a
-    ``note``, which says why, or no facts.
+    ``seen`` is what the host knows of active runs, ``gpu_use`` is by team. Nothing
+    starts where there is a ``note``, which says why, or no facts.
     """
     aged = by_age(run for run in unfinished if run.state is QueueState.WAITING)
     active = [run for run in unfinished if run.state is not QueueState.WAITING]
@@ -61,6 +62,7 @@ def decide(
         note = note or words.NO_HOST
     held = {run_id: one.gpus for run_id, one in (seen or {}).items()}
     room = room_of(facts, rules, active, held)
+    room.gpu_use = gpu_use
     if note:
         told = {run.id: WaitStanding(n, note) for n, run in enumerate(order)}
         return QueueDecision((), told, room, note)

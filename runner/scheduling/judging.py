@@ -17,7 +17,8 @@ class Hold(Enum):
     """It starts."""
 
     TEAM = auto()
-    """Its team has as many runs going as it may, or will with those before it."""
+    """Its team has as many runs going as it may, or will with those before it; or had
+    GPUs as long as it may."""
 
     NEVER = auto()
     """It needs more than there is in order."""
@@ -77,9 +78,11 @@ def _chances(
         if room.never(run):
             found[run.id] = Hold.NEVER
             continue
-        team = run.team
+        team, role = run.team, rules.role(run.role)
+        if room.spent(run, role):
+            continue
         if team not in left:
-            most = rules.role(run.role).at_once
+            most = role.at_once
             going = room.teams.get(team, 0)
             left[team] = float("inf") if most is None else most - going
         if left[team] > 0:

@@ -15,7 +15,8 @@ class Role(Struct, frozen=True):
 
     ``ceilings`` are by the name of the field of Limits, ``images`` patterns of the only
     images. ``at_once`` runs of a team run at a time and ``waiting`` wait; ``a_day`` may
-    be queued in any 24 hours. ``upload_bytes`` is what one project may have packed,
+    be queued in any 24 hours, and once its GPUs were in use for ``gpu_a_day_s`` of them
+    no run with a GPU starts. ``upload_bytes`` is what one project may have packed,
     ``disk_bytes`` what the uploads and runs of a team may take, ``keep_s`` how long a
     run is kept after its end. A higher ``priority`` starts first. On a cluster Slurm
     is asked for the ``account``, ``qos`` and ``partition``, "" for the usual ones.
@@ -28,6 +29,7 @@ class Role(Struct, frozen=True):
     at_once: int | None = None
     waiting: int = 100
     a_day: int | None = None
+    gpu_a_day_s: float | None = None
     upload_bytes: int = 1 * GIB
     disk_bytes: int = 20 * GIB
     keep_s: float = 30 * DAY_S
@@ -52,7 +54,13 @@ class Role(Struct, frozen=True):
         return {name: value for name, value in named.items() if value}
 
 
-STUDENT = Role("student", ceilings={"network": 0.0}, at_once=2, a_day=200)
+STUDENT = Role(
+    "student",
+    ceilings={"time_s": 600.0, "pids": 4096.0, "network": 0.0},
+    at_once=2,
+    a_day=200,
+    gpu_a_day_s=7200.0,
+)
 STAFF = Role("staff", priority=10, waiting=1000)
 
 

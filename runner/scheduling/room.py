@@ -7,9 +7,16 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.roles import Role, ServerRules
 from runner.scheduling.turns import QueuedRun
 from runner.wire.host import HostFacts
+
+
+class GpuDay(Struct, frozen=True):
+    """How long a team had GPUs in 24 hours, and when its first run of them began."""
+
+    seconds: float
+    since: float
 
 
 class RunRoom(Struct):
@@ -17,7 +24,7 @@ class RunRoom(Struct):
 
     ``gpus`` and ``slots`` are what a machine has, but for GPUs that are out. Of Slurm,
     which places runs itself, they are how many runs with a GPU and without may be in
-    its queue, and ``in_slurm`` is true.
+    its queue, and ``in_slurm`` is true. ``gpu_use`` is by team.
     """
 
     gpus: int = 0
@@ -26,6 +33,12 @@ class RunRoom(Struct):
     slots_free: int = 0
     teams: dict[str, int] = {}
     in_slurm: bool = False
+    gpu_use: Mapping[str, GpuDay] = {}
+
+    def spent(self, run: QueuedRun, role: Role) -> bool:
+        """Whether a run needs a GPU, and its team had GPUs as long as it may."""
+        use, most = self.gpu_use.get(run.team), role.gpu_a_day_s
+        return bool(run.gpus and use and most is not None and use.seconds >= most)
 
     def never(self, run: QueuedRun) -> bool:
         """Whether a run has no room even where nothing else runs."""

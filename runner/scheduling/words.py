@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from runner.core.units import DAY_S
 from runner.scheduling.judging import Hold
 from runner.scheduling.roles import Role
-from runner.scheduling.room import RunRoom
+from runner.scheduling.room import GpuDay, RunRoom
 from runner.scheduling.turns import QueuedRun
 from runner.wire.host import HostFacts
 
@@ -43,6 +46,8 @@ def why(
 ) -> str:
     """Return what holds a run, to be read by its team."""
     match hold:
+        case Hold.TEAM if room.spent(run, role):
+            return _spent(room.gpu_use[run.team], role.gpu_a_day_s or 0)
         case Hold.TEAM:
             return _team(room.teams.get(run.team, 0), role.at_once or 0)
         case Hold.NEVER:
@@ -64,6 +69,11 @@ def _team(going: int, most: int) -> str:
     if going >= most:
         return f"your team has {_count(going)} going, as many as it may"
     return f"your team may have {_count(most)} going, and earlier ones come first"
+
+
+def _spent(use: GpuDay, most_s: float) -> str:
+    text = f"your team had GPUs for the {most_s / 60:g} min that it may in 24 hours"
+    return f"{text}; more from {datetime.fromtimestamp(use.since + DAY_S):%b %d %H:%M}"
 
 
 def _no_gpu(wanted: int, room: RunRoom) -> str:

@@ -134,10 +134,16 @@ class AccountRoutes:
             left = max(role.a_day - use.queued_since, 0)
             if use.oldest_since is not None:
                 resets_at = use.oldest_since + DAY_S
+        gpu_left_s = role.gpu_a_day_s
+        if gpu_left_s is not None:
+            now = self._site.now()
+            had = self._site.store.gpu_use(now - DAY_S, now).get(identity.team)
+            gpu_left_s = max(gpu_left_s - (had.seconds if had else 0.0), 0.0)
         limits = RoleLimits(
             at_once=role.at_once,
             left_today=left,
             resets_at=resets_at,
+            gpu_left_s=gpu_left_s,
             upload_bytes=role.upload_bytes,
             disk_bytes=role.disk_bytes,
             disk_used=use.bytes,

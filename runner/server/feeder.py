@@ -183,7 +183,9 @@ class Feeder:
         if basis == self._basis and now - self._decided_at < DECIDED_FOR_S:
             return
         history = self._history
-        found = decide(rows, facts, self._rules, history, now, seen, note)
+        gpus = any(row.gpus for row in rows)
+        use = self._store.gpu_use(now - DAY_S, now) if gpus else {}
+        found = decide(rows, facts, self._rules, history, now, seen, note, use)
         for row in found.starts:
             self._handover.start(row, now)
         self.decision = found

@@ -20,8 +20,8 @@ from runner.yamlfile import Fields, Mapping, Problems, compose, decode
 _TOP = ("slots", "slurm", "low_disk", "code_valid", "login_valid", "roles")
 _SLURM = ("place", "gpu_jobs", "cpu_jobs")
 _ROLE = (
-    *("priority", "at_once", "waiting", "a_day", "images", "upload", "disk", "keep"),
-    *("account", "qos", "partition", "limits"),
+    *("priority", "at_once", "waiting", "a_day", "gpu_a_day", "images", "upload"),
+    *("disk", "keep", "account", "qos", "partition", "limits"),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PLACE = Kind(
@@ -105,6 +105,7 @@ def _role(name: str, fields: Fields) -> Role:
     read = {name: float(each.most) for name, each in policy.ceilings(fields).items()}
     images = policy.images(fields)
     count = _or_none(COUNT.at_least(1))
+    gpu_a_day = fields.read("gpu_a_day", usual.gpu_a_day_s, _or_none(TIME), "120m")
     return Role(
         name,
         priority=fields.read("priority", usual.priority, COUNT, "10"),
@@ -113,6 +114,7 @@ def _role(name: str, fields: Fields) -> Role:
         at_once=_whole(fields.read("at_once", usual.at_once, count, "2")),
         waiting=fields.whole("waiting", usual.waiting, "100"),
         a_day=_whole(fields.read("a_day", usual.a_day, count, "200")),
+        gpu_a_day_s=_bound(gpu_a_day),
         upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
         keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
@@ -170,6 +172,8 @@ login_valid: {_days(usual.token_valid_s)}
 #   at_once    so many runs of a team go at a time (or `none`)
 #   waiting    so many more may wait
 #   a_day      so many may be queued in any 24 hours (or `none`)
+#   gpu_a_day  so many minutes of GPUs a team may have in any 24 hours (or `none`); then
+#              its runs with a GPU wait
 #   images     the only images, such as {policy.IMAGES};
 #              none is built, unless `build` is among them
 #   upload     how much a packed project may have
@@ -180,8 +184,9 @@ login_valid: {_days(usual.token_valid_s)}
 roles:
 {_written(STUDENT)}
     limits:
+      time: 10m
+      pids: 4096
       network: false
-      #time: 10m
       #memory: 8GiB
 {_written(STAFF)}
 """
@@ -196,12 +201,14 @@ def _written(role: Role) -> str:
     at_once, a_day = (
         "none" if most is None else str(most) for most in (role.at_once, role.a_day)
     )
+    gpu_a_day = "none" if role.gpu_a_day_s is None else f"{role.gpu_a_day_s / 60:g}m"
     return f"""\
   {role.name}:
     priority: {role.priority}
     at_once: {at_once}
     waiting: {role.waiting}
     a_day: {a_day}
+    gpu_a_day: {gpu_a_day}
     upload: {size_text(role.upload_bytes)}
     disk: {size_text(role.disk_bytes)}
     keep: {_days(role.keep_s)}"""

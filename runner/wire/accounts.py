@@ -51,6 +51,7 @@ class RoleLimits(Struct, frozen=True):
     at_once: int | None = None
     left_today: int | None = None
     resets_at: float | None = None
+    gpu_left_s: float | None = None
     upload_bytes: int | None = None
     disk_bytes: int | None = None
     disk_used: int = 0

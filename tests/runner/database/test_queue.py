@@ -11,8 +11,9 @@ from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
 from runner.database.base import RunRow, TeamUse
 from runner.database.store import Store
+from runner.scheduling.room import GpuDay
 from runner.wire.remote_runs import QueueState
-from tests.runner.database.rows import NOW, run
+from tests.runner.database.rows import DAY_S, NOW, run
 
 WAITING, STARTING = QueueState.WAITING, QueueState.STARTING
 RUNNING, ENDED = QueueState.RUNNING, QueueState.ENDED
@@ -266,6 +267,19 @@ def test_runs_are_listed_that_started_since(store: Store):
     store.ended("b", NOW + 20, None)
     assert [row.id for row in store.started_since(NOW + 5)] == ["c", "b"]
     assert store.started_since(NOW + 11) == []
+
+
+def test_a_team_had_gpus_for_as_long_as_its_runs_took_or_take(store: Store):
+    for n, (gpus, began, took) in enumerate(
+        [(1, -2 * DAY_S, 60.0), (2, -100.0, 60.0), (1, -30.0, None), (0, -9.0, 5.0)]
+    ):
+        store.add_run(run(f"{n:010x}", gpus=gpus))
+        store.claim(f"{n:010x}", 0)
+        store.started(f"{n:010x}", NOW + began)
+        if took is not None:
+            store.ended(f"{n:010x}", NOW + began + took, Reason.DONE)
+    store.add_run(run("ffffffffff", gpus=1))
+    assert store.gpu_use(NOW - DAY_S, NOW) == {"red": GpuDay(150.0, NOW - 100.0)}
 
 
 def test_a_team_has_what_waits_runs_and_is_kept(store: Store):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from runner.database.base import RunRow
 from runner.scheduling.decision import QueueDecision, decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.room import GpuDay
 from runner.scheduling.turns import lane
 from runner.wire.host import HostFacts, HostGpu
 from runner.wire.remote_runs import QueueState
@@ -49,8 +50,10 @@ def decided(
     history: QueueHistory | None = None,
     now: float = 1000.0,
     note: str = "",
+    gpu_use: Mapping[str, GpuDay] = {},
 ) -> QueueDecision[RunRow]:
-    return decide(rows, facts, rules, history or QueueHistory(), now, note=note)
+    history = history or QueueHistory()
+    return decide(rows, facts, rules, history, now, note=note, gpu_use=gpu_use)
 
 
 class Played:

@@ -7,7 +7,7 @@ import pytest
 from runner.scheduling import words
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import Role, ServerRules
-from runner.scheduling.room import room_of
+from runner.scheduling.room import GpuDay, room_of
 from tests.runner.scheduling.queues import Played, decided, going, machine, row
 
 TWO = ServerRules(roles={"student": Role("student", at_once=2)})
@@ -51,6 +51,17 @@ def test_a_higher_priority_starts_first_and_a_team_s_runs_as_they_came():
     rows = [row("a"), row("a"), row("b", priority=1), row("c", at=0.5)]
     found = decided(rows, machine(cores=8))
     assert [one.id for one in found.starts] == [rows[n].id for n in (2, 3, 0, 1)]
+
+
+def test_a_team_that_had_gpus_for_long_enough_waits_with_those_runs_alone():
+    rules = ServerRules(roles={"student": Role("student", gpu_a_day_s=600.0)})
+    rows = [row("a", gpus=1), row("a"), row("b", gpus=1)]
+    use = {"a": GpuDay(600.0, 0.0), "b": GpuDay(599.0, 0.0)}
+    found = decided(rows, machine(gpus=1), rules, gpu_use=use)
+    assert [one.id for one in found.starts] == [rows[1].id, rows[2].id]
+    why = found.standings[rows[0].id].why
+    assert why.startswith("your team had GPUs for the 10 min that it may in 24 hours")
+    assert "; more from Jan 0" in why
 
 
 def test_starts_with_gpus_count_for_turns_with_gpus_only():

@@ -33,7 +33,7 @@ def test_what_the_new_file_suggests_can_be_said():
     text = rules.template().replace("#slots", "slots").replace("      #", "      ")
     found = parse(text)
     assert found.slots == 4
-    limits = {"time_s": 600.0, "memory_bytes": 8 * GIB, "network": False}
+    limits = {**STUDENT.ceilings, "memory_bytes": 8 * GIB}
     assert found.roles["student"].ceilings == limits
 
 
@@ -44,7 +44,7 @@ low_disk: 1GiB
 code_valid: 2h
 login_valid: none
 roles:
-  student: {at_once: none, keep: 1d, images: ["debian:*"]}
+  student: {at_once: none, keep: 1d, images: ["debian:*"], gpu_a_day: 90m}
   ta: {priority: 5, waiting: 7, a_day: none, limits: {pids: 64, network: yes}}
 """)
     assert (found.slots, found.low_disk_bytes) == (3, GIB)
@@ -53,13 +53,15 @@ roles:
     student = found.roles["student"]
     assert (student.at_once, student.keep_s) == (None, DAY_S)
     assert student.images == ("debian:*",)
-    assert (student.ceilings, student.a_day) == ({"network": False}, 200)
+    assert (student.ceilings, student.a_day) == (STUDENT.ceilings, 200)
+    assert student.gpu_a_day_s == 5400.0
     assert found.roles["ta"] == Role(
         "ta",
         priority=5,
-        ceilings={"pids": 64, "network": True},
+        ceilings={"time_s": 600.0, "pids": 64, "network": True},
         at_once=STUDENT.at_once,
         waiting=7,
+        gpu_a_day_s=STUDENT.gpu_a_day_s,
     )
     assert found.roles["staff"] == STAFF
 
@@ -71,9 +73,9 @@ def test_a_role_that_is_not_there_may_do_what_students_may():
 
 
 def test_a_role_says_what_a_job_host_allows_its_runs():
-    role = parse("roles: {student: {limits: {time: 10m}, images: []}}").role("student")
+    role = parse("roles: {student: {limits: {time: 1m}, images: []}}").role("student")
     allowed = role.policy
-    assert allowed.ceilings == {"time_s": 600.0, "network": False}
+    assert allowed.ceilings == {"time_s": 60.0, "pids": 4096, "network": False}
     assert allowed.images == ()
     assert allowed.source == "the role `student` of this server"
 
