@@ -74,6 +74,11 @@ class Reason(StrEnum):
         member.met = met
         return member
 
+    @property
+    def machinery(self) -> bool:
+        """Whether rai or the machine failed, and not the user's project."""
+        return self.exit_code in (10, 11)
+
     DONE = "done", 0, ""
     COMMAND_FAILED = (
         "command_failed",
@@ -149,8 +154,8 @@ class Reason(StrEnum):
     INTERNAL = (
         "internal",
         10,
-        "Mend what is named above; if it is no fault of this machine, run it again with"
-        " --debug and report it.",
+        "Mend what is named above, or tell whoever runs the machine; --debug shows"
+        " more.",
     )
     RUNNER_LOST = (
         "runner_lost",

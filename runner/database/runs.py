@@ -302,6 +302,13 @@ class Runs(Transactions):
         with self.reading() as link:
             return _several(link, query)
 
+    def ended_between(self, after: int, until: int) -> list[RunRow]:
+        """Return the runs whose ends are among these changes; no parcels."""
+        query = _listing().where(runs.c.changed > after, runs.c.changed <= until)
+        query = query.where(runs.c.state == QueueState.ENDED, runs.c.removed == false())
+        with self.reading() as link:
+            return _several(link, query.order_by(runs.c.changed))
+
     def started_since(self, since: float) -> list[RunRow]:
         """Return the runs that started since, the oldest first; no parcels."""
         query = (

@@ -154,6 +154,7 @@ runs = Table(
     Index("runs_by_team", "team", "queued_at", "id"),
     Index("runs_by_team_and_state", "team", "state", "queued_at", "id"),
     Index("runs_by_start", "started_at", "id"),
+    Index("runs_by_change", "changed"),
     Index("runs_by_end", "removed", "ended_at", "id"),
 )
 

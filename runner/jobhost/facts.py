@@ -55,6 +55,7 @@ class MachineFacts:
             shutil.disk_usage(self._home.root).free,
             self._machine.memory_bytes,
             self._machine.cores,
+            unenforced=found.unenforced,
         )
 
     def _look_again(self) -> None:

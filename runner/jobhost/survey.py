@@ -25,11 +25,15 @@ class SurveyedGpu(Struct, frozen=True):
 
 
 class MachineSurvey(Struct, frozen=True):
-    """The engines that can serve, why the others cannot, and the GPUs."""
+    """The engines that can serve, why the others cannot, and the GPUs.
+
+    ``unenforced`` has a line for each engine with limits that it does not enforce.
+    """
 
     engines: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     gpus: tuple[SurveyedGpu, ...] = ()
+    unenforced: tuple[str, ...] = ()
 
 
 def survey() -> MachineSurvey:
@@ -37,6 +41,7 @@ def survey() -> MachineSurvey:
     serving: list[str] = []
     problems: list[Problem] = []
     situations: list[GpuSituation] = []
+    unenforced: list[str] = []
     for name in engines.TABLE:
         if name == engines.UNCONFINED:
             continue
@@ -46,11 +51,13 @@ def survey() -> MachineSurvey:
             if not found:
                 serving.append(name)
                 situations.append(engine.gpus())
+                if limits := engine.facts().unenforced:
+                    unenforced.append(f"{name}: {', '.join(limits)}")
         except RaiError as error:
             found = list(error.problems)
         problems += [Problem(f"{name}: {p.message}", hint=p.hint) for p in found]
     gpus = surveyed(watch.this_machine().gpus, situations)
-    return MachineSurvey(tuple(serving), tuple(problems), gpus)
+    return MachineSurvey(tuple(serving), tuple(problems), gpus, tuple(unenforced))
 
 
 def surveyed(

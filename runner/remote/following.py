@@ -33,7 +33,6 @@ LONGEST_WAIT_S = 20
 """How long the server may wait for news; where there were some, a second at first."""
 
 NOT_FETCHED = "the build folder was not fetched"
-NOT_SERVED = (Reason.INTERNAL, Reason.RUNNER_LOST, Reason.GPU_ERROR)
 GOING = {
     QueueState.WAITING: State.QUEUED,
     QueueState.STARTING: State.PREPARING,
@@ -243,8 +242,8 @@ def listed(run: RemoteRun, now: float) -> RunRecord:
     if run.state is QueueState.ENDED:
         reason = run.reason or Reason.RUNNER_LOST
         state, done = STATES.get(reason, State.DONE), reason is Reason.DONE
-        served = reason not in NOT_SERVED
-        verdict = Verdict(served, done, None, reason, shown(run.why))
+        why = _blamed(reason, shown(run.why))
+        verdict = Verdict(not reason.machinery, done, None, reason, why)
     began, ended = (
         None if at is None else min(max(at, 0.0), now)
         for at in (run.queued_at, run.ended_at)
@@ -279,5 +278,13 @@ def record_end(
 
 def _ended(known: RunRecord, word: ServersWord) -> RunRecord:
     reason = word.reason
-    verdict = Verdict(reason not in NOT_SERVED, False, None, reason, word.why)
+    why = _blamed(reason, word.why)
+    verdict = Verdict(not reason.machinery, False, None, reason, why)
     return record.end(known, STATES.get(reason, State.DONE), word.at, verdict)
+
+
+def _blamed(reason: Reason, why: str) -> str:
+    """Return why a run ended, which says so where the server is to blame."""
+    if reason.machinery and why:
+        return f"the server failed, not your project: {why}"
+    return why

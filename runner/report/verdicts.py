@@ -19,9 +19,6 @@ from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
 from runner.core.expectations import Check
 
-MACHINERY = (10, 11)
-"""The exit codes for failures of rai or the machine, not of the user's project."""
-
 MOST_LISTED = 10
 """The most failed commands that a message lists."""
 
@@ -33,8 +30,7 @@ ONLY = "If it needs a command that --only left out, name that as well."
 def from_error(error: RaiError) -> Verdict:
     """Return the verdict of a run that an error ended."""
     message = "; ".join(str(p) for p in error.problems)
-    served = error.reason.exit_code not in MACHINERY
-    return Verdict(served, False, None, error.reason, message)
+    return Verdict(not error.reason.machinery, False, None, error.reason, message)
 
 
 def bug(error: Exception) -> Verdict:

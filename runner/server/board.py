@@ -9,9 +9,11 @@ import anyio
 from msgspec import json
 from msgspec.structs import replace
 
+from runner.core import Reason
 from runner.core.errors import BusyError
 from runner.database.base import Identity, RunRow
 from runner.scheduling.views import queue_view, view
+from runner.server import logs
 from runner.server.base import Site
 from runner.server.metrics import Metrics
 from runner.server.threads import Threads
@@ -111,12 +113,15 @@ class Board:
             found = await self._threads.store(self._changed)
             if found is None:
                 return
-            before, self.rows = self.rows, found
+            before = self.rows
+            self.rows, ended = found
             self.news.set()
             self.news = anyio.Event()
             if self._read:  # else the runs started before this server did
-                for row in found.values():
+                for row in self.rows.values():
                     self._count(before.get(row.id), row)
+            for row in ended:
+                self._note_end(row)
             self._read = True
 
     def _count(self, before: RunRow | None, row: RunRow) -> None:
@@ -124,15 +129,26 @@ class Board:
         if row.started_at is not None and (not before or before.started_at is None):
             self._metrics.waited(row.started_at - row.queued_at)
 
-    def _changed(self) -> dict[str, RunRow] | None:
-        """Return the runs that have not ended; None if none changed."""
+    def _note_end(self, row: RunRow) -> None:
+        reason = row.reason or Reason.INTERNAL
+        self._metrics.ended(reason)
+        logs.step("run_ended", run=row.id, team=row.team, reason=reason, why=row.why)
+
+    def _changed(self) -> tuple[dict[str, RunRow], list[RunRow]] | None:
+        """Return the runs that have not ended, and those that have since the last look.
+
+        None if none changed.
+        """
         # The number first: a change between the two calls is seen the next time.
         changes = self._site.store.changes()
         if changes == self._changes:
             return None
         rows = {row.id: row for row in self._site.store.unfinished()}
+        ended: list[RunRow] = []
+        if self._changes >= 0:  # else they ended before this server started
+            ended = self._site.store.ended_between(self._changes, changes)
         self._changes = changes
-        return rows
+        return rows, ended
 
 
 def shortened(queue: QueueView) -> QueueView:

@@ -17,6 +17,7 @@ from runner.core.errors import RaiError
 from runner.core.units import DAY_S
 from runner.database.store import open_store
 from runner.doctor.finding import Finding, Health
+from runner.engines import strict
 from runner.jobhost import channel
 from runner.jobhost.client import SocketHost
 from runner.remote.connection import ServerConnection
@@ -159,6 +160,7 @@ def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
     if not found:
         text = f"rai {facts.version} at {at}: {', '.join(facts.engines)}"
         found.append(Finding("job host", Health.OK, text))
+    found += limits(facts)
     found += cluster_checkup.examine(facts) if facts.in_slurm else []
     for gpu in facts.gpus:
         name = f"{gpu.name} {gpu.uuid}"
@@ -168,6 +170,17 @@ def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
         else:
             found.append(Finding("gpu", Health.OK, name))
     return facts, found
+
+
+def limits(facts: HostFacts) -> list[Finding]:
+    """Return the limits that the engines do not enforce. Pure."""
+    found = []
+    for line in facts.unenforced:
+        local = line.startswith("local") and "memory" in line
+        advice = strict.GROUPS.replace("rai ...", "rai server serve ...")
+        text = f"not enforced by the engine {line}"
+        found.append(Finding("limits", Health.NOTE, text, advice if local else ""))
+    return found
 
 
 def _users(server: PeerProcess | None, host: PeerProcess | None) -> list[Finding]:

@@ -77,7 +77,10 @@ class Handover:
                 case Handed.TAKEN:
                     self._since[row.id] = now
                 case Handed.REFUSED:
-                    self._over(row, one.reason or Reason.INTERNAL, one.why, now)
+                    reason = one.reason or Reason.INTERNAL
+                    if reason is Reason.BAD_CONFIG:  # of this machine, not of the run
+                        reason = Reason.INTERNAL
+                    self._over(row, reason, one.why, now)
                 case Handed.LATER if first:
                     self._back(row, one.why)
                     self._not_before[row.id] = now + AGAIN_S

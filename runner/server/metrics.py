@@ -38,6 +38,9 @@ class Metrics:
         self._runs = Gauge(
             "rai_runs", "Runs that have not ended, by state.", ["state"], registry=at
         )
+        self._ended = Counter(
+            "rai_runs_ended", "Runs that ended, by reason.", ["reason"], registry=at
+        )
         self._gpus = Gauge(
             "rai_gpus", "GPUs of the job host, by use.", ["use"], registry=at
         )
@@ -75,6 +78,10 @@ class Metrics:
     def waited(self, seconds: float) -> None:
         """Count a run that started after waiting."""
         self._wait.observe(max(seconds, 0))
+
+    def ended(self, reason: str) -> None:
+        """Count a run that ended."""
+        self._ended.labels(reason).inc()
 
     def queue(self, states: dict[QueueState, int], gpus: int, gpus_free: int) -> None:
         """Set what the queue and the host look like now."""

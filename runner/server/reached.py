@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,25 @@ class ReachedAt(Struct, frozen=True):
     fingerprint: str = ""
     elsewhere: bool = False
     certificate: str = ""
+
+    @property
+    def for_others(self) -> bool:
+        """Whether other users can reach the address that people log in to."""
+        return self.url != f"unix://{self.socket}" or openable(Path(self.socket))
+
+
+CLOSED = (
+    "No other user can open the server's socket: serve with --listen HOST:PORT --tls"
+    " self, or with --socket in a folder that they can enter, such as /run/rai"
+)
+
+
+def openable(socket: Path) -> bool:
+    """Whether every user of this machine can get to a socket."""
+    try:
+        return all(up.stat().st_mode & stat.S_IXOTH for up in socket.parents)
+    except OSError:
+        return False
 
 
 def write(folder: ServerFolder, facts: ReachedAt) -> None:

@@ -129,7 +129,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
 def greeting(at: ReachedAt, folder: ServerFolder, *, started_host: bool) -> list[str]:
     """Return what whoever started a server needs next."""
     lines = [f"Serving at {at.url}"]
-    if at.url != (here := f"unix://{at.socket}"):
+    if at.url != (here := f"unix://{at.socket}") and reached.openable(Path(at.socket)):
         lines.append(f"On this machine also at {here}")
     if at.fingerprint:
         lines.append(f"Fingerprint: {at.fingerprint}")
@@ -138,8 +138,8 @@ def greeting(at: ReachedAt, folder: ServerFolder, *, started_host: bool) -> list
     lines.append(f"Store: {store}; rules: {folder.rules}; job host {host} at {at.jobs}")
     own = "" if folder == paths.state(None, {}) else f" --state {folder.root}"
     lines.append(f"Next: rai server invite teams.csv{own}")
-    lines.append(f"Then each person: rai login {at.url}")
-    return lines
+    then = f"Then each person: rai login {at.url}"
+    return [*lines, then if at.for_others else reached.CLOSED]
 
 
 def _check(options: ServeOptions) -> None:

@@ -42,7 +42,8 @@ class HostFacts(Struct, frozen=True):
     ``engines`` are the names of those that can serve, ``memory_bytes`` and
     ``disk_free`` the machine's. Where Slurm carries runs out ``home`` is their folder,
     which its nodes have to see, and ``node_gpus`` the most GPUs that one node has, None
-    until Slurm has answered; a single machine has neither.
+    until Slurm has answered; a single machine has neither. ``unenforced`` has a line
+    for each engine with limits that it does not enforce.
     """
 
     version: str
@@ -54,6 +55,7 @@ class HostFacts(Struct, frozen=True):
     cores: int = 1
     node_gpus: int | None = None
     home: str = ""
+    unenforced: tuple[str, ...] = ()
 
     @property
     def in_slurm(self) -> bool:

@@ -93,6 +93,7 @@ def _about(invitations: Sequence[Invitation]) -> str:
 
 def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
     from runner import report
+    from runner.server.reached import CLOSED
     from runner.terminal.tables import blocks
 
     rows = tuple((one.team, one.person, one.code) for one in issued)
@@ -101,6 +102,8 @@ def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
     say()
     say(f"Each code is good once, until {until}. Its person enters it at")
     say(f"    rai login {at.url if at else 'URL'}")
+    if at and not at.for_others:
+        say(CLOSED)
     if at and at.fingerprint:
         say("and compares the fingerprint that is shown there with")
         say(f"    {at.fingerprint}")

@@ -166,6 +166,7 @@ def test_a_build_folder_that_the_server_lacks_does_not_hold_up_the_end(served, c
     [
         (Reason.CANCELLED, State.CANCELLED),
         (Reason.RUNNER_LOST, State.LOST),
+        (Reason.INTERNAL, State.DONE),
         (Reason.BAD_SPEC, State.DONE),
         (Reason.DONE, State.LOST),
     ],
@@ -178,8 +179,11 @@ def test_a_run_that_ended_without_events_ends_as_its_server_says(copy, reason, s
 
     found = runs.read(copy)
     assert (found.state, found.project) == (state, "/home/me/p")
+    lost = reason in (Reason.RUNNER_LOST, Reason.INTERNAL)
     if reason is not Reason.DONE:
-        assert (found.verdict.reason, found.verdict.message) == (reason, "it was so")
+        assert (found.verdict.reason, found.verdict.served) == (reason, not lost)
+        blamed = "the server failed, not your project: " if lost else ""
+        assert found.verdict.message == f"{blamed}it was so"
 
 
 def test_a_run_that_was_lost_in_the_middle_keeps_what_it_printed(tmp_path, copy):

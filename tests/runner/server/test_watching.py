@@ -97,6 +97,24 @@ def test_figures_are_counted_without_the_names_of_anybody(web):
         assert name not in text
 
 
+def test_each_end_of_a_run_is_logged_and_counted_by_its_reason(web, log):
+    token = web.token("blue")
+    for run, reason in (("a", Reason.INTERNAL), ("b", Reason.DONE), ("c", None)):
+        run = f"000000000{run}"
+        web.put(token, run)
+        if reason is None:
+            web.ask("DELETE", f"/api/v1/runs/{run}", token)
+        else:
+            web.store.ended(run, web.now(), reason, "the upload is gone")
+    ends = [
+        ("rai_runs_ended_total", reason) for reason in ("internal", "done", "cancelled")
+    ]
+    until(lambda: [metrics(web).get(one) for one in ends] == [1, 1, 1])
+    told = [line for line in lines(log) if line["step"] == "run_ended"]
+    assert [line["run"] for line in told] == ["000000000a", "000000000b", "000000000c"]
+    assert (told[0]["reason"], told[0]["why"]) == ("internal", "the upload is gone")
+
+
 def test_made_up_methods_and_paths_add_no_figures(web):
     for n in range(20):
         web.ask(f"M{n}", f"/made/up/{n}")

@@ -133,6 +133,7 @@ def _runs() -> None:
         ("runs_by_team", ["team", "queued_at", "id"]),
         ("runs_by_team_and_state", ["team", "state", "queued_at", "id"]),
         ("runs_by_start", ["started_at", "id"]),
+        ("runs_by_change", ["changed"]),
         ("runs_by_end", ["removed", "ended_at", "id"]),
     ):
         op.create_index(name, "runs", columns)
