@@ -38,6 +38,7 @@ GOING = {
     QueueState.STARTING: State.PREPARING,
     QueueState.RUNNING: State.RUNNING,
 }
+STOPPED = "stopped on request"
 STATES = {Reason.CANCELLED: State.CANCELLED, Reason.RUNNER_LOST: State.LOST}
 
 Connect = Callable[[], ServerClient]
@@ -232,7 +233,7 @@ def word_of(run: RemoteRun) -> ServersWord:
     if reason is Reason.DONE:
         # The run's events would say so, if they were all there.
         return ServersWord(Reason.RUNNER_LOST, "its events end before it does", at)
-    said = "stopped on request" if reason is Reason.CANCELLED else "the server ended it"
+    said = STOPPED if reason is Reason.CANCELLED else "the server ended it"
     return ServersWord(reason, why or said, at)
 
 
@@ -269,6 +270,10 @@ def record_end(
     ended = replace(known, id=paths.id)
     if not ended.state.final:
         ended = _ended(ended, word)
+    elif (told := ended.verdict) and told.reason is word.reason is Reason.CANCELLED:
+        # The server knows who asked for it, and why.
+        message = told.message.replace(STOPPED, word.why, 1)
+        ended = replace(ended, verdict=replace(told, message=message))
     ended = replace(ended, warnings=(*ended.warnings, *notes))
     latest.remove(paths)
     with files.naming(paths.record):

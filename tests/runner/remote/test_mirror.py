@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import Reason, State
+from runner.core import Reason, State, Verdict
 from runner.core.units import MIB
 from runner.remote import bounds
 from runner.remote.following import Follower
@@ -197,6 +197,19 @@ def test_a_run_that_was_lost_in_the_middle_keeps_what_it_printed(tmp_path, copy)
     assert found.state is State.LOST
     assert found.commands[0].text == "echo 1"
     assert copy.stdout.read_bytes() == served.stdout.read_bytes()
+
+
+def test_a_run_that_was_cancelled_says_who_asked_for_it(tmp_path, copy):
+    stopped = "stopped on request; what it wrote so far is kept"
+    verdict = Verdict(True, False, None, Reason.CANCELLED, stopped)
+    served = recorded(tmp_path / "server", verdict)
+    why = "staff ended the access of ada"
+    end = remote(reason=Reason.CANCELLED, why=why)
+
+    followed(copy, FakeServer(lambda have: answer(served, have, end)))
+
+    message = runs.read(copy).verdict.message
+    assert message == f"{why}; what it wrote so far is kept"
 
 
 def test_a_run_that_the_server_never_got_is_said_to_be_lost(copy):
