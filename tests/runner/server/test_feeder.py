@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from runner.core import GIB, Problem, Reason, Severity
 from runner.core.errors import BusyError
+from runner.core.units import DAY_S
+from runner.scheduling.roles import Role, ServerRules
 from runner.server import feeder as feeding
 from runner.server.feeder import Feeder
 from runner.wire.host import HostAnswer
@@ -345,3 +347,23 @@ def test_the_thread_goes_on_whatever_fails(queue, monkeypatch):
     assert not thread.is_alive()
     assert queue.state(A) is RUNNING
     assert queue.steps.count("feeder_failed") == 3
+
+
+def test_a_team_waits_once_it_had_gpus_for_its_minutes_of_the_day(tmp_path):
+    role = Role("student", gpu_a_day_s=60.0)
+    queue = Queue(tmp_path, gpus=2, rules=ServerRules(roles={"student": role}))
+    queue.put(A, gpus=1)
+    queue.step()
+    queue.store.started(A, queue.now)
+    queue.step(after_s=60.0)
+    queue.put(B, gpus=1)
+    queue.put(C, team="blue", gpus=1)
+    queue.step()
+    assert (queue.state(B), queue.state(C)) == (WAITING, STARTING)
+    assert "GPUs for the 1 min that it may in 24 hours" in queue.row(B).why
+    queue.store.ended(A, queue.now, Reason.DONE)
+    queue.step()
+    assert queue.state(B) is WAITING
+    queue.step(after_s=DAY_S)
+    assert queue.state(B) is STARTING
+    queue.close()
