@@ -6,6 +6,8 @@ as long as the client's patience lasts, where the server is not reached.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import re
 import time
@@ -273,19 +275,30 @@ class ServerClient:
             yield body
 
     def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
-        """Fetch a file of a run; return its size.
+        """Fetch an archive of a run, unless it is here by now; return its size.
 
-        What came of it before is kept beside the path, and fetched from there on. A
-        file that a run appends to is had as it was when its end was reached.
+        What came of it before is kept beside the path, and fetched from there on; one
+        process at a time does so.
 
         Raises:
             RefusedError: there is none.
             NoServerError: it is over ``most_bytes``.
         """
         self._need_token()
-        under = _ARCHIVES.get(name) or f"files/{quote(name, '')}"
-        source = f"{API}/runs/{quote(run, '')}/{under}"
-        part, pauses = files.aside(path), Pauses(self.patience)
+        source = f"{API}/runs/{quote(run, '')}/{_ARCHIVES[name]}"
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if not path.exists():
+                part = files.aside(path)
+                self._fetch(source, part, most_bytes)
+                part.replace(path)
+        finally:
+            os.close(folder)
+        return path.stat().st_size
+
+    def _fetch(self, source: str, part: Path, most_bytes: int) -> None:
+        pauses = Pauses(self.patience)
         while True:
             have = part.stat().st_size if part.exists() else 0
             headers = {"Range": f"bytes={have}-"} if have else {}
@@ -300,8 +313,6 @@ class ServerClient:
                 if part.exists() and part.stat().st_size > have:
                     pauses.restart()
                 pauses.wait(error)
-        part.replace(path)
-        return path.stat().st_size
 
     def _take(
         self,

@@ -173,7 +173,12 @@ class Follower:
     def _pass_cancel(self, client: ServerClient) -> None:
         """Pass on what a command could not, as it did not reach the server."""
         if self.paths.cancel.exists() and not self._asked:
-            client.cancel(self.paths.id)
+            try:
+                client.cancel(self.paths.id)
+            except RefusedError as error:
+                if error.reason is not Reason.NOT_ALLOWED:
+                    raise
+                self.paths.cancel.unlink(missing_ok=True)  # the run is a team mate's
             self._asked = True
 
     def _end(self, client: ServerClient, header: TailHeader) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -469,10 +470,10 @@ def test_a_download_goes_on_where_it_broke(client, server, tmp_path, most):
 
 
 def test_a_download_goes_on_in_another_process(client, server, tmp_path):
-    server.plays["GET", f"/runs/{RUN}/files/stdout.log"] = Ranges(b"abcdef", 1000)
-    path = tmp_path / "stdout.log"
-    (tmp_path / ".stdout.log.part").write_bytes(b"abc")
-    assert client.download(RUN, "stdout.log", path, 1000) == 6
+    server.plays["GET", f"/runs/{RUN}/source"] = Ranges(b"abcdef", 1000)
+    path = tmp_path / "source.tar.zst"
+    (tmp_path / ".source.tar.zst.part").write_bytes(b"abc")
+    assert client.download(RUN, "source.tar.zst", path, 1000) == 6
     assert path.read_bytes() == b"abcdef"
     assert server.asked[0][2]["Range"] == "bytes=3-"
 
@@ -481,6 +482,26 @@ def test_a_download_that_is_there_already_is_only_renamed(client, server, tmp_pa
     server.plays["GET", f"/runs/{RUN}/build"] = Ranges(b"abcdef", 1000)
     (tmp_path / ".b.part").write_bytes(b"abcdef")
     assert client.download(RUN, "build.tar.zst", tmp_path / "b", 1000) == 6
+
+
+def test_two_downloads_of_a_file_at_once_fetch_it_once(client, server, tmp_path):
+    content = bytes(range(100))
+    server.plays["GET", f"/runs/{RUN}/build"] = Ranges(content, 1)
+    path = tmp_path / "build.tar.zst"
+    sizes = []
+    threads = [
+        threading.Thread(
+            target=lambda: sizes.append(client.download(RUN, path.name, path, 1000))
+        )
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sizes == [100, 100]
+    assert path.read_bytes() == content
+    assert len(server.asked) == 100
 
 
 def test_a_longer_file_from_before_is_fetched_anew(client, server, tmp_path):

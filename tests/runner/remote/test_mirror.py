@@ -19,9 +19,11 @@ from runner.core.units import MIB
 from runner.remote import bounds
 from runner.remote.following import Follower
 from runner.remote.mirror import BadStreamError, Mirror, MirroredError
+from runner.remote.problems import RefusedError
 from runner.store import runs, seen
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState
+from runner.wire.refusals import Refusal
+from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import FILES, MOST_TAIL_BYTES
 from tests.runner.remote.recorded import (
     BUILD,
@@ -252,6 +254,18 @@ def test_a_cancel_that_did_not_reach_the_server_is_passed_on(served, copy):
     followed(copy, server)
 
     assert server.cancelled == 1
+
+
+def test_a_cancel_that_is_refused_is_dropped_and_the_copy_goes_on(served, copy):
+    class Others(FakeServer):
+        def cancel(self, run: str) -> RemoteRun:
+            raise RefusedError(Refusal(403, "not yours", Reason.NOT_ALLOWED))
+
+    copy.cancel.touch()
+    followed(copy, Others(lambda have: answer(served, have), iter([50, 60])))
+
+    assert copy.record.exists()
+    assert not copy.cancel.exists()
 
 
 def stamped(text: str) -> bytes:
