@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -347,3 +348,10 @@ def test_without_an_engine_that_keeps_images_that_is_said(
 
     assert (done.returncode, done.stdout) == (11, "")
     assert said in done.stderr
+
+
+def test_a_mistyped_command_is_told_where_the_module_is_run_too():
+    words = [sys.executable, "-m", "runner.cli.main", "rnu"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "rai has no command 'rnu'; did you mean `rai run`?\n"
