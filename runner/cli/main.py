@@ -82,7 +82,7 @@ ALIASES = {"ps": "runs", "history": "runs", "queue": "runs"}
 
 _WARNED: set[str] = set()
 
-ALIKE = 0.65
+ALIKE = 0.7
 """How alike two words are, by difflib, if one is offered for the other."""
 
 
@@ -412,8 +412,9 @@ def alike(typed: str, known: Iterable[str]) -> list[str]:
         return found
     from difflib import get_close_matches
 
-    bare = {name.lstrip("-"): name for name in known}
-    found = get_close_matches(typed.lstrip("-"), bare, 2, ALIKE)
+    bare, word = {name.lstrip("-"): name for name in known}, typed.lstrip("-")
+    swapped = [name for name in bare if sorted(name) == sorted(word)]
+    found = swapped or get_close_matches(word, bare, 2, ALIKE)
     return [bare[name] for name in found]
 
 

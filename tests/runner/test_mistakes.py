@@ -117,6 +117,7 @@ def test_what_the_bare_engine_refuses_is_wrong_in_the_build_file(project):
     [
         ("sh", "did you mean `rai shell` or `rai show`?"),
         ("submti", "did you mean `rai submit`?"),
+        ("rnu", "did you mean `rai run`?"),
         ("own", "`rai run own` runs the project in the folder own"),
         ("frobnicate", "`rai --help` lists the commands"),
     ],
