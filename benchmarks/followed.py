@@ -82,7 +82,7 @@ def _killed(folder: Path) -> dict[str, object]:
             until(one.paths.record.exists, "a copy has no end", 120.0)
             one.check()
         same = sum(_same(site, one.paths) for one in followers)
-        lines = [_counted(site.jobs_home / "runs" / run) for run in ids]
+        lines = [_counted(site.runs / run) for run in ids]
         starts = site.log.read_text().count('"step":"run_start"')
     return rows.row(
         f"kill -9 of the server {KILLS} times, {JOBS} jobs, {FOLLOWERS} followers",
@@ -178,7 +178,7 @@ def _follow(person: Person, home: Path, run: str) -> Follower:
 
 
 def _same(site: Site, copy: RunPaths) -> bool:
-    origin = site.jobs_home / "runs" / copy.id
+    origin = site.runs / copy.id
     return all(
         (copy.root / name).read_bytes() == (origin / name).read_bytes()
         for name in FILES

@@ -12,7 +12,7 @@ from runner.database.base import RunRow
 from runner.scheduling.decision import decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
-from runner.wire.host import HostFacts, HostGpu
+from runner.wire.capacity import Capacity, ServerGpu
 
 RUNS, TEAMS = 10_000, 40
 ROUNDS = 21
@@ -28,8 +28,8 @@ def measure() -> Iterator[dict[str, object]]:
         for lane in ("cpu", "gpu"):
             history.note_start(f"team-{number}", lane, draw.random())
             history.note_end(f"team-{number}", lane, 60 * draw.random())
-    gpus = tuple(HostGpu(f"GPU-{number}", "a GPU") for number in range(4))
-    facts = HostFacts("1", ("docker",), gpus, cores=8)
+    gpus = tuple(ServerGpu(f"GPU-{number}", "a GPU") for number in range(4))
+    facts = Capacity("1", ("docker",), gpus, cores=8)
     spent = []
     for _ in range(ROUNDS):
         began = time.process_time()

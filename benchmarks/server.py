@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import statistics
 import tempfile
 import time
@@ -19,6 +20,8 @@ from benchmarks import rows
 from runner.core.ending import Reason
 from runner.database.store import open_store
 from runner.remote.api import ServerClient
+from runner.store import claim
+from runner.store.paths import RunPaths
 from runner.wire.remote_runs import RemoteRun
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject
@@ -31,6 +34,10 @@ PATIENCE_S = 120.0
 TRUE = '["true"]'
 NAP = '["sleep 0.3"]'
 MOST_IDLE_MIB = 64.0
+MOST_NEXT_S = 0.1
+NEXT, ADOPTED = 60, 6
+LONG = '["sleep 4"]'
+TICKS = os.sysconf("SC_CLK_TCK")
 ONE_TEAMS = 50
 OLD_RUNS = 40_000
 FEW = 100
@@ -48,6 +55,7 @@ def measure() -> Iterator[dict[str, object]]:
         yield _idle(folder / "idle")
         yield _many(folder / "many")
         yield _turns(folder / "turns")
+        yield _next(folder / "next")
         yield _long_history(folder / "history")
 
 
@@ -59,13 +67,12 @@ def _idle(folder: Path) -> dict[str, object]:
             direct.ended(client, run)
         time.sleep(5.0)
         assert site.process
-        server, host = (_memory(pid) for pid in (site.process.pid, site.host_pid()))
+        server = _memory(site.process.pid)
     return rows.row(
-        "an idle server and its job host, after a run",
+        "an idle server, after a run",
         f"at most {MOST_IDLE_MIB:g} MiB resident",
         server["rss_mib"] <= MOST_IDLE_MIB,
         server=server,
-        host=host,
     )
 
 
@@ -89,9 +96,9 @@ def _many(folder: Path) -> dict[str, object]:
                     found[run] = direct.ended(client, run, 1800.0)
         took_s = time.perf_counter() - began
         done = [one for one in found.values() if one.reason == "done"]
-        kept = {path.name for path in (site.jobs_home / "runs").iterdir()}
+        kept = {path.name for path in site.runs.iterdir()}
         right = sum(
-            (site.jobs_home / "runs" / run / "stdout.log").read_text() == f"{n}\n"
+            (site.runs / run / "stdout.log").read_text() == f"{n}\n"
             for n, each in enumerate(wanted)
             for run in each
         )
@@ -142,6 +149,53 @@ def _turns(folder: Path) -> dict[str, object]:
 def _started(client: ServerClient, run: str) -> float:
     until(lambda: client.run(run).started_at, f"{run} does not start", 300.0)
     return client.run(run).started_at or 0.0
+
+
+def _next(folder: Path) -> dict[str, object]:
+    """Time from each worker's end to the start of the next one's process.
+
+    The last workers are adopted: their server is another than started them.
+    """
+    gaps: list[float] = []
+    claims: list[float] = []
+    with _site(folder, "--slots", "1") as site:
+        ada = site.person("red", "ada", role="staff")
+        packed = direct.seal(folder / "p", NAP)
+        long = direct.seal(folder / "q", LONG)
+        with ada.client(PATIENCE_S) as client:
+            site.rai("drain")
+            ids = [direct.queue(client, packed) for _ in range(NEXT)]
+            ids += [direct.queue(client, long) for _ in range(ADOPTED)]
+            site.rai("drain", "--off")
+        ended_s = 0.0
+        for number, run in enumerate(ids):
+            paths = RunPaths(site.runs / run)
+            until(lambda paths=paths: claim.holder(paths), "it does not start", 60.0)
+            claimed_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            held = claim.holder(paths)
+            assert held
+            if ended_s:
+                gaps.append(int(held.process.started) / TICKS - ended_s)
+                claims.append(claimed_s - ended_s)
+            process = os.pidfd_open(held.process.pid)
+            if number >= NEXT:
+                site.kill()
+                site.start()
+            watched = select.poll()
+            watched.register(process, select.POLLIN)
+            watched.poll()
+            ended_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            os.close(process)
+    p95 = sorted(gaps)[int(0.95 * len(gaps))]
+    return rows.row(
+        f"from a worker's end to the next one's start, {len(gaps)} times",
+        f"at most {MOST_NEXT_S:g} s for 95 of 100",
+        p95 <= MOST_NEXT_S,
+        p95_s=round(p95, 3),
+        median_s=round(statistics.median(gaps), 3),
+        adopted_s=[round(one, 3) for one in gaps[NEXT:]],
+        claimed_median_s=round(statistics.median(claims), 3),
+    )
 
 
 def _long_history(folder: Path) -> dict[str, object]:

@@ -91,7 +91,7 @@ def _measured(site: Site, slurm: cluster.Cluster, folder: Path) -> dict[str, obj
             most = max(most, len(handed))
             time.sleep(LOOK_S)
     took_s = time.monotonic() - began
-    home = Home(site.jobs_home)
+    home = Home(site.runs.parent)
     files = [home.run(run).record for run in owner]
     ends = [record.from_json(one.read_bytes()) for one in files if one.exists()]
     done = sum(

@@ -110,11 +110,11 @@ def start(
             console.line(f"Running on Slurm, in {where}.", "cyan")
             steps = slurm.submit(prepared, to, cancel)
             return _shown(steps, console, warnings=warnings)
-        with ServerRuns(to, console, engine) as server:
+        with RunSender(to, console, engine) as server:
             return server.start(prepared, cancel, warnings=warnings)
 
 
-class ServerRuns:
+class RunSender:
     """Queues runs on a server, one after another, by the same connection."""
 
     def __init__(

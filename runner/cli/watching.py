@@ -69,7 +69,7 @@ def watch(
     with (
         saves,
         interrupt.cancel_on_signals(stop, console),
-        remotely.ServerRuns(to, console, options.engine) if to else nullcontext() as on,
+        remotely.RunSender(to, console, options.engine) if to else nullcontext() as on,
     ):
         loop = _Loop(path, options, console, saves, stop, on)
         try:
@@ -108,7 +108,7 @@ class _Loop:
         console: Console,
         saves: session.Watcher,
         stop: Cancel,
-        server: remotely.ServerRuns | None,
+        server: remotely.RunSender | None,
     ) -> None:
         from runner import archive, report, session
 

@@ -1,7 +1,7 @@
-"""What a client and its worker write to each other.
+"""What a worker is told beside the parcel, and what it answers.
 
-The client writes an order, and then that the project is sealed; the worker writes one
-answer.
+A client writes an order, and then that the project is sealed. For a server, and on a
+cluster, the order lies in the run's folder. The worker writes one answer.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from runner.core.policy import RolePolicy
 from runner.core.problem import Problem
 
 SEALED = b"sealed\n"
+FOR_SERVER = "--for-server"
+"""The option of a worker that a server asks, by one line: a run's id, or FACTS."""
+
+FACTS = "facts"
+LONGEST_ASKED = 64
 MOST_BYTES = 16 << 20
 MOST_PROBLEMS = 1000
 """How many problems an answer has; a build file can be made to have any number."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     """The folder of the run that a worker takes, and its settings as variables.
 
     ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
@@ -26,18 +31,17 @@ class Order(msgspec.Struct, frozen=True):
     client chose, and ``why`` is the reason for the choice; without any the worker
     chooses.
 
-    ``sealed`` is whether the folder has the sealed project already. ``allowed`` is what
-    a server allows whose client sent the project; None for a project of this user.
+    ``allowed`` is what a server allows whose client sent the project; None for a
+    project of this user.
     ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why.
     """
 
-    folder: str
-    settings: dict[str, str]
+    folder: str = ""
+    settings: dict[str, str] = {}
     spec_text: str = ""
     secrets: dict[str, str] = {}
     engines: tuple[str, ...] = ()
     why: str = ""
-    sealed: bool = False
     allowed: RolePolicy | None = None
     gpus_out: dict[str, str] = {}
 

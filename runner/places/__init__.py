@@ -19,7 +19,7 @@ from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
-from runner.places.base import Following, LocalWorker, RunPlace, Worker
+from runner.places.base import Following, LocalWorker, RunPlace
 from runner.places.server import NAME, Server, copied
 from runner.slurm import target
 from runner.store import claim, handed, home, removal, runs, sealed
@@ -30,7 +30,6 @@ __all__ = [
     "Following",
     "LocalWorker",
     "Standing",
-    "Worker",
     "cancel",
     "elsewhere",
     "fetch_build",

@@ -23,24 +23,6 @@ MOST_LOG_BYTES = 1 << 20
 SHOWN = 500
 
 
-class Worker(Protocol):
-    """A worker for one run, which waits for its project."""
-
-    def carry_out(self) -> Answer:
-        """Let it begin: the run's folder holds the sealed parcel.
-
-        Return once it has the engine, the GPUs and the image's plan, or has refused.
-
-        Raises:
-            RaiError: the worker failed.
-        """
-        ...
-
-    def dismiss(self) -> None:
-        """Let it end without having begun; it removes the run's folder."""
-        ...
-
-
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed.
 
@@ -49,14 +31,19 @@ class LocalWorker:
     """
 
     def __init__(self, order: Order, worker: Detached | None = None) -> None:
-        self._paths, self._sealed = RunPaths(Path(order.folder)), order.sealed
+        self._paths = RunPaths(Path(order.folder))
         self._worker = worker or Detached(WORKER)
         self._send(to_line(order))
 
     def carry_out(self) -> Answer:
-        """Let the worker begin, and wait for its answer."""
-        if not self._sealed:
-            self._send(SEALED)
+        """Let the worker begin: the run's folder holds the sealed parcel.
+
+        Return once it has the engine, the GPUs and the image's plan, or has refused.
+
+        Raises:
+            RaiError: the worker failed.
+        """
+        self._send(SEALED)
         line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
         self._worker.leave()
         try:
@@ -65,7 +52,7 @@ class LocalWorker:
             raise self._failed() from None
 
     def dismiss(self) -> None:
-        """Close the pipe on which the worker waits."""
+        """Let it end without having begun; it removes the run's folder."""
         self._worker.leave()
 
     def _send(self, line: bytes) -> None:

@@ -56,9 +56,6 @@ class BodyStream(Protocol):
     def readline(self, most: int, /) -> bytes:
         """Return a line, at most so many bytes of it; b"" at the end."""
 
-    def read(self, size: int, /) -> bytes:
-        """Return so many bytes, fewer only at the end."""
-
     def read1(self, size: int, /) -> bytes:
         """Return at most so many bytes, as soon as there are any; b"" at the end."""
 

@@ -7,6 +7,7 @@ from typing import Generic
 
 from msgspec import Struct, field
 
+from runner.core.ending import Reason, State
 from runner.scheduling import words
 from runner.scheduling.estimates import estimates
 from runner.scheduling.history import QueueHistory
@@ -14,8 +15,29 @@ from runner.scheduling.judging import Hold, judged
 from runner.scheduling.roles import ServerRules
 from runner.scheduling.room import GpuDay, RunRoom, room_of
 from runner.scheduling.turns import Queued, QueueLane, by_age, in_turn, lane
-from runner.wire.host import HostFacts, HostRun
+from runner.wire.capacity import Capacity
 from runner.wire.remote_runs import QueueState
+
+
+class RunStatus(Struct, frozen=True):
+    """What a run's folder tells of it.
+
+    ``claimed`` is False where no worker took it, and then nothing of it has run.
+    ``ended`` is True once its record is written. ``gpus`` are the UUIDs that it holds
+    or held. ``bytes`` is what its folder takes, once it has ended. ``waits`` says why a
+    run has not begun that a cluster has in its queue.
+    """
+
+    id: str
+    claimed: bool
+    ended: bool
+    state: State | None = None
+    reason: Reason | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    gpus: tuple[str, ...] = ()
+    bytes: int = 0
+    waits: str = ""
 
 
 class WaitStanding(Struct, frozen=True, gc=False):
@@ -41,25 +63,25 @@ class QueueDecision(Struct, Generic[Queued], frozen=True):
 
 def decide(
     unfinished: Sequence[Queued],
-    facts: HostFacts | None,
+    facts: Capacity | None,
     rules: ServerRules,
     history: QueueHistory,
     now: float,
-    seen: Mapping[str, HostRun] | None = None,
+    seen: Mapping[str, RunStatus] | None = None,
     note: str = "",
     gpu_use: Mapping[str, GpuDay] = {},
 ) -> QueueDecision[Queued]:
     """Return what of a queue starts now.
 
-    ``seen`` is what the host knows of active runs, ``gpu_use`` is by team. Nothing
+    ``seen`` is what the folders of active runs tell, ``gpu_use`` is by team. Nothing
     starts where there is a ``note``, which says why, or no facts.
     """
     aged = by_age(run for run in unfinished if run.state is QueueState.WAITING)
     active = [run for run in unfinished if run.state is not QueueState.WAITING]
     order = in_turn(aged, history)
     if facts is None:
-        facts = HostFacts("", ())
-        note = note or words.NO_HOST
+        facts = Capacity("", ())
+        note = note or words.NOT_LOOKED
     held = {run_id: one.gpus for run_id, one in (seen or {}).items()}
     room = room_of(facts, rules, active, held)
     room.gpu_use = gpu_use
@@ -78,7 +100,7 @@ def _standings(
     waits: Sequence[tuple[Queued, Hold]],
     room: RunRoom,
     rules: ServerRules,
-    facts: HostFacts,
+    facts: Capacity,
     usual: Mapping[str, float],
 ) -> dict[str, WaitStanding]:
     standings = {}

@@ -39,7 +39,7 @@ class Role(Struct, frozen=True):
 
     @property
     def policy(self) -> RolePolicy:
-        """What a job host allows a run of this role."""
+        """What a worker allows a run of this role."""
         source = f"the role `{self.name}` of this server"
         return RolePolicy(self.ceilings, self.images, source)
 

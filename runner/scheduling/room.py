@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runner.scheduling.roles import Role, ServerRules
 from runner.scheduling.turns import QueuedRun
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 
 
 class GpuDay(Struct, frozen=True):
@@ -72,15 +72,15 @@ class RunRoom(Struct):
 
 
 def room_of(
-    facts: HostFacts,
+    facts: Capacity,
     rules: ServerRules,
     active: Sequence[QueuedRun],
     held: Mapping[str, Sequence[str]],
 ) -> RunRoom:
     """Return the room that is left beside the runs that go on.
 
-    ``held`` are the UUIDs of the GPUs that runs hold, by their ids, as far as the host
-    has said so.
+    ``held`` are the UUIDs of the GPUs that runs hold, by their ids, as far as
+    that is known.
     """
     healthy = {gpu.uuid for gpu in facts.gpus if not gpu.out}
     gpus = rules.gpu_jobs if facts.in_slurm else len(healthy)

@@ -9,9 +9,9 @@ from runner.scheduling.judging import Hold
 from runner.scheduling.roles import Role
 from runner.scheduling.room import GpuDay, RunRoom
 from runner.scheduling.turns import QueuedRun
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 
-NO_HOST = "the job host has not answered yet"
+NOT_LOOKED = "the server has not looked at its engines and GPUs yet"
 FAR_BEHIND = "many runs before it"
 """For those far behind, whose number changes with each start."""
 
@@ -21,19 +21,14 @@ def drained(why: str) -> str:
     return f"the server is drained: {why}"
 
 
-def out_of_reach(since: str) -> str:
-    """Return that the job host does not answer."""
-    return f"the job host cannot be reached since {since}"
-
-
 def no_service(problem: str) -> str:
-    """Return that the job host can run nothing."""
-    return f"the job host can run nothing: {problem}"
+    """Return that nothing can be run."""
+    return f"the server can run nothing: {problem}"
 
 
 def low_disk(free: str, least: str) -> str:
     """Return that there is too little disk."""
-    return f"the job host has only {free} of disk left, and needs {least}"
+    return f"only {free} of disk are left for runs, which need {least}"
 
 
 def why(
@@ -42,7 +37,7 @@ def why(
     ahead: int,
     room: RunRoom,
     role: Role,
-    facts: HostFacts,
+    facts: Capacity,
 ) -> str:
     """Return what holds a run, to be read by its team."""
     match hold:
@@ -89,12 +84,12 @@ def _too_many(wanted: int, there: int) -> str:
     return f"it needs {wanted} GPUs, and this server has {there}"
 
 
-def _also_out(text: str, run: QueuedRun, facts: HostFacts) -> str:
+def _also_out(text: str, run: QueuedRun, facts: Capacity) -> str:
     out = _out(facts) if run.gpus else ""
     return f"{text}; {out}" if out else text
 
 
-def _out(facts: HostFacts) -> str:
+def _out(facts: Capacity) -> str:
     return "; ".join(
         f"GPU {number} is out of order: {gpu.out}"
         for number, gpu in enumerate(facts.gpus)

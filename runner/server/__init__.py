@@ -1,1 +1,1 @@
-"""The server's HTTP interface, and what feeds its queue to the job host."""
+"""The server: its HTTP interface, its queue, and the workers that it starts."""

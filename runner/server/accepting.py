@@ -15,8 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from runner.jobhost import channel
-from runner.server import bounds
+from runner.server import bounds, listening
 from runner.server.rates import network
 from runner.wire.addresses import is_loopback
 
@@ -100,7 +99,7 @@ def _most() -> int:
 def _client(link: socket.socket, address: object) -> str:
     """Return whose a connection is; "" for one that is not bounded by itself."""
     if link.family == socket.AF_UNIX:
-        user = channel.credentials(link).uid
+        user = listening.peer(link).uid
         return "" if user in (0, os.geteuid()) else f"user {user}"
     host = str(address[0]) if isinstance(address, tuple) else ""
     return "" if is_loopback(host) else network(host)

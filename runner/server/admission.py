@@ -51,10 +51,10 @@ def digest(request: RunRequest) -> str:
     return hashlib.sha256(encoder.encode(plain)).hexdigest()
 
 
-def admitted(request: RunRequest, role: Role, host_gpus: int | None) -> Admitted:
+def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted:
     """Check a request against its role; return what the queue needs.
 
-    ``host_gpus`` is how many GPUs the host has, None if that is not known now.
+    ``most_gpus`` is how many GPUs one run can have, None if that is not known now.
 
     Raises:
         DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
@@ -68,7 +68,7 @@ def admitted(request: RunRequest, role: Role, host_gpus: int | None) -> Admitted
         raise refuse(Reason.NOT_ALLOWED, *found)
     _check_rounds(spec, parcel, role)
     # Of the GPUs of another partition than the server's only Slurm knows.
-    return Admitted(_gpus(spec, None if role.partition else host_gpus))
+    return Admitted(_gpus(spec, None if role.partition else most_gpus))
 
 
 def _of_request(request: RunRequest) -> list[str]:
@@ -170,15 +170,15 @@ def _check_rounds(spec: BuildSpec, parcel: Parcel, role: Role) -> None:
         raise refuse(error.reason, *error.problems) from None
 
 
-def _gpus(spec: BuildSpec, host_gpus: int | None) -> int:
+def _gpus(spec: BuildSpec, most_gpus: int | None) -> int:
     """Return how many GPUs the queue counts for a run."""
     if spec.gpu is None:
         return 0
     if spec.gpu.optional:
-        return min(spec.gpu.count, host_gpus or 0)
-    if host_gpus is not None and spec.gpu.count > host_gpus:
+        return min(spec.gpu.count, most_gpus or 0)
+    if most_gpus is not None and spec.gpu.count > most_gpus:
         wanted = f"{spec.gpu.count} GPUs" if spec.gpu.count > 1 else "a GPU"
-        text = f"the run needs {wanted}, and this server has {host_gpus or 'none'}"
+        text = f"the run needs {wanted}, and this server has {most_gpus or 'none'}"
         hint = "`--gpus 0` runs only the commands that need none"
         raise refuse(Reason.NO_GPU, Problem(text, hint=hint))
     return spec.gpu.count

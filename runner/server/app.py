@@ -18,7 +18,7 @@ from runner.server import logs
 from runner.server.accounts import AccountRoutes
 from runner.server.auth import Gate
 from runner.server.base import Site
-from runner.server.board import FACTS_S, LOOK_S, Board
+from runner.server.board import LOOK_S, Board
 from runner.server.downloads import FileRoutes
 from runner.server.health import WatchRoutes
 from runner.server.metrics import Metrics
@@ -73,7 +73,6 @@ def make_app(site: Site) -> Starlette:
     async def working(app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as group:
             group.start_soon(_repeated, board.watch, LOOK_S)
-            group.start_soon(_repeated, board.ask_host, FACTS_S)
             group.start_soon(_repeated, visits.end_revoked, 0.0)
             yield
             group.cancel_scope.cancel()

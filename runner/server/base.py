@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from runner.database.store import Store
-from runner.jobhost.base import JobHost
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules
+from runner.server.folders import ServerRuns
 
 
 class Site(Struct, frozen=True):
@@ -24,20 +24,9 @@ class Site(Struct, frozen=True):
     """
 
     store: Store
-    host: JobHost
+    runs: ServerRuns
     rules: ServerRules
     uploads: Path
     wake: Callable[[], None] = lambda: None
     decision: Callable[[], QueueDecision[Any]] = QueueDecision
     now: Callable[[], float] = time.time
-
-
-class RunSecrets(Struct, frozen=True):
-    """What a run's row keeps in ``secrets``, as JSON, until it starts.
-
-    ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
-    the values of the variables that the parcel only names.
-    """
-
-    spec_text: str = ""
-    secrets: dict[str, str] = {}

@@ -10,41 +10,33 @@ from msgspec import json
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.errors import BusyError
 from runner.database.base import Identity, RunRow
 from runner.scheduling.views import queue_view, view
 from runner.server import logs
 from runner.server.base import Site
 from runner.server.metrics import Metrics
 from runner.server.threads import Threads
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
 
 LOOK_S = 0.25
 SHARE = 4
 """A look at a long queue is followed by a pause of so many times its length."""
 
-FACTS_S = 5.0
 FIRST_FACTS_S = 5.0
-"""How long a request waits for what the host says first."""
+"""How long a request waits for the first look at engines and GPUs."""
 
 MOST_SHOWN = 1000
 
 
 class Board:
-    """The runs that have not ended, by id, and what the job host said last.
-
-    ``news`` is set when they changed, and is another event from then on.
-    """
+    """The runs that have not ended, by id."""
 
     def __init__(self, site: Site, threads: Threads, metrics: Metrics) -> None:
         self._site, self._threads, self._metrics = site, threads, metrics
         self.rows: dict[str, RunRow] = {}
-        self.news = anyio.Event()
         self._changes, self._read = -1, False
-        self._looking, self._asked = anyio.Lock(), anyio.Event()
-        self._facts: HostFacts | None = None
-        self._host_gpus: int | None = None
+        self._looking = anyio.Lock()
 
     def shown(self, row: RunRow, team: str, *, staff: bool = False) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
@@ -61,24 +53,21 @@ class Board:
         found = queue_view(rows, decision, asks.team, staff=asks.staff)
         return json.encode(shortened(found))
 
-    async def facts(self) -> HostFacts | None:
-        """Return what the job host said last that it can do; None if it is away."""
+    async def facts(self) -> Capacity | None:
+        """Return what can run now; None if that is not known yet."""
         with anyio.move_on_after(FIRST_FACTS_S):
-            await self._asked.wait()
-        return self._facts
+            while not (found := await self._threads.runs(self._site.runs.capacity)):
+                await anyio.sleep(LOOK_S)
+            return found
+        return None
 
-    @property
-    def in_slurm(self) -> bool:
-        """Whether Slurm carries the runs out, as the job host said last."""
-        return self._facts is not None and self._facts.in_slurm
-
-    async def host_gpus(self) -> int | None:
-        """Return how many GPUs a run can have, or could when the host was last seen."""
-        await self.facts()
-        return self._host_gpus
+    async def most_gpus(self) -> int | None:
+        """Return how many GPUs one run can have; None if that is not known."""
+        facts = await self.facts()
+        return most_gpus(facts) if facts else None
 
     async def figures(self) -> None:
-        """Set the figures of the queue and the host."""
+        """Set the figures of the queue and the GPUs."""
         facts = await self.facts()
         await self.look()
         states = Counter(row.state for row in self.rows.values())
@@ -87,19 +76,6 @@ class Board:
         taken = sum(row.gpus for row in active)
         free = max(len(gpus) - taken, 0)
         self._metrics.queue(dict(states), len(gpus), free)
-
-    async def ask_host(self) -> None:
-        """Ask the job host what it can do: it may take long to look at its GPUs."""
-        found = None
-        try:
-            found = await self._threads.host(self._site.host.facts)
-            if (most := most_gpus(found)) is not None:
-                self._host_gpus = most
-        except BusyError:
-            pass  # the feeder says so
-        finally:
-            self._facts = found
-            self._asked.set()
 
     async def watch(self) -> None:
         """Look at the store, and rest."""
@@ -115,8 +91,6 @@ class Board:
                 return
             before = self.rows
             self.rows, ended = found
-            self.news.set()
-            self.news = anyio.Event()
             if self._read:  # else the runs started before this server did
                 for row in self.rows.values():
                     self._count(before.get(row.id), row)
@@ -158,7 +132,7 @@ def shortened(queue: QueueView) -> QueueView:
     return replace(queue, waiting=kept, left_out=len(queue.waiting) - len(kept))
 
 
-def most_gpus(facts: HostFacts) -> int | None:
+def most_gpus(facts: Capacity) -> int | None:
     """Return how many GPUs one run can have: those of the machine, or of a node.
 
     It is not known of a cluster that has not answered yet. Pure.

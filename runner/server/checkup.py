@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import stat
@@ -10,49 +11,51 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 from runner.core import GIB
 from runner.core.errors import RaiError
 from runner.core.units import DAY_S
 from runner.database.store import open_store
 from runner.doctor.finding import Finding, Health
 from runner.engines import strict
-from runner.jobhost import channel
-from runner.jobhost.client import SocketHost
 from runner.remote.connection import ServerConnection
 from runner.report import size
 from runner.scheduling.roles import ServerRules
-from runner.server import certifying, cluster_checkup, paths, reached, rules
+from runner.server import (
+    certifying,
+    listening,
+    paths,
+    reached,
+    rules,
+    workers,
+)
+from runner.server.listening import PeerProcess
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 
 SOON_S = 30 * DAY_S
 DOCKER = Path("/var/run/docker.sock")
+SHARED = frozenset(
+    (
+        *("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p"),
+        *("glusterfs", "panfs", "pvfs2", "wekafs", "afs", "virtiofs", "gfs2", "ocfs2"),
+    )
+)
+"""Types of file systems that several machines may have at once."""
+
+MOUNTS = Path("/proc/self/mountinfo")
 
 
-class PeerProcess(Struct, frozen=True):
-    """The process that listens at a Unix socket: its number, user, and groups."""
-
-    pid: int
-    uid: int
-    gids: frozenset[int]
-
-
-def examine(
-    folder: ServerFolder, environ: Mapping[str, str], jobs: Path | None
-) -> list[Finding]:
+def examine(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
     """Return the findings about everything that a server needs."""
     at = reached.read(folder)
     listens = Path(at.socket) if at else paths.socket(None, folder, environ)
-    host_at = paths.jobs_socket(jobs or (Path(at.jobs) if at else None), listens)
     known, found = _rules(folder)
     found += [_folder(folder), *_store(folder, environ)]
     found.append(_server(listens))
-    facts, host = _host(host_at)
-    found += host
-    found += _users(peer(listens), peer(host_at))
+    facts = workers.kept(reached.home(folder))
+    found += _capacity(facts)
+    found += _users(peer(listens), at)
     found += _certificate(at)
     found.append(_disk(folder, known, facts))
     return found
@@ -68,11 +71,9 @@ def peer(path: Path) -> PeerProcess | None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(os.fspath(path))
-            found = channel.credentials(probe)
+            return listening.peer(probe)
         except OSError:
             return None
-    groups = frozenset({found.gid, *_groups(found.pid)})
-    return PeerProcess(found.pid, found.uid, groups)
 
 
 def may_write(facts: os.stat_result, uid: int, gids: Collection[int]) -> bool:
@@ -98,16 +99,17 @@ def _rules(folder: ServerFolder) -> tuple[ServerRules, list[Finding]]:
 
 def _folder(folder: ServerFolder) -> Finding:
     """Find out whether other users may read what only the server may."""
-    secret = (folder.root, folder.database, folder.key)
-    bad = [str(path) for path in secret if path.exists() and _is_open(path)]
+    # What is in the folder is closed with it, unless its mode is for everybody.
+    secret = {folder.root: 0o077, folder.database: 0o007, folder.key: 0o077}
+    bad = [
+        str(path)
+        for path, closed in secret.items()
+        if path.exists() and path.stat().st_mode & closed
+    ]
     if bad:
         text = f"others may read {', '.join(bad)}"
         return _bad("folder", text, f"chmod go= {' '.join(bad)}")
     return Finding("folder", Health.OK, f"{folder.root}, closed to other users")
-
-
-def _is_open(path: Path) -> bool:
-    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def _store(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
@@ -145,23 +147,19 @@ def _server(listens: Path) -> Finding:
     return Finding("server", Health.OK, f"serves at unix://{listens}")
 
 
-def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
-    try:
-        facts = SocketHost(at).facts()
-    except RaiError as error:
-        advice = "`rai server serve` starts one; under systemd: rai-jobs.service"
-        return None, [_bad("job host", str(error), advice)]
-    found = []
-    for problem in facts.problems:
-        found.append(_bad("job host", problem.message, problem.hint))
-    if not facts.engines and not facts.problems:
-        advice = "as the job host's user: rai doctor"
-        found.append(_bad("engines", "none of them serves", advice))
+def _capacity(facts: Capacity | None) -> list[Finding]:
+    if facts is None:
+        text = "the server has not looked at its engines and GPUs yet"
+        return [_bad("engines", text, "start it: rai server serve")]
+    found = [_bad("engines", p.message, p.hint) for p in facts.problems]
+    if not facts.engines and not found:
+        found.append(
+            _bad("engines", "none can serve", "as the workers' user: rai doctor")
+        )
     if not found:
-        text = f"rai {facts.version} at {at}: {', '.join(facts.engines)}"
-        found.append(Finding("job host", Health.OK, text))
+        found.append(Finding("engines", Health.OK, ", ".join(facts.engines)))
+    found += [_shared(facts.home)] if facts.in_slurm else []
     found += limits(facts)
-    found += cluster_checkup.examine(facts) if facts.in_slurm else []
     for gpu in facts.gpus:
         name = f"{gpu.name} {gpu.uuid}"
         if gpu.out:
@@ -169,10 +167,10 @@ def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
             found.append(Finding("gpu", Health.NOTE, f"{name}: {gpu.out}", advice))
         else:
             found.append(Finding("gpu", Health.OK, name))
-    return facts, found
+    return found
 
 
-def limits(facts: HostFacts) -> list[Finding]:
+def limits(facts: Capacity) -> list[Finding]:
     """Return the limits that the engines do not enforce. Pure."""
     found = []
     for line in facts.unenforced:
@@ -183,23 +181,53 @@ def limits(facts: HostFacts) -> list[Finding]:
     return found
 
 
-def _users(server: PeerProcess | None, host: PeerProcess | None) -> list[Finding]:
-    """Return what the users of the two processes could do to each other."""
+def file_system(path: str, mounts: str) -> str:
+    """Return the type of the file system of a path; "" where that is not known. Pure.
+
+    ``mounts`` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+    """
+    longest, found = "", ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")[0]
+        if len(fields) < 5 or not kind:
+            continue
+        at = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
+        below = f"{path}/".startswith(f"{at.rstrip('/')}/")
+        if below and len(at) >= len(longest):  # the last of one place is on top
+            longest, found = at, kind
+    return found
+
+
+def _shared(home: str) -> Finding:
+    """Find out whether the nodes of a cluster can see the runs."""
+    kind = file_system(home, _read("/proc/self/mountinfo"))
+    text = f"{home} is on {kind or 'a file system of unknown type'}"
+    if kind in SHARED or kind.startswith("fuse."):
+        return Finding("folder of runs", Health.OK, text)
+    text += ": each node has to see it under this name"
+    advice = "if they do not, serve with --state on the file system that they share"
+    return Finding("folder of runs", Health.NOTE, text, advice)
+
+
+def _users(server: PeerProcess | None, at: ReachedAt | None) -> list[Finding]:
+    """Return what the server's user, and the workers', could do to each other."""
     found = []
-    if server and host:
-        if server.uid == host.uid:
-            who = "root" if server.uid == 0 else "one user"
-            text = f"the server and the job host are {who}"
-            advice = "`rai server units` makes them users of their own"
-            found.append(Finding("users", Health.NOTE, text, advice))
-        else:
-            found.append(Finding("users", Health.OK, "the server's, and the jobs'"))
-    if server and server.uid and (reach := _reaches(DOCKER, server)):
+    apart = bool(at and at.workers)
+    if at and apart:
+        text = f"workers have a user of their own, by {at.workers}"
+        found.append(Finding("users", Health.OK, text))
+    elif server:
+        who = "root" if server.uid == 0 else "one user"
+        text = f"the server and its workers are {who}"
+        advice = "`rai server units` makes them users of their own"
+        found.append(Finding("users", Health.NOTE, text, advice))
+    if server and server.uid and apart and (reach := _reaches(DOCKER, server)):
         text = f"the server's own user may use {reach}, and so become root"
-        advice = "take it out of the group docker; only the job host needs that"
+        advice = "take it out of the group docker; only the workers' user needs that"
         found.append(Finding("docker", Health.NOTE, text, advice))
-    if host and "/session-" in _read(f"/proc/{host.pid}/cgroup"):
-        text = "the job host is part of a login, and may end with it"
+    if server and "/session-" in _read(f"/proc/{server.pid}/cgroup"):
+        text = "the server and its workers are part of a login, and may end with it"
         advice = "`rai server units`, or `loginctl enable-linger`"
         found.append(Finding("systemd", Health.NOTE, text, advice))
     return found
@@ -222,7 +250,7 @@ def _certificate(at: ReachedAt | None) -> list[Finding]:
     return [Finding("certificate", state, text, advice if state != Health.OK else "")]
 
 
-def _disk(folder: ServerFolder, known: ServerRules, facts: HostFacts | None) -> Finding:
+def _disk(folder: ServerFolder, known: ServerRules, facts: Capacity | None) -> Finding:
     free = shutil.disk_usage(folder.root).free
     text = f"{size(free)} free for uploads"
     if facts:
@@ -240,13 +268,10 @@ def _reaches(path: Path, who: PeerProcess) -> str:
         facts = path.stat()
     except OSError:
         return ""
-    return str(path) if may_write(facts, who.uid, who.gids) else ""
-
-
-def _groups(pid: int) -> list[int]:
-    lines = _read(f"/proc/{pid}/status").splitlines()
-    found = next((one for one in lines if one.startswith("Groups:")), "")
-    return [int(word) for word in found.split()[1:]]
+    lines = _read(f"/proc/{who.pid}/status").splitlines()
+    named = next((one for one in lines if one.startswith("Groups:")), "")
+    groups = {who.gid, *map(int, named.split()[1:])}
+    return str(path) if may_write(facts, who.uid, groups) else ""
 
 
 def _read(path: str) -> str:

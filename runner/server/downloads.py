@@ -60,32 +60,33 @@ class FileRoutes:
         return await self._runs.reached(request, await self._gate.identity(request))
 
     async def _sent(self, request: Request, row: RunRow, name: str) -> FilesAnswer:
-        file = await self._threads.host(self._site.host.open, row.id, name)
+        file = await self._threads.runs(self._site.runs.open, row.id, name)
         if file is None and name == SOURCE:
             path = upload_path(self._site.uploads, row.team, row.sha256)
             file = await self._threads.files(opened, path)
         if file is None:
             raise nothing("file")
-        close, tag = file.handle.close, f'"{row.id}-{name}-{file.size}"'
+        close, size = file.close, os.fstat(file.fileno()).st_size
+        tag = f'"{row.id}-{name}-{size}"'
         # What is there of a run's file never changes, but there may come more of it.
         asked = request.headers.get("range", "")
         asked = asked if request.headers.get("if-range", tag) == tag else ""
         try:
-            found = byte_range(asked, file.size)
+            found = byte_range(asked, size)
         except ValueError as error:
             close()
-            headers = {"Content-Range": f"bytes */{file.size}"}
+            headers = {"Content-Range": f"bytes */{size}"}
             text = str(error)
             raise refuse(Reason.USAGE, text, status=416, headers=headers) from None
-        begin, end = found or (0, file.size)
+        begin, end = found or (0, size)
         headers = {
             "Content-Disposition": f'attachment; filename="{row.id}-{name}"',
             "Accept-Ranges": "bytes",
             "ETag": tag,
         }
         if found:
-            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{file.size}"
-        parts = [FilePart(file.handle, begin, end - begin)]
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
+        parts = [FilePart(file, begin, end - begin)]
         status = 206 if found else 200
         return FilesAnswer(self._threads, b"", parts, close, status, headers)
 

@@ -1,7 +1,7 @@
-"""What feeds a server's queue to its job host, one decision after the other.
+"""What begins the runs of a server's queue, one decision after the other.
 
 What a Feeder remembers serves estimates and patience: the server may be killed between
-any two calls, and the next one goes on from the store and the host.
+any two calls, and the next one goes on from the store and the folders of the runs.
 """
 
 from __future__ import annotations
@@ -9,42 +9,42 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from runner.core import Severity
-from runner.core.errors import BusyError
 from runner.core.quantities import size_text
 from runner.core.units import DAY_S, MIB
 from runner.database.base import RunRow
 from runner.database.store import Store
-from runner.jobhost.base import JobHost
 from runner.scheduling import words
-from runner.scheduling.decision import QueueDecision, decide
+from runner.scheduling.decision import QueueDecision, RunStatus, decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
 from runner.scheduling.turns import lane
-from runner.server.handover import Handover
-from runner.server.starts import Launch, Starts, in_thread
-from runner.server.steplog import StepLog, silent
+from runner.server.folders import ServerRuns
+from runner.server.logs import StepLog, silent
+from runner.server.starts import Handover, Launch, in_thread
 from runner.server.upkeep import Upkeep
-from runner.wire.host import HostFacts, HostRun
+from runner.wire.capacity import Capacity
 from runner.wire.remote_runs import QueueState
 
 STEP_S = 0.5
 MOST_BACKOFF_S = 10.0
 LEAST_PAUSE_S = 0.02
 SHARE = 3
-"""A step that takes long is followed by a pause of so many times its length."""
+"""A step that takes long is followed by a pause of so many times its length.
 
-IDLE_FACTS_S = 5.0
-"""So often the host is asked what it can do while there is no run."""
+The end of a worker cuts it short: there are no more of these than of starts.
+"""
+
+IDLE_LOOK_S = 5.0
+"""So often it is asked what can run while there is no run."""
 
 DECIDED_FOR_S = 5.0
 """After this time estimates are made again, although nothing changed."""
 
 MOST_WHY = 500
-"""So much of a cluster's words is kept, in characters."""
+"""So much of Slurm's words is kept, in characters."""
 
 MOST_TOLD = 20
 """Behind so many runs the store no longer keeps the number: it changes too often."""
@@ -56,51 +56,57 @@ class Feeder:
     def __init__(
         self,
         store: Store,
-        host: JobHost,
+        runs: ServerRuns,
         rules: ServerRules,
         folder: Path,
         log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
-        self.decision: QueueDecision[RunRow] = QueueDecision(note=words.NO_HOST)
-        self.facts: HostFacts | None = None
-        self._store, self._host, self._rules, self._log = store, host, rules, log
-        self._woken = threading.Event()
-        self._starts = Starts(host, rules, folder, self.wake, launch)
-        self._upkeep = Upkeep(store, host, rules, folder, log)
-        self._history = QueueHistory()
-        self._handover = Handover(store, host, self._starts, self._history, log)
+        self.decision: QueueDecision[RunRow] = QueueDecision(note=words.NOT_LOOKED)
+        self.facts: Capacity | None = None
+        self._store, self._runs, self._rules, self._log = store, runs, rules, log
+        self._woken, self._ended = threading.Event(), threading.Event()
+        self._upkeep = Upkeep(store, runs, rules, folder, log)
+        self._history = history = QueueHistory()
+        self._handover = Handover(
+            store, runs, rules, folder, history, log, self.wake, launch
+        )
         self._remembers = False
         self._rows: tuple[int, list[RunRow]] | None = None
-        self._away_since: float | None = None
-        self._facts_at = self._decided_at = self._stepped_at = 0.0
+        self._looked_at = self._decided_at = self._stepped_at = 0.0
         self._basis: object = None
 
     def wake(self) -> None:
         """Have the next step follow at once; any thread may call."""
         self._woken.set()
 
+    def hurry(self) -> None:
+        """Have the next step follow without a pause: a worker has ended."""
+        self._ended.set()
+        self._woken.set()
+
     def run(self, stop: threading.Event) -> None:
         """Take step after step until ``stop`` is set; whatever fails, go on.
 
-        Whoever sets ``stop`` calls ``wake`` too.
+        Whoever sets ``stop`` calls ``hurry`` too.
         """
         failed = 0
+        self._runs.ended = self.hurry
         while not stop.is_set():
+            self._ended.clear()
             self._woken.clear()
             began = time.monotonic()
             try:
                 self.step(time.time())
-                if self._away_since is None:
-                    self._upkeep.when_due(time.time(), self.facts)
-                failed = failed + 1 if self._away_since is not None else 0
+                self._upkeep.when_due(time.time(), self.facts)
+                failed = 0
             except Exception as error:
                 failed += 1
                 self._log("feeder_failed", error=repr(error), times=failed)
             # What wakes it must not make it turn without a pause.
             took = time.monotonic() - began
             least = STEP_S if failed else max(LEAST_PAUSE_S, SHARE * took)
-            stop.wait(min(least, MOST_BACKOFF_S))
+            self._ended.wait(min(least, MOST_BACKOFF_S))
             if not stop.is_set():
                 self._woken.wait(min(STEP_S * 2 ** min(failed, 10), MOST_BACKOFF_S))
 
@@ -109,19 +115,20 @@ class Feeder:
         if now < self._stepped_at:
             # The clock was set back: what is to wait until a time would wait for long.
             self._handover.forget_times()
-            self._facts_at = self._decided_at = 0.0
+            self._looked_at = self._decided_at = 0.0
         self._stepped_at = now
         self._handover.settle(now)
         rows = self._unfinished()
         active = [row for row in rows if row.state is not QueueState.WAITING]
         if not self._remembers:
             self._remember(active, now)
-        seen: Mapping[str, HostRun] = {}
-        if rows or now - self._facts_at >= IDLE_FACTS_S:
-            seen = self._looked(active, now)
-        if self._away_since is None:
-            self._handover.follow(active, seen, now)
-            rows = self._unfinished()
+        seen: Mapping[str, RunStatus] = {}
+        if rows or now - self._looked_at >= IDLE_LOOK_S:
+            self.facts = self._runs.capacity()
+            seen = self._runs.look([row.id for row in active]) if active else {}
+            self._looked_at = now
+        self._handover.follow(active, seen, now)
+        rows = self._unfinished()
         self._handover.forget(rows)
         self._decide(rows, seen, now)
 
@@ -140,31 +147,13 @@ class Feeder:
                 self._history.note_end(row.team, lane(row), row.ended_at - began)
         self._remembers = True
 
-    def _looked(self, active: Sequence[RunRow], now: float) -> Mapping[str, HostRun]:
-        """Return what the host knows; note whether it can be reached."""
-        try:
-            self.facts = self._host.facts()
-            seen = self._host.look([row.id for row in active]) if active else {}
-        except BusyError as error:
-            if self._away_since is None:
-                self._away_since = now
-                self._log("host_away", error=str(error))
-            return {}
-        self._facts_at = now
-        if self._away_since is not None:
-            self._log("host_back", after_s=round(now - self._away_since, 1))
-            self._away_since = None
-        return seen
-
-    def _note(self, now: float) -> str:
+    def _note(self) -> str:
         """Return why nothing starts at all, "" if runs start."""
         if why := self._store.drained():
             return words.drained(why)
-        if self._away_since is not None:
-            return words.out_of_reach(_clock(self._away_since, now))
         facts = self.facts
         if facts is None:
-            return words.NO_HOST
+            return words.NOT_LOOKED
         for problem in facts.problems:
             if problem.severity is Severity.ERROR:
                 return words.no_service(str(problem))
@@ -175,10 +164,10 @@ class Feeder:
         return ""
 
     def _decide(
-        self, rows: list[RunRow], seen: Mapping[str, HostRun], now: float
+        self, rows: list[RunRow], seen: Mapping[str, RunStatus], now: float
     ) -> None:
         """Start what can start, and say why the others wait."""
-        facts, note = self.facts, self._note(now)
+        facts, note = self.facts, self._note()
         basis = (self._rows and self._rows[0], facts, seen, note)
         if basis == self._basis and now - self._decided_at < DECIDED_FOR_S:
             return
@@ -194,7 +183,7 @@ class Feeder:
         self._basis = None if found.starts else basis
         self._decided_at = now
 
-    def _tell(self, rows: Sequence[RunRow], seen: Mapping[str, HostRun]) -> None:
+    def _tell(self, rows: Sequence[RunRow], seen: Mapping[str, RunStatus]) -> None:
         """Write why runs wait, where the store has it otherwise."""
         whys = {row.id: self._why(row, seen) for row in rows}
         told = {
@@ -203,7 +192,7 @@ class Feeder:
         if told:
             self._store.wait_reason(told)
 
-    def _why(self, row: RunRow, seen: Mapping[str, HostRun]) -> str:
+    def _why(self, row: RunRow, seen: Mapping[str, RunStatus]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
         if row.state is QueueState.STARTING and row.id in seen:
             return seen[row.id].waits[:MOST_WHY]
@@ -212,9 +201,3 @@ class Feeder:
             return ""
         far = standing.ahead > MOST_TOLD and not self.decision.note
         return words.FAR_BEHIND if far else standing.why
-
-
-def _clock(at: float, now: float) -> str:
-    """Write a moment as the clock of this machine shows it, with its date if old."""
-    form = "%H:%M" if now - at < DAY_S / 2 else "%Y-%m-%d %H:%M"
-    return datetime.fromtimestamp(at).strftime(form)

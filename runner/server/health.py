@@ -29,11 +29,11 @@ CHECK_S = 2.0
 
 
 class ServerHealth(Struct, frozen=True):
-    """Whether a server can take runs: its store, its job host, and its queue."""
+    """Whether a server can take runs: its store, what can run, and its queue."""
 
     version: str
     store: str
-    host: str
+    runs: str
     drained: bool = False
 
 
@@ -70,7 +70,7 @@ class WatchRoutes:
             if time.monotonic() - self._found_at > CHECK_S:
                 self._found = await self._checked()
                 self._found_at = time.monotonic()
-        well = self._found.store == self._found.host == "ok"
+        well = self._found.store == self._found.runs == "ok"
         return answer(self._found, 200 if well else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -87,12 +87,12 @@ class WatchRoutes:
             logs.fault("store_failed", error)
             drained, store = False, "it cannot be read and written"
         facts = await self._board.facts()
-        host = "ok"
+        runs = "ok"
         if facts is None:
-            host = "it does not answer"
+            runs = "engines and GPUs were not looked at yet"
         elif facts.problems:
-            host = "it takes no run"
-        return ServerHealth(__version__, store, host, drained)
+            runs = "nothing can run"
+        return ServerHealth(__version__, store, runs, drained)
 
     def _drain(self, who: Identity, why: str) -> None:
         self._site.store.drain(why)

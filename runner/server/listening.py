@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import stat
+import struct
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from runner.wire.addresses import is_loopback
 BACKLOG = 1024
 ANY = ("0.0.0.0", "::")
 ANSWER_S = 2.0
+_CREDENTIALS = struct.Struct("3i")
 
 
 class ListenAt(Struct, frozen=True):
@@ -47,6 +49,20 @@ def parse(text: str) -> ListenAt:
         hint = "write a host and a port, as 0.0.0.0:8443 or [::]:8443"
         raise UsageError(Problem(f"--listen {text}: it is no address", hint=hint))
     return ListenAt("" if host in ("*", ANY[0]) else host, int(port))
+
+
+class PeerProcess(Struct, frozen=True):
+    """The process at the other end of a Unix socket, with its user and group."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer(link: socket.socket) -> PeerProcess:
+    """Return who is at the other end, as the kernel knows (unix(7), SO_PEERCRED)."""
+    found = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return PeerProcess(*_CREDENTIALS.unpack(found))
 
 
 def names(at: ListenAt, public_host: str = "") -> list[str]:

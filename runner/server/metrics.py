@@ -41,9 +41,7 @@ class Metrics:
         self._ended = Counter(
             "rai_runs_ended", "Runs that ended, by reason.", ["reason"], registry=at
         )
-        self._gpus = Gauge(
-            "rai_gpus", "GPUs of the job host, by use.", ["use"], registry=at
-        )
+        self._gpus = Gauge("rai_gpus", "GPUs, by use.", ["use"], registry=at)
         self._wait = Histogram(
             "rai_queue_wait_seconds",
             "From a run's request to its start.",

@@ -69,9 +69,9 @@ class ServerFolder(Struct, frozen=True):
         return self.root / "reached.json"
 
     @property
-    def jobs(self) -> Path:
-        """The home of the job host that the server starts where there is none."""
-        return self.root / "jobs"
+    def home(self) -> Path:
+        """The home of the runs, unless `--home` names another."""
+        return self.root / "home"
 
 
 def state(given: Path | None, environ: Mapping[str, str]) -> ServerFolder:
@@ -103,11 +103,6 @@ def socket(
     if usual and (runtime := environ.get("XDG_RUNTIME_DIR")):
         return checked(Path(runtime, "rai", "server.sock"))
     return checked(folder.root / "server.sock")
-
-
-def jobs_socket(given: Path | None, server: Path) -> Path:
-    """Return where the job host of a server listens, by default beside it."""
-    return checked(given.absolute() if given else server.with_name("jobs.sock"))
 
 
 def refuse_shown(*wanted: Path) -> None:

@@ -12,6 +12,7 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.server.paths import DATABASE_VARIABLE, ServerFolder
+from runner.store.paths import Home
 
 MOST_BYTES = 64 << 10
 
@@ -19,14 +20,16 @@ MOST_BYTES = 64 << 10
 class ReachedAt(Struct, frozen=True):
     """The addresses of a server as it was last started.
 
-    ``url`` is what people log in to, ``fingerprint`` that of the server's own
-    certificate, "" where others vouch for it. ``elsewhere`` says that the store is the
-    one that RAI_DATABASE_URL named.
+    ``home`` is the folder of the runs, ``workers`` the socket at which systemd starts
+    workers, if it does. ``url`` is what people log in to, ``fingerprint`` that of the
+    server's own certificate, "" where others vouch for it. ``elsewhere`` says that the
+    store is the one that RAI_DATABASE_URL named.
     """
 
     url: str
     socket: str
-    jobs: str
+    home: str
+    workers: str = ""
     fingerprint: str = ""
     elsewhere: bool = False
     certificate: str = ""
@@ -62,6 +65,12 @@ def read(folder: ServerFolder) -> ReachedAt | None:
         return json.decode(files.read(folder.reached, MOST_BYTES), type=ReachedAt)
     except (OSError, ValueError):
         return None
+
+
+def home(folder: ServerFolder) -> Home:
+    """Return the home of a server's runs."""
+    known = read(folder)
+    return Home(Path(known.home) if known else folder.home)
 
 
 def database_url(folder: ServerFolder, environ: Mapping[str, str]) -> str:

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.core import MIB, Reason
-from runner.core.errors import BusyError
+from runner.core.errors import RaiError
+from runner.core.order import Order
 from runner.core.parcel import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
@@ -20,7 +21,7 @@ from runner.scheduling.roles import Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, Admitted, admitted, digest
 from runner.server.auth import Gate
-from runner.server.base import RunSecrets, Site
+from runner.server.base import Site
 from runner.server.board import Board
 from runner.server.bodies import Turns, answer, parsed, read
 from runner.server.refusing import DeniedError, nothing, refuse
@@ -58,7 +59,7 @@ class RunRoutes:
         run_id = request.path_params["id"]
         if not RUN_ID.fullmatch(run_id):
             raise refuse(Reason.USAGE, "the id of a run is ten digits of 0-9a-f")
-        gpus = await self._board.host_gpus()
+        gpus = await self._board.most_gpus()
         async with self._turns.reading(identity.team):
             body = await read(request, bounds.MOST_RUN_BODY)
             async with self._turns.parsing:
@@ -126,8 +127,8 @@ class RunRoutes:
     async def cancel(self, request: Request) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.
 
-        That a run shall end is in the store first: if the host does not answer now,
-        the feeder tells it later.
+        That a run shall end is in the store first: where its worker cannot be told
+        now, the feeder does so later.
         """
         identity = await self._gate.identity(request)
         row = await self.reached(request, identity)
@@ -146,8 +147,8 @@ class RunRoutes:
             logs.step("cancel", run=row.id, team=row.team, person=identity.person)
             if row.state is not QueueState.ENDED:
                 try:
-                    await self._threads.host(self._site.host.cancel, row.id)
-                except BusyError as error:
+                    await self._threads.runs(self._site.runs.cancel, row.id)
+                except RaiError as error:
                     logs.step("unable", run=row.id, why=str(error))
             self._site.wake()
         shown = self._board.shown(row, identity.team, staff=identity.staff)
@@ -237,7 +238,7 @@ def _row(
     what: Admitted,
     now: float,
 ) -> RunRow:
-    kept = RunSecrets(asked.spec_text, asked.secrets)
+    order = Order(spec_text=asked.spec_text, secrets=asked.secrets)
     return RunRow(
         id=run_id,
         team=identity.team,
@@ -251,5 +252,5 @@ def _row(
         engine=asked.engine,
         gpus=what.gpus,
         priority=role.priority,
-        secrets=json.encode(kept).decode(),
+        secrets=json.encode(order).decode(),
     )

@@ -1,7 +1,8 @@
-"""A server put together: its folder, store, job host, feeder, sockets and interface."""
+"""A server put together: its folder, store, runs, feeder, sockets and interface."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,33 +12,33 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from runner import __version__, files
+from runner import __version__, files, places
 from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
 from runner.database.store import open_store
-from runner.jobhost.base import JobHost
-from runner.jobhost.client import SocketHost
 from runner.process.others import apart
 from runner.server import (
     certificate,
-    hosting,
     listening,
-    locking,
     logs,
     paths,
     reached,
     rules,
     serving,
     uploadfiles,
+    workers,
 )
 from runner.server.app import make_app
 from runner.server.base import Site
 from runner.server.feeder import Feeder
+from runner.server.folders import ServerRuns
 from runner.server.listening import ListenAt
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
 from runner.slurm import target
 from runner.slurm.target import SlurmTarget
+from runner.store import settings
+from runner.store.paths import Home
 from runner.wire import addresses
 
 SELF = "self"
@@ -50,12 +51,14 @@ class ServeOptions(Struct, frozen=True):
     """How a server is asked to serve; ``tls`` is "self" or "CERTIFICATE,KEY".
 
     ``url`` is what people reach it by, where that is not what it listens at. With a
-    ``place`` Slurm carries the runs out; server.yml may name it too.
+    ``place`` Slurm runs things; server.yml may name it too. ``workers`` is the socket
+    at which systemd starts workers as another user, who shares the runs' ``home``.
     """
 
     state: Path | None = None
     socket: Path | None = None
-    jobs: Path | None = None
+    workers: Path | None = None
+    home: Path | None = None
     listen: ListenAt | None = None
     tls: str = ""
     url: str = ""
@@ -75,18 +78,20 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     _check(options)
     folder = paths.state(options.state, options.environ)
     socket = paths.socket(options.socket, folder, options.environ)
-    paths.refuse_shown(folder.root, socket, paths.jobs_socket(options.jobs, socket))
-    # What is made is for this user, but for the socket.
-    os.umask(0o077)
+    home = Home((options.home or folder.home).absolute())
+    paths.refuse_shown(folder.root, socket, home.root)
+    # What is made is for this user, but for the socket; and the folders of the runs are
+    # for the workers' user too, in whose group's folder they lie.
+    os.umask(0o007 if options.workers else 0o077)
     _make(folder)
     with ExitStack() as opened:
-        opened.enter_context(locking.locked(folder))
+        opened.enter_context(_alone(folder))
         known = rules.read(folder.rules)
         if options.slots is not None:
             known = replace(known, slots=options.slots)
         tls = _tls(options, folder)
         listeners = _listeners(options, socket, tls, opened)
-        at = _reached(options, socket, listeners[-1])
+        at = _reached(options, socket, home, listeners[-1])
         database = reached.database_url(folder, options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
@@ -94,16 +99,13 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         store = open_store(database)
         opened.callback(store.close)
         place = options.place or target.parse(known.place)
-        made = hosting.start(Path(at.jobs), folder.jobs, options.environ, place)
-        host = SocketHost(Path(at.jobs))
-        if place and not made:
-            _check_place(host, at.jobs, place)
+        runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
-        feeder = Feeder(store, host, known, folder.uploads, logs.step)
+        feeder = Feeder(store, runs, known, folder.uploads, logs.step)
         app = make_app(
             Site(
                 store,
-                host,
+                runs,
                 known,
                 folder.uploads,
                 wake=feeder.wake,
@@ -114,7 +116,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
 
         def ready() -> None:
             reached.write(folder, at)
-            for line in greeting(at, folder, started_host=made):
+            for line in greeting(at, folder):
                 say(line)
             logs.step("serving", url=at.url, socket=at.socket, version=__version__)
 
@@ -126,7 +128,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         logs.step("stopped")
 
 
-def greeting(at: ReachedAt, folder: ServerFolder, *, started_host: bool) -> list[str]:
+def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
     """Return what whoever started a server needs next."""
     lines = [f"Serving at {at.url}"]
     if at.url != (here := f"unix://{at.socket}") and reached.openable(Path(at.socket)):
@@ -134,8 +136,7 @@ def greeting(at: ReachedAt, folder: ServerFolder, *, started_host: bool) -> list
     if at.fingerprint:
         lines.append(f"Fingerprint: {at.fingerprint}")
     store = "RAI_DATABASE_URL" if at.elsewhere else str(folder.database)
-    host = "started" if started_host else "found"
-    lines.append(f"Store: {store}; rules: {folder.rules}; job host {host} at {at.jobs}")
+    lines.append(f"Store: {store}; rules: {folder.rules}; runs: {at.home}")
     own = "" if folder == paths.state(None, {}) else f" --state {folder.root}"
     lines.append(f"Next: rai server invite teams.csv{own}")
     then = f"Then each person: rai login {at.url}"
@@ -161,13 +162,41 @@ def _check(options: ServeOptions) -> None:
             raise UsageError(f"--url {options.url}: {error}") from error
 
 
-def _check_place(host: JobHost, socket: str, place: SlurmTarget) -> None:
-    """Refuse a job host that was started before and carries runs out elsewhere."""
-    found = host.facts().engines
-    if str(place) not in found:
-        text = f"the job host at {socket} runs things by {' and '.join(found)}"
-        hint = f"end its process first, which ends no run: `fuser -k -TERM {socket}`"
-        raise BusyError(Problem(f"{text}, not by {place}", hint=hint), advice="")
+def _executor(
+    options: ServeOptions, home: Home, place: SlurmTarget | None
+) -> workers.Executor:
+    """Return what runs things; raise EngineError where Slurm's programs lack."""
+    if place is None:
+        by_socket, environ = options.workers, options.environ
+        return workers.ThisMachine(
+            home,
+            workers.by_socket(by_socket)
+            if by_socket
+            else workers.children(home, environ),
+        )
+    from runner.places.slurm import programs
+    from runner.server.cluster import SlurmCluster
+
+    programs.check()
+    found, _ = settings.load(options.environ, settings.settings_files(), {})
+    return SlurmCluster(home, place, found)
+
+
+@contextmanager
+def _alone(folder: ServerFolder) -> Iterator[None]:
+    """Hold a server's folder, which the kernel frees when this process ends.
+
+    Raises:
+        BusyError: a server serves it.
+    """
+    with folder.lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"a server serves {folder.root}"
+            hint = "stop it first, or name another folder by --state"
+            raise BusyError(Problem(text, hint=hint), advice="") from None
+        yield
 
 
 def _make(folder: ServerFolder) -> None:
@@ -189,13 +218,13 @@ def _fed(feeder: Feeder) -> Iterator[None]:
     """Let the feeder work in a thread of its own meanwhile."""
     stop = threading.Event()
     thread = threading.Thread(target=feeder.run, args=[stop], name="feeder")
-    thread.daemon = True  # a job host that hangs does not keep the server from ending
+    thread.daemon = True  # a disk that hangs does not keep the server from ending
     thread.start()
     try:
         yield
     finally:
         stop.set()
-        feeder.wake()
+        feeder.hurry()
         thread.join(FEEDER_ENDS_S)
 
 
@@ -226,7 +255,9 @@ def _certify(folder: ServerFolder, names: Sequence[str]) -> None:
     certifying.make(folder.certificate, folder.key, names)
 
 
-def _reached(options: ServeOptions, socket: Path, last: serving.Listener) -> ReachedAt:
+def _reached(
+    options: ServeOptions, socket: Path, home: Home, last: serving.Listener
+) -> ReachedAt:
     """Return how the server is reached; ``last`` is what it listens at for others."""
     url = f"unix://{socket}"
     if at := options.listen:
@@ -238,7 +269,8 @@ def _reached(options: ServeOptions, socket: Path, last: serving.Listener) -> Rea
     return ReachedAt(
         addresses.normal(options.url or url),
         socket=str(socket),
-        jobs=str(paths.jobs_socket(options.jobs, socket)),
+        home=str(home.root),
+        workers=str(options.workers or ""),
         fingerprint=certificate.fingerprint(file)
         if file and options.tls == SELF
         else "",

@@ -18,7 +18,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from starlette.requests import ClientDisconnect, Request
 
 from runner.core import Reason, Stream
-from runner.database.base import RunRow
+from runner.database.base import Identity, RunRow
 from runner.server.auth import Gate
 from runner.server.base import Site
 from runner.server.board import Board
@@ -35,7 +35,7 @@ from runner.server.refusing import refuse
 from runner.server.runs import RunRoutes
 from runner.server.threads import Threads
 from runner.server.visits import visit_of
-from runner.wire.remote_runs import QueueState
+from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import (
     EVENTS,
     FILES,
@@ -87,7 +87,7 @@ class TailRoute:
         visit.long = visit.frequent = True
         at = {name: int(size) for name, size in asked.items()}
         with ExitStack() as opened:
-            run = _FollowedRun(row, self._site, self._threads, self._board)
+            run = _FollowedRun(row, identity, self._site, self._threads, self._board)
             opened.callback(run.close)
             self._metrics.following(1)
             try:
@@ -133,11 +133,14 @@ class _FollowedRun:
     ``sizes`` is how much there is of each, ``standing`` what else is worth telling.
     """
 
-    def __init__(self, row: RunRow, site: Site, threads: Threads, board: Board) -> None:
+    def __init__(
+        self, row: RunRow, who: Identity, site: Site, threads: Threads, board: Board
+    ) -> None:
         self._row, self._site, self._threads, self._board = row, site, threads, board
+        self._who = who
         self._files: dict[str, BinaryIO] = {}
-        self._latest, self._latest_at = "", float("-inf")
-        self._shown = board.shown(row, row.team)
+        self._latest, self._opened_at, self._over = "", float("-inf"), False
+        self._shown = self._seen()
         self.sizes: Sizes = dict.fromkeys(FILES, 0)
 
     @property
@@ -159,12 +162,9 @@ class _FollowedRun:
             # It has ended, or the board has not seen it yet.
             row = await self._threads.store(self._site.store.run, self._row.id)
         self._row = row or self._row
-        self._shown = self._board.shown(self._row, self._row.team)
+        self._shown = self._seen()
         if self._row.state is not QueueState.WAITING:
-            due = time.monotonic() - self._latest_at >= LATEST_S
-            running = self._row.state is QueueState.RUNNING
-            if len(self._files) < len(FILES) or (due and running):
-                await self._threads.host(self._open)
+            await self._refresh()
         self.sizes = {**self.sizes, EVENTS: self._size(EVENTS)}
 
     def much(self, at: Sizes) -> bool:
@@ -190,7 +190,7 @@ class _FollowedRun:
         more = after[EVENTS] < self.sizes[EVENTS] or (self.ended and not whole)
         over, build = self.ended and whole, None
         if over:
-            build = await self._threads.host(self._build_size)
+            build = await self._threads.runs(self._build_size)
         header = TailHeader(
             self._shown,
             sizes[STDOUT],
@@ -213,24 +213,37 @@ class _FollowedRun:
         for file in self._files.values():
             file.close()
 
-    def _open(self) -> None:
-        """Open the files that are there by now, and read what the run uses.
+    def _seen(self) -> RemoteRun:
+        who = self._who
+        return self._board.shown(self._row, who.team, staff=who.staff)
 
-        A network file system tells what another machine wrote as a file is opened.
+    async def _refresh(self) -> None:
+        """Open the files again every second, and once the run has ended.
+
+        A network file system tells what another machine wrote as a file is opened. On
+        this machine a file that is not there yet is looked for at each look.
         """
+        if self._over:
+            return
+        due = time.monotonic() - self._opened_at >= LATEST_S
+        soon = len(self._files) < len(FILES) and not self._site.decision().room.in_slurm
+        if due or soon or self.ended:
+            await self._threads.runs(self._open)
+            self._over = self.ended
+
+    def _open(self) -> None:
+        """Open the files that are there by now, and read what the run uses."""
+        self._opened_at = time.monotonic()
         for name in FILES:
-            if name in self._files and not self._board.in_slurm:
-                continue
-            found = self._site.host.open(self._row.id, name)
-            if found and self._files.setdefault(name, found.handle) != found.handle:
-                found.handle.close()
-        if self._row.state is QueueState.RUNNING:
-            self._latest_at = time.monotonic()
-            if found := self._site.host.open(self._row.id, LATEST):
-                with found.handle as file:
-                    data = file.read(MOST_LATEST_BYTES + 1)
-                if len(data) <= MOST_LATEST_BYTES:
-                    self._latest = data.decode(errors="ignore")
+            found = self._site.runs.open(self._row.id, name)
+            if found and self._files.setdefault(name, found) != found:
+                found.close()
+        running = self._row.state is QueueState.RUNNING
+        if running and (found := self._site.runs.open(self._row.id, LATEST)):
+            with found:
+                data = found.read(MOST_LATEST_BYTES + 1)
+            if len(data) <= MOST_LATEST_BYTES:
+                self._latest = data.decode(errors="ignore")
 
     def _size(self, name: str) -> int:
         file = self._files.get(name)
@@ -244,11 +257,10 @@ class _FollowedRun:
         return reach(at, self.sizes, lines, over=self.ended)
 
     def _build_size(self) -> int | None:
-        found = self._site.host.open(self._row.id, BUILD)
-        if found is None:
+        if (found := self._site.runs.open(self._row.id, BUILD)) is None:
             return None
-        found.handle.close()
-        return found.size
+        with found:
+            return os.fstat(found.fileno()).st_size
 
 
 def reach(at: Sizes, sizes: Sizes, lines: bytes, *, over: bool) -> dict[str, int]:

@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Threads for the store, for files, and for the job host.
+    """Threads for the store, for uploads, and for the folders of runs.
 
-    They are apart, so that a job host that hangs, or a slow disk, holds up nothing
-    else. A caller that is cancelled waits for its call to end.
+    They are apart, so that a slow disk, or a Slurm that hangs, holds up nothing else.
+    A caller that is cancelled waits for its call to end.
     """
 
     def __init__(self) -> None:
         self._store = CapacityLimiter(6)
         self._files = CapacityLimiter(6)
-        self._host = CapacityLimiter(6)
+        self._runs = CapacityLimiter(6)
 
     async def store(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Return what a call of the store, or a check of a request, returns."""
@@ -31,9 +31,9 @@ class Threads:
         """Return what a call that reads or writes files returns."""
         return await _run(self._files, call, *args, **named)
 
-    async def host(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Return what a call of the job host returns."""
-        return await _run(self._host, call, *args, **named)
+    async def runs(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what a call about runs returns."""
+        return await _run(self._runs, call, *args, **named)
 
 
 async def _run(

@@ -11,15 +11,15 @@ from runner.core.errors import RaiError
 from runner.core.units import DAY_S
 from runner.database.base import RunRow
 from runner.database.store import Store
-from runner.jobhost.base import JobHost
 from runner.scheduling.roles import Role, ServerRules
-from runner.server.steplog import StepLog
+from runner.server.folders import ServerRuns
+from runner.server.logs import StepLog
 from runner.server.uploadfiles import upload_path
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 
 EVERY_S = 60.0
 AT_ONCE = 100
-"""So many folders are removed by one request to the job host."""
+"""So many folders are removed at a time."""
 
 KEPT_S = 3600.0
 """No run is removed for its team's quota before: its client may be reading it."""
@@ -35,31 +35,30 @@ KEPT_UPLOAD_LOW_S = 600.0
 class Upkeep:
     """The upkeep of one server. It never removes what a run needs that has not ended.
 
-    An upload is needed until the job host, which has a copy of its own, has claimed
-    the run.
+    An upload is needed until a run's folder, which has a copy, was claimed.
     """
 
     def __init__(
         self,
         store: Store,
-        host: JobHost,
+        runs: ServerRuns,
         rules: ServerRules,
         folder: Path,
         log: StepLog,
     ) -> None:
-        self._store, self._host, self._rules = store, host, rules
+        self._store, self._runs, self._rules = store, runs, rules
         self._folder, self._log = folder, log
         self._next = 0.0
 
-    def when_due(self, now: float, facts: HostFacts | None) -> None:
-        """Tidy up once a minute, where the job host answers."""
+    def when_due(self, now: float, facts: Capacity | None) -> None:
+        """Tidy up once a minute, once it is known what can run."""
         due = now >= self._next or self._next - now > EVERY_S  # the clock was set back
         if due and facts is not None:
             self._next = now + EVERY_S
             self.tidy(now, facts)
 
-    def tidy(self, now: float, facts: HostFacts) -> None:
-        """Remove what may go; raise RaiError where the job host or the store fails."""
+    def tidy(self, now: float, facts: Capacity) -> None:
+        """Remove what may go; raise RaiError where the store fails."""
         short = self._rules.low_disk_bytes - facts.disk_free
         self._uploads(now, low=short > 0 or self._short_here() > 0)
         self._expired(now)
@@ -91,20 +90,20 @@ class Upkeep:
 
     def _low(self, now: float, short: int) -> None:
         rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
-        self._remove(_enough(rows, short), "the disk of the job host is low")
+        self._remove(_enough(rows, short), "the disk of the runs is low")
 
     def _remove(self, rows: Sequence[RunRow], why: str) -> int:
         """Remove the folders of ended runs; return how many are gone."""
         ids = [row.id for row in rows]
         if not ids:
             return 0
-        self._host.remove(ids)
-        left = {one.id: one for one in self._host.look(ids).values() if one.claimed}
+        self._runs.remove(ids)
+        left = {one.id: one for one in self._runs.look(ids).values() if one.claimed}
         for one in left.values():
             # The store knows it as ended: nobody waits for what it still does.
             if not one.ended:
                 with suppress(RaiError):
-                    self._host.cancel(one.id)
+                    self._runs.cancel(one.id)
         gone = [run_id for run_id in ids if run_id not in left]
         if gone:
             self._store.removed(gone)

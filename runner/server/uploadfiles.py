@@ -10,9 +10,9 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from runner import files
-from runner.jobhost.base import OpenedFile
 from runner.server.base import Site
 
 SHA256 = re.compile("[0-9a-f]{64}")
@@ -35,13 +35,12 @@ def size_there(site: Site, team: str, sha256: str) -> int | None:
     return size if whole else None
 
 
-def opened(path: Path) -> OpenedFile | None:
+def opened(path: Path) -> BinaryIO | None:
     """Open an upload for reading; None if there is none."""
     try:
-        file = files.open_regular(path)
+        return files.open_regular(path)
     except OSError:
         return None
-    return OpenedFile(file, os.fstat(file.fileno()).st_size)
 
 
 def free_bytes(uploads: Path) -> int:

@@ -82,7 +82,6 @@ def _order(prepared: Prepared, paths: RunPaths) -> Order:
         {**settings, **({CI: "true"} if in_ci() else {})},
         prepared.text,
         dict(prepared.request.secrets.values),
-        sealed=True,
     )
 
 

@@ -57,15 +57,14 @@ class JobNeeds(Struct, frozen=True):
     """What is asked for a run, the worker's own needs and its staging included.
 
     ``gpu_optional`` is whether the run goes on without GPUs where there are none.
-    ``gpu_model`` is the type of GPU as the cluster names it, "" for any. ``cores`` is
-    None for what is usual there. ``alone`` asks for a machine without other jobs.
+    ``cores`` is None for what is usual there. ``alone`` asks for a machine without
+    other jobs.
     """
 
     memory_bytes: int
     time_s: float
     gpus: int = 0
     gpu_optional: bool = False
-    gpu_model: str = ""
     cores: int | None = None
     alone: bool = False
 
@@ -121,7 +120,7 @@ def submission(
         "cpus-per-task": str(needs.cores) if needs.cores else "",
         "mem": f"{math.ceil(needs.memory_bytes / MIB)}M",
         "time": span(needs.time_s),
-        "gres": _gpus(needs),
+        "gres": f"gpu:{needs.gpus}" if needs.gpus else "",
         "partition": target.partition,
     }
     asked = [f"--{name}={value}" for name, value in wanted.items() if value]
@@ -168,13 +167,6 @@ def _script(run_id: str, worker: Sequence[str]) -> bytes:
 def _unexpanded(path: str) -> str:
     """Return a path with `%` written so that sbatch does not expand it."""
     return path.replace("%", "%%")
-
-
-def _gpus(needs: JobNeeds) -> str:
-    if not needs.gpus:
-        return ""
-    model = f"{needs.gpu_model}:" if needs.gpu_model else ""
-    return f"gpu:{model}{needs.gpus}"
 
 
 class SubmitError(RaiError):

@@ -77,7 +77,8 @@ class Claim:
         """
         # Locked before it has its name, so that no reader sees it without the lock.
         new = paths.root / f".{paths.holder.name}.{secrets.token_hex(4)}"
-        self._file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        # The group may read it: in a home that is shared its lock tells a server.
+        self._file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640)
         try:
             here, process = on or platform.node(), machine.this_process()
             holder = RunHolder(paths.id, here, process, _lock(self._file))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ def discard(folder: Path, *names: str) -> None:
     if not names:
         return
     with suppress(FileExistsError):
-        (folder / TRASH).mkdir(mode=0o700)
+        (folder / TRASH).mkdir(mode=0o770 if is_shared(folder) else 0o700)
     # Opened without following links: a link there could lead anywhere.
     trash = os.open(folder / TRASH, _FOLDER)
     try:
@@ -37,6 +38,14 @@ def discard(folder: Path, *names: str) -> None:
                 os.rename(folder / name, aside, dst_dir_fd=trash)
     finally:
         os.close(trash)
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether a folder is for the users of a group: what is made there has the group.
+
+    A server and its workers, as users of their own, have such a folder for the runs.
+    """
+    return bool(folder.stat().st_mode & stat.S_ISGID)
 
 
 def empty(folder: Path, *, wait: bool = False) -> None:

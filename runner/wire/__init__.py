@@ -1,8 +1,8 @@
-"""What a server, its clients and its job host write to each other, as typed data.
+"""What a server, its clients and its workers write to each other, as typed data.
 
 ``accounts`` and ``remote_runs`` are the bodies of the HTTP interface, ``tail`` how a
-run is followed, ``refusals`` the errors, and ``host`` the messages between a server and
-the process beside it that carries runs out.
+run is followed, ``refusals`` the errors, and ``capacity`` what a worker's user says
+that the machine can run.
 """
 
 API = "/api/v1"

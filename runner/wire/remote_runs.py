@@ -17,7 +17,7 @@ MOST_WHY = 200
 class QueueState(StrEnum):
     """Where a run stands on a server.
 
-    STARTING runs are handed to the job host, and may or may not have begun.
+    STARTING runs were given to a worker, and may or may not have begun.
     """
 
     WAITING = "waiting"

@@ -16,19 +16,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner import files
-from runner.core import Reason, State, record
+from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, Order, from_line
 from runner.places.slurm import fate, programs
 from runner.places.slurm.fate import SILENT_S
-from runner.report import verdicts
 from runner.slurm.jobs import JobStage, shown, stage
-from runner.store import sealed
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s
 from runner.store.paths import RunPaths
-from runner.worker import cancel_on_signals, resume
+from runner.worker import cancel_on_signals, order_of, refuse, resume
 
 ENDED = "Slurm told the job to end"
 LOOK_S = 1.0
@@ -136,35 +133,14 @@ def _sent_soon(paths: RunPaths) -> Iterator[None]:
 
 def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     try:
-        order = _order(paths)
+        order = order_of(paths)
         os.environ |= order.settings
         for _ in resume(paths, claim, order).events(cancel):
             pass
     except RaiError as error:
         print(error, file=sys.stderr)
-        _refuse(paths, error)
+        refuse(paths, error)
     return 0
-
-
-def _order(paths: RunPaths) -> Order:
-    """Return the order, and remove it: it may have secrets."""
-    try:
-        order = from_line(files.read_below(paths.root, paths.order.name, MOST_BYTES))
-    except (OSError, ValueError) as error:
-        raise RaiError(
-            f"the order of run {paths.id} cannot be read: {error}"
-        ) from error
-    paths.order.unlink()
-    return order
-
-
-def _refuse(paths: RunPaths, error: RaiError) -> None:
-    """Record a run that could not begin."""
-    begun = None if paths.events.exists() else sealed.begun(paths)
-    if begun is None:
-        return
-    ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
-    files.write_once(paths.record, record.to_json(ended))
 
 
 def _wait_for_first(paths: RunPaths) -> None:

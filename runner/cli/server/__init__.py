@@ -11,7 +11,6 @@ from runner.cli.server.doctor import doctor
 from runner.cli.server.drain import drain
 from runner.cli.server.gpu import gpu
 from runner.cli.server.invite import invite
-from runner.cli.server.jobs import jobs
 from runner.cli.server.people import people
 from runner.cli.server.revoke import revoke
 from runner.cli.server.serve import serve
@@ -26,4 +25,3 @@ for command in (serve, invite, people, revoke, gpu, audit, backup, doctor):
     server.command()(opening.with_extra(command))
 server.command()(drain)
 server.command()(units)
-server.command()(jobs)

@@ -12,10 +12,9 @@ from runner.cli.server import opening
 
 def doctor(
     state: opening.State = None,
-    jobs: opening.Jobs = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Check a server: its store, its job host, who can reach what, and what ends soon.
+    """Check a server: its store, what can run, who can reach what, and what ends soon.
 
     Exits with 1 if something keeps it from serving.
     """
@@ -24,7 +23,7 @@ def doctor(
     from runner.server import checkup
     from runner.terminal.tables import blocks
 
-    found = checkup.examine(opening.folder(state), os.environ, jobs)
+    found = checkup.examine(opening.folder(state), os.environ)
     if as_json:
         common.print_json(record.plain(found))
     else:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +11,6 @@ from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.server.paths import ServerFolder
 
 CLEAR = "clear"
 
@@ -28,13 +24,13 @@ def gpu(
         ),
     ] = None,
     state: opening.State = None,
-    jobs: opening.Jobs = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """List the GPUs, and why a GPU is out: it failed, and no run gets it."""
     from runner.core import record
-    from runner.jobhost.client import SocketHost
     from runner.report import Table
+    from runner.server import reached, workers
+    from runner.server.gpus_out import GpusOut
     from runner.terminal.tables import blocks
 
     match words or []:
@@ -45,37 +41,28 @@ def gpu(
         case _:
             raise UsageError(f"expected `rai server gpu`, or `{CLEAR}` and a UUID")
     with opening.opened(state) as (folder, store):
-        host = SocketHost(socket(folder, jobs))
-        facts = host.facts()
+        home = reached.home(folder)
+        if (facts := workers.kept(home)) is None:
+            text = "the server has not looked at its GPUs yet"
+            raise UsageError(Problem(text, hint="start it: rai server serve"))
         known = {one.uuid: one for one in facts.gpus}
         if facts.in_slurm:
             text = "Slurm gives the GPUs to runs here"
             raise UsageError(Problem(text, hint="`sinfo -o '%P %N %G'` lists them"))
         if uuid:
             if uuid not in known:
-                text = f"the job host has no GPU {uuid}"
+                text = f"this server has no GPU {uuid}"
                 raise UsageError(Problem(text, hint="`rai server gpu` lists them"))
-            host.clear_gpu(uuid)
+            GpusOut(home.root).clear(uuid)
             opening.note(store, "gpu clear", uuid)
             say(f"{uuid} ({known[uuid].name}) is given to runs again")
             return
     if as_json:
         common.print_json(record.plain(tuple(known.values())))
     elif not known:
-        say("The job host has no GPU")
+        say("This server has no GPU")
     else:
         rows = tuple(
             (one.uuid, one.name, one.out or "in use") for one in known.values()
         )
         blocks([Table("", ("uuid", "name", "state"), rows)])
-
-
-def socket(folder: ServerFolder, given: Path | None) -> Path:
-    """Return where the job host of a server listens."""
-    import os
-
-    from runner.server import paths, reached
-
-    if given is None and (at := reached.read(folder)):
-        return Path(at.jobs)
-    return paths.jobs_socket(given, paths.socket(None, folder, os.environ))

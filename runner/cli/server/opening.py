@@ -28,19 +28,13 @@ EXTRA = (
     *("alembic", "anyio", "cryptography", "prometheus_client", "sqlalchemy"),
     *("starlette", "uvicorn"),
 )
-"""The modules of the extra `server`; neither clients nor the job host need them."""
+"""The modules of the extra `server`; clients and workers do not need them."""
 
 
 State = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR", help="The server's folder. [env var: RAI_SERVER_STATE]"
-    ),
-]
-Jobs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="SOCKET", help="Where the job host listens.  [default: as served]"
     ),
 ]
 

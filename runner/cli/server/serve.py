@@ -53,15 +53,21 @@ def serve(
         str,
         typer.Option(
             metavar="slurm[:PARTITION]",
-            help="Have Slurm carry the runs out; its nodes share the server's folder.",
+            help="Have Slurm run things; its nodes share the home of the runs.",
         ),
     ] = "",
-    jobs: Annotated[
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the runs are kept.  [default: home in the server's folder]",
+        ),
+    ] = None,
+    workers: Annotated[
         Path | None,
         typer.Option(
             metavar="SOCKET",
-            help="The job host's socket; one is started if none answers."
-            "  [default: jobs.sock beside the socket]",
+            help="Have systemd start each worker, as another user (`units`).",
         ),
     ] = None,
 ) -> None:
@@ -75,7 +81,8 @@ def serve(
     options = site.ServeOptions(
         state=state,
         socket=socket,
-        jobs=jobs,
+        home=home,
+        workers=workers,
         listen=listening.parse(listen) if listen else None,
         tls=tls,
         url=url,

@@ -38,7 +38,7 @@ def units(
         bool, typer.Option("--force", help="Replace files that differ.")
     ] = False,
 ) -> None:
-    """Print systemd units: the server and its job host, each as a user of its own.
+    """Print systemd units: the server and its workers, each as a user of its own.
 
     Runs may use the Docker Engine if it is here.
     """
@@ -52,7 +52,7 @@ def units(
         text = f"the units' users cannot reach {program}"
         hint = "install rai in /opt, and run `units` of that one"
         common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
-    made = systemd.units(program, options, docker=docker)
+    made = systemd.units(program, sys.executable, options, docker=docker)
     if directory is None:
         for name, text in made.items():
             where = SYSUSERS / name if name == systemd.USERS else name
@@ -62,7 +62,7 @@ def units(
     say(f"Wrote {', '.join(made)} to {directory}. Next, as root:")
     say(f"    systemd-sysusers {directory / systemd.USERS}")
     say("    systemctl daemon-reload")
-    say(f"    systemctl enable --now {systemd.JOBS_UNIT} {systemd.SERVER_UNIT}")
+    say(f"    systemctl enable --now {systemd.SOCKET_UNIT} {systemd.SERVER_UNIT}")
 
 
 def _program() -> str:

@@ -174,9 +174,7 @@ class SlurmWorker:
             paths.id, target.PLACE, str(self._target), self._job, again=again
         )
         handed.write(paths, handing)
-        # A job that was asked for before it was sealed waits for nothing.
-        order = replace(self._order, sealed=True)
-        files.write(paths.order, to_line(order), private=True)
+        files.write(paths.order, to_line(self._order), private=True)
         asked = submission.submission(
             self._fitting(cancel),
             self._options,
@@ -209,9 +207,6 @@ class SlurmWorker:
         with suppress(RaiError):
             argv = ["scancel", "--quiet", *of_run]
             programs.call(argv, within_s=WITHDRAWN_WITHIN_S)
-
-    def dismiss(self) -> None:
-        """Do nothing: there is no job yet."""
 
     def _fitting(self, cancel: Cancel | None) -> JobNeeds:
         """Return what to ask for: what the partition allows, and has.

@@ -20,6 +20,16 @@ def as_ordinary_user(
     """Run a program as a user who is no one in particular, from a root's test.
 
     The user is in one more ``group``, if that is given.
+    """
+    groups = ["--clear-groups"] if group is None else ["--groups", str(group)]
+    program = as_user(["--reuid", USER, "--regid", USER, *groups], argv)
+    env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
+    return run_program(program, cwd=ROOT, env=env)
+
+
+def as_user(ids: list[str], argv: list[str]) -> list[str]:
+    """Return the words that run a program as a user, whose ``ids`` are setpriv's.
+
     What lies in root's home and is needed is shown at its place, and nothing else.
     """
     wanted = {str(ROOT), sys.prefix, sys.base_prefix}
@@ -31,9 +41,6 @@ def as_ordinary_user(
     for n, path in enumerate(hidden):
         lines.append(f"mkdir -p {shlex.quote(path)}")
         lines.append(f"mount --move $held/{n} {shlex.quote(path)}")
-    become = f"setpriv --reuid {USER} --regid {USER}"
-    become += " --clear-groups" if group is None else f" --groups {group}"
+    become = f"setpriv {shlex.join(ids)}"
     lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
-    program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
-    env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
-    return run_program(program, cwd=ROOT, env=env)
+    return ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]

@@ -23,7 +23,6 @@ from runner.remote.mirror import Mirror
 from runner.remote.profile import ProfileEntry
 from runner.store import runs
 from runner.store.paths import Home
-from runner.wire.host import StartRun
 from runner.wire.remote_runs import QueueState
 from runner.wire.tail import FILES
 from tests.program import RAI
@@ -57,16 +56,16 @@ class Stage:
         row = self.web.store.run(run)
         assert row is not None
         assert self.web.store.claim(run, row.attempt)
-        self.web.host.start(StartRun(run), Path(__file__), Path(__file__))
+        self.web.runs.start(run)
         self.web.store.started(run, self.web.now())
 
     def end(self, run: str, reason: Reason = Reason.DONE) -> None:
-        self.web.host.end(run, reason)
+        self.web.runs.end(run, reason)
         self.web.store.ended(run, self.web.now(), reason)
 
     def copied(self, run: str) -> bool:
         """Whether the copy has what the host has."""
-        served, copy = self.web.host.paths(run).root, self.home.run(run).root
+        served, copy = self.web.runs.paths(run).root, self.home.run(run).root
         return all((served / n).read_bytes() == (copy / n).read_bytes() for n in FILES)
 
 
@@ -106,9 +105,9 @@ def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
     def play() -> None:
         run = stage.run()
         stage.start(run)
-        stage.web.host.say(run, b"hello\n")
-        stage.web.host.say(run, b"oh\n", Stream.STDERR)
-        stage.web.host.write(run, "build.tar.zst", b"built")
+        stage.web.runs.say(run, b"hello\n")
+        stage.web.runs.say(run, b"oh\n", Stream.STDERR)
+        stage.web.runs.write(run, "build.tar.zst", b"built")
         stage.end(run)
 
     thread = beside(play)
@@ -122,7 +121,7 @@ def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
     assert stage.copied(run)
     paths = stage.home.run(run)
     assert paths.build.read_bytes() == b"built"
-    assert runs.read(paths) == runs.read(stage.web.host.paths(run))
+    assert runs.read(paths) == runs.read(stage.web.runs.paths(run))
 
 
 def test_a_failed_run_has_its_exit_status_here(stage, project):
@@ -153,7 +152,7 @@ def test_a_running_run_is_cancelled_by_its_host(stage, project, capfd):
     stage.start(run)
 
     def play() -> None:
-        until(lambda: run in stage.web.host.cancels)
+        until(lambda: run in stage.web.runs.cancels)
         stage.end(run, Reason.CANCELLED)
 
     thread = beside(play)
@@ -177,7 +176,7 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
     run = stage.run()
     stage.start(run)
     for n in range(300):
-        stage.web.host.say(run, b"%d\n" % n, list(Stream)[n % 2])
+        stage.web.runs.say(run, b"%d\n" % n, list(Stream)[n % 2])
     stage.end(run)
     other = handed_over(stage.home.root.with_name("other"), run)
     entry, chance = ProfileEntry(stage.url, stage.token), random.Random(3)
@@ -190,7 +189,7 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
             client.tail(run, have := mirror.have, 0) as body,
         ):
             header = mirror.take(CutStream(body, chance.randrange(4000)), have)
-        served = stage.web.host.paths(run)
+        served = stage.web.runs.paths(run)
         for name in FILES:
             had = (other.root / name).read_bytes()
             assert (served.root / name).read_bytes().startswith(had)
@@ -198,7 +197,7 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
             break
     assert header
     assert header.over
-    assert (other.events.read_bytes()) == stage.web.host.paths(run).events.read_bytes()
+    assert (other.events.read_bytes()) == stage.web.runs.paths(run).events.read_bytes()
 
 
 class CutStream:
@@ -229,7 +228,7 @@ def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
     def talk() -> None:
         n = 0
         while not stop.wait(0.002):
-            stage.web.host.say(run, b"line %d\n" % n, list(Stream)[n % 2])
+            stage.web.runs.say(run, b"line %d\n" % n, list(Stream)[n % 2])
             n += 1
 
     thread = beside(talk)
@@ -239,7 +238,7 @@ def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
             client.stdout.readline()
             time.sleep(chance.uniform(0, 0.2))
             client.send_signal(signal.SIGKILL)
-        served, copy = stage.web.host.paths(run), stage.home.run(run)
+        served, copy = stage.web.runs.paths(run), stage.home.run(run)
         for name in FILES:
             had = (copy.root / name).read_bytes()
             assert (served.root / name).read_bytes().startswith(had)
@@ -334,7 +333,7 @@ def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
         terminal.until(b"Waiting")
         run = stage.run()
         stage.start(run)
-        stage.web.host.say(run, b"hello\n")
+        stage.web.runs.say(run, b"hello\n")
         terminal.until(b"hello")
         stage.end(run)
         assert terminal.child.wait(30) == 0

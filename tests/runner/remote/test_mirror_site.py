@@ -1,4 +1,4 @@
-"""`rai run --on` from one person's machine to a real server, job host and sandbox."""
+"""`rai run --on` from one person's machine to a real server, worker and sandbox."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_run_there_is_as_a_run_here(ann, tmp_path):
     assert "hello\n" in done.stderr
     assert (tmp_path / "out" / "made").read_text() == "built\n"
     copy = ann.runs / record["id"]
-    served = ann.site.jobs_home / "runs" / record["id"]
+    served = ann.site.runs / record["id"]
     for name in ("events.jsonl", "stdout.log", "stderr.log", "build.tar.zst"):
         assert (copy / name).read_bytes() == (served / name).read_bytes(), name
     assert record["project"] == str(made)

@@ -16,7 +16,6 @@ from runner.core import Reason
 from runner.core.parcel import Parcel, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
-from runner.wire.host import StartRun
 from tests.runner.remote.test_mirror_commands import archive_of
 from tests.runner.server.web import SPEC, WebServer, serving
 from tests.waiting import until
@@ -70,19 +69,17 @@ class Room:
         run = self.queued(team, person)
         row = self.web.store.run(run)
         assert row is not None
-        parcel = self._folder / f"{run}.json"
-        parcel.write_bytes(row.parcel)
         assert self.web.store.claim(run, row.attempt)
-        self.web.host.start(StartRun(run), parcel, parcel)
-        self.web.host.write(run, "spec.yml", SPEC.encode())
+        self.web.runs.start(run, parcel=row.parcel)
+        self.web.runs.write(run, "spec.yml", SPEC.encode())
         self.web.store.started(run, self.web.now())
         return run
 
     def ended(self, team: str = "blue", person: str = "ann") -> str:
         run = self.begun(team, person)
-        self.web.host.say(run, b"hello\n")
-        self.web.host.write(run, "build.tar.zst", archive_of(self._folder))
-        self.web.host.end(run)
+        self.web.runs.say(run, b"hello\n")
+        self.web.runs.write(run, "build.tar.zst", archive_of(self._folder))
+        self.web.runs.end(run)
         self.web.store.ended(run, self.web.now(), Reason.DONE)
         return run
 
@@ -114,7 +111,7 @@ def test_an_ended_run_is_read_on_another_machine_of_its_team(
     other = room.ended()
     assert there.rai("diff", run, other) == 0
     paths = there.home.run(run)
-    assert runs.read(paths) == runs.read(room.web.host.paths(run))
+    assert runs.read(paths) == runs.read(room.web.runs.paths(run))
     assert claim.holder(paths).team == "blue"
 
 
@@ -135,7 +132,7 @@ def test_a_run_that_goes_on_is_watched_and_one_that_waits_is_shown(room, capfd):
     assert there.rai("show", waiting, "--json") == 0
     shown = json.loads(capfd.readouterr().out)
     assert (shown["state"], shown["project"]) == ("queued", "/home/ann/project")
-    room.web.host.say(running, b"so far\n")
+    room.web.runs.say(running, b"so far\n")
     assert there.rai("logs", running) == 0
     assert capfd.readouterr().out == "so far\n"
     assert there.rai("wait", running, "--timeout", "0.2s") == 124
@@ -160,7 +157,7 @@ def test_a_team_mate_who_cancels_is_told_whose_run_it_is_and_reads_on(room, capf
     )
     assert not room.web.store.run(run).cancelled
     assert not there.home.run(run).cancel.exists()
-    room.web.host.say(run, b"goes on\n")
+    room.web.runs.say(run, b"goes on\n")
 
     def read() -> bool:  # once what the first command began has left the copy
         assert there.rai("logs", run) == 0
@@ -195,7 +192,7 @@ def test_without_the_server_it_is_said_that_it_was_not_asked(room, capfd):
 
 def test_a_run_whose_files_are_gone_is_said_to_be(room, capfd):
     run = room.ended()
-    room.web.host.remove([run])
+    room.web.runs.remove([run])
     room.web.store.removed([run])
 
     assert room.machine("blue", "ann").rai("show", run) != 0
@@ -205,7 +202,7 @@ def test_a_run_whose_files_are_gone_is_said_to_be(room, capfd):
 
 def test_what_is_no_run_is_not_kept(room, capfd):
     there, run = room.machine("blue", "ann"), room.ended()
-    parcel = room.web.host.paths(run).parcel
+    parcel = room.web.runs.paths(run).parcel
     for text in (b"", b"{}", b"[" * 100_000, to_json(Parcel("p", "s", "t", "0"))[:-9]):
         parcel.write_bytes(text)
         assert there.rai("show", run) != 0

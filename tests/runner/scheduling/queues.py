@@ -13,7 +13,7 @@ from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import Role, ServerRules
 from runner.scheduling.room import GpuDay
 from runner.scheduling.turns import lane
-from runner.wire.host import HostFacts, HostGpu
+from runner.wire.capacity import Capacity, ServerGpu
 from runner.wire.remote_runs import QueueState
 
 _numbers = count(1)
@@ -34,18 +34,18 @@ def going(one: RunRow, at: float = 0.0) -> RunRow:
     return replace(one, state=QueueState.RUNNING, started_at=at)
 
 
-def machine(gpus: int = 0, out: Sequence[int] = (), cores: int = 4) -> HostFacts:
-    """Return a host that works; ``out`` are the numbers of its GPUs that are out."""
+def machine(gpus: int = 0, out: Sequence[int] = (), cores: int = 4) -> Capacity:
+    """Return a machine that works; ``out`` are the numbers of its GPUs that are out."""
     found = (
-        HostGpu(f"GPU-{n}", "a GPU", "it fell off the bus" if n in out else "")
+        ServerGpu(f"GPU-{n}", "a GPU", "it fell off the bus" if n in out else "")
         for n in range(gpus)
     )
-    return HostFacts("1", ("local",), tuple(found), cores=cores)
+    return Capacity("1", ("local",), tuple(found), cores=cores)
 
 
 def decided(
     rows: Sequence[RunRow],
-    facts: HostFacts,
+    facts: Capacity,
     rules: ServerRules = FREE,
     history: QueueHistory | None = None,
     now: float = 1000.0,
@@ -59,7 +59,7 @@ def decided(
 class Played:
     """A queue that is decided again and again, while its runs start and end."""
 
-    def __init__(self, facts: HostFacts, rules: ServerRules = FREE) -> None:
+    def __init__(self, facts: Capacity, rules: ServerRules = FREE) -> None:
         self.facts, self.rules = facts, rules
         self.rows: dict[str, RunRow] = {}
         self.history = QueueHistory()

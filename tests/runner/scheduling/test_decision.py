@@ -137,7 +137,7 @@ def test_a_run_that_can_never_start_holds_nobody():
 
 
 @pytest.mark.parametrize(
-    "note", [words.drained("a new driver"), words.out_of_reach("12:03")]
+    "note", [words.drained("a new driver"), words.no_service("why")]
 )
 def test_where_nothing_starts_everybody_is_told_why(note):
     rows = [row("a"), row("b")]
@@ -151,7 +151,10 @@ def test_where_nothing_starts_everybody_is_told_why(note):
 
 def test_without_facts_nothing_starts():
     found = decided([row()], None)
-    assert (found.starts, found.note) == ((), "the job host has not answered yet")
+    assert (found.starts, found.note) == (
+        (),
+        "the server has not looked at its engines and GPUs yet",
+    )
 
 
 def test_slots_are_half_of_the_cores_or_what_the_rules_say():

@@ -24,7 +24,7 @@ def test_a_team_sees_who_and_why_of_its_own_runs_only():
 
 
 def test_without_a_decision_a_run_shows_what_the_store_knows():
-    one = row("a", why="the job host cannot be reached since 12:03")
+    one = row("a", why="the server can run nothing: why")
     assert view(one, None, "a").why == one.why
     assert view(one, None, "a").ahead is None
 

@@ -1,4 +1,4 @@
-"""A job host on a cluster for tests: jobs wait in Slurm's queue in the order they came.
+"""The runs of a server on a cluster: jobs wait in Slurm's queue in the order they came.
 
 ``tick`` is what Slurm does at times: it begins the jobs that have room.
 """
@@ -10,14 +10,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner.wire.host import HostFacts, HostRun, StartRun
-from tests.runner.server.fake_host import FakeHost
+from runner.scheduling.decision import RunStatus
+from runner.wire.capacity import Capacity
+from tests.runner.server.fake_runs import FakeRuns
 
 WAITS = "Slurm has no room for it yet"
 
 
-class FakeCluster(FakeHost):
-    """A JobHost whose cluster has room for some runs at a time."""
+class FakeCluster(FakeRuns):
+    """ServerRuns whose cluster has room for some runs at a time."""
 
     def __init__(self, folder: Path, room: int = 4) -> None:
         super().__init__(folder)
@@ -27,10 +28,11 @@ class FakeCluster(FakeHost):
         """The runs in Slurm's queue, in its order."""
         self.began: list[str] = []
 
-    def facts(self) -> HostFacts:
-        return replace(super().facts(), home="/runs", node_gpus=1)
+    def capacity(self) -> Capacity | None:
+        found = super().capacity()
+        return found and replace(found, home="/runs", node_gpus=1)
 
-    def look(self, ids: Sequence[str]) -> dict[str, HostRun]:
+    def look(self, ids: Sequence[str]) -> dict[str, RunStatus]:
         found = super().look(ids)
         return {
             one: replace(run, waits=WAITS) if one in self.jobs else run
@@ -54,6 +56,6 @@ class FakeCluster(FakeHost):
         """The runs that have begun, the oldest first."""
         return [one for one in self.began if not self.known[one].ended]
 
-    def _keep(self, request: StartRun, parcel: Path, source: Path) -> None:
-        super()._keep(request, parcel, source)
-        self.jobs.append(request.id)
+    def _keep(self, run_id: str, parcel: bytes, source: Path) -> None:
+        super()._keep(run_id, parcel, source)
+        self.jobs.append(run_id)

@@ -1,4 +1,4 @@
-"""A server's queue for tests: a real store, a fake job host and a feeder."""
+"""A server's queue for tests: a real store, fake runs and a feeder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runner.scheduling.roles import Role, ServerRules
 from runner.server.feeder import Feeder
 from runner.server.uploadfiles import upload_path
 from runner.wire.remote_runs import QueueState
-from tests.runner.server.fake_host import FakeHost
+from tests.runner.server.fake_runs import FakeRuns
 
 NOW = 1_800_000_000.0
 SHA256 = "5" * 64
@@ -68,7 +68,7 @@ class Queue:
         file = folder / "store.sqlite"
         file.write_bytes(empty_store())
         self.store = CountedStore(f"sqlite:///{file}")
-        self.host = FakeHost(folder / "host", gpus)
+        self.runs = FakeRuns(folder / "home", gpus)
         self.folder = folder / "uploads"
         self.rules = rules
         self.now = NOW
@@ -82,7 +82,7 @@ class Queue:
             self.steps.append(name)
 
         return Feeder(
-            self.store, self.host, self.rules, self.folder, log, lambda work: work()
+            self.store, self.runs, self.rules, self.folder, log, lambda work: work()
         )
 
     def restart(self) -> None:
@@ -130,5 +130,5 @@ class Queue:
         return self.row(run_id).state
 
     def close(self) -> None:
-        self.host.close()
+        self.runs.close()
         self.store.close()

@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,6 @@ from runner.remote.api import Patience, ServerClient
 from runner.remote.profile import ProfileEntry
 from runner.store import claim
 from runner.store.paths import RunPaths
-from tests.waiting import until
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -107,15 +104,12 @@ class Site:
         self.folder, self.state = folder, folder / "state"
         self._short = Path(tempfile.mkdtemp(prefix="rai-site-"))
         self.socket = self._short / "server.sock"
-        self.jobs_socket = self._short / "jobs.sock"
         self.options = (*options, *(("--listen", listen) if listen else ()))
         if listen:
             self.options += ("--tls", "self")
         self.environ: dict[str, str] = {"RAI_ENGINE": "local"}
         self.program = RAI
         self.process: subprocess.Popen[bytes] | None = None
-        self._hosts: set[int] = set()
-        self._started_host: subprocess.Popen[bytes] | None = None
         self._people = 0
         self.url = self.fingerprint = ""
         self.log = folder / "server.log"
@@ -127,9 +121,9 @@ class Site:
         return {**mine, "HOME": str(self.folder), **self.environ}
 
     @property
-    def jobs_home(self) -> Path:
-        """The home of the job host."""
-        return self.state / "jobs"
+    def runs(self) -> Path:
+        """The folders of the server's runs."""
+        return self.state / "home" / "runs"
 
     def start(self) -> None:
         """Start the server and wait until it serves."""
@@ -139,7 +133,7 @@ class Site:
             self.process = subprocess.Popen(
                 [
                     *(*self.program, "server", "serve", "--state", str(self.state)),
-                    *("--socket", str(self.socket), "--jobs", str(self.jobs_socket)),
+                    *("--socket", str(self.socket)),
                     *self.options,
                 ],
                 env=self.env,
@@ -153,52 +147,16 @@ class Site:
             if self.process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"it does not serve: {self.log.read_text()}")
             time.sleep(0.02)
-        self._note_host()
         found = json.loads((self.state / "reached.json").read_text())
         self.url, self.fingerprint = found["url"], found["fingerprint"]
 
     def kill(self) -> None:
-        """Kill the server; the job host and the runs go on."""
+        """Kill the server; the runs go on."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
         """End the server as systemd does; return its exit status."""
         return self._end(signal.SIGTERM)
-
-    def host_pid(self) -> int:
-        """Return the number of the process that listens as the job host."""
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(str(self.jobs_socket))
-            size = struct.calcsize("3i")
-            peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        pid: int = struct.unpack("3i", peer)[0]
-        return pid
-
-    def kill_host(self, number: int = signal.SIGKILL) -> None:
-        """End the job host and wait until it is gone; its runs go on."""
-        pid = self.host_pid()
-        os.kill(pid, number)
-        until(lambda: not _alive(pid), "the job host does not end", ENDS_S)
-        if self._started_host and self._started_host.pid == pid:
-            self._started_host.wait(ENDS_S)
-
-    def start_host(self, *options: str) -> None:
-        """Start a job host, as `rai server jobs` does under systemd."""
-        with (self.folder / "host.log").open("ab") as log:
-            self._started_host = subprocess.Popen(
-                [
-                    *(*RAI, "server", "jobs", "--socket", str(self.jobs_socket)),
-                    *("--home", str(self.jobs_home)),
-                    *options,
-                ],
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        until(self._host_answers, "no job host answers", STARTS_S)
-        self._note_host()
 
     def rai(
         self, *words: str | Path, input: str = "", timeout_s: float = 120.0
@@ -241,16 +199,10 @@ class Site:
         return Person(self, team, name, home)
 
     def close(self) -> None:
-        """End the server, the job host and every run; remove the sockets."""
+        """End the server and every run; remove the sockets."""
         if self.process and self.process.poll() is None:
             self._end(signal.SIGKILL)
-        with suppress(OSError):  # one that another server of the test started
-            self._note_host()
-        for pid in self._hosts:
-            _kill(pid)
-        if self._started_host:
-            self._started_host.wait(ENDS_S)
-        for folder in self.jobs_home.glob("runs/*"):
+        for folder in self.runs.glob("*"):
             held = claim.holder(RunPaths(folder))
             if held and machine.is_alive(held.process):
                 below = process.descendants(held.process.pid)
@@ -268,15 +220,6 @@ class Site:
             return len(re.findall(r"^Serving at ", self.log.read_text(), re.M))
         return 0
 
-    def _host_answers(self) -> bool:
-        with suppress(OSError):
-            self.host_pid()
-            return True
-        return False
-
-    def _note_host(self) -> None:
-        self._hosts.add(self.host_pid())
-
 
 @contextmanager
 def serving(folder: Path, *options: str, **named: str) -> Iterator[Site]:
@@ -287,14 +230,6 @@ def serving(folder: Path, *options: str, **named: str) -> Iterator[Site]:
         yield site
     finally:
         site.close()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def _kill(pid: int) -> None:

@@ -6,12 +6,12 @@ from runner.server import checkup, reached
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
 from runner.server.site import greeting
-from runner.wire.host import HostFacts
+from runner.wire.capacity import Capacity
 
 
 def test_what_is_not_enforced_is_said_with_the_line_that_mends_it():
     unenforced = ("local: memory, pids", "docker: swap")
-    first, second = checkup.limits(HostFacts("1", (), unenforced=unenforced))
+    first, second = checkup.limits(Capacity("1", (), unenforced=unenforced))
     assert (first.subject, first.state) == ("limits", "note")
     assert first.text == "not enforced by the engine local: memory, pids"
     line = "`systemd-run --user --scope -p Delegate=yes rai server serve ...`"
@@ -24,11 +24,11 @@ def test_a_socket_is_offered_to_those_only_who_can_open_it(tmp_path):
     tmp_path.chmod(0o700)
     at = ReachedAt(f"unix://{socket}", str(socket), "")
 
-    said = greeting(at, folder, started_host=True)
+    said = greeting(at, folder)
     assert not at.for_others
     assert said[-1] == reached.CLOSED
     assert not any("rai login" in line for line in said)
     tcp = ReachedAt("https://gpu.example.org", str(socket), "")
-    said = greeting(tcp, folder, started_host=True)
+    said = greeting(tcp, folder)
     assert said[-1] == "Then each person: rai login https://gpu.example.org"
     assert not any("On this machine also" in line for line in said)

@@ -1,14 +1,14 @@
-"""What `rai server doctor` says of a job host's cluster."""
+"""What `rai server doctor` says of a server's cluster."""
 
 from __future__ import annotations
 
 import pytest
 
 from runner.doctor.finding import Health
-from runner.server import cluster_checkup
+from runner.server import checkup
 from runner.server.board import most_gpus
-from runner.server.cluster_checkup import file_system
-from runner.wire.host import HostFacts
+from runner.server.checkup import file_system
+from runner.wire.capacity import Capacity
 
 MOUNTS = r"""
 22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
@@ -45,12 +45,12 @@ def test_the_file_system_of_a_folder_is_that_of_the_last_mount_above_it(path, ki
     ],
 )
 def test_a_folder_that_only_this_machine_has_is_noted(kind, state, monkeypatch):
-    monkeypatch.setattr(cluster_checkup, "file_system", lambda path, mounts: kind)
-    (last,) = cluster_checkup.examine(HostFacts("1", ("slurm",), home="/jobs"))
+    monkeypatch.setattr(checkup, "file_system", lambda path, mounts: kind)
+    last = checkup._shared("/jobs")
     assert (last.subject, last.state) == ("folder of runs", state)
 
 
 def test_a_run_can_have_as_many_gpus_as_one_node_has():
-    assert most_gpus(HostFacts("1", ("slurm",), node_gpus=4, home="/jobs")) == 4
-    assert most_gpus(HostFacts("1", (), home="/jobs")) is None
-    assert most_gpus(HostFacts("1", ("local",))) == 0
+    assert most_gpus(Capacity("1", ("slurm",), node_gpus=4, home="/jobs")) == 4
+    assert most_gpus(Capacity("1", (), home="/jobs")) is None
+    assert most_gpus(Capacity("1", ("local",))) == 0

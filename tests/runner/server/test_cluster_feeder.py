@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from runner.core import Reason
 from runner.scheduling.roles import Role
 from runner.scheduling.views import queue_view
-from runner.server import handover
+from runner.server import starts
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_cluster import WAITS, FakeCluster
 from tests.runner.server.queued import Queue
@@ -20,21 +20,21 @@ A, B, C, D = (f"{number:010x}" for number in range(4))
 
 
 class ClusterQueue(Queue):
-    """A queue whose job host has a cluster; ``settle`` lets it go on for a while."""
+    """A queue on a cluster; ``settle`` lets it go on for a while."""
 
-    host: FakeCluster
+    runs: FakeCluster
 
     def __init__(self, folder) -> None:
         super().__init__(folder)
         role = Role("student", account="course", partition="gpu")
         roles = {"student": role}
         self.rules = replace(self.rules, gpu_jobs=1, cpu_jobs=6, roles=roles)
-        self.host = FakeCluster(folder / "cluster")
+        self.runs = FakeCluster(folder / "cluster")
         self.feeder = self.fresh()
 
     def turn(self) -> None:
         self.step()
-        self.host.tick(self.now)
+        self.runs.tick(self.now)
 
 
 @pytest.fixture
@@ -45,23 +45,23 @@ def queue(tmp_path):
 
 
 def test_a_run_that_waits_in_slurm_says_so_and_is_not_handed_over_again(queue):
-    queue.host.room = 0
+    queue.runs.room = 0
     queue.put(A)
     queue.step(2)
     assert queue.state(A) is STARTING
     assert queue.row(A).why == WAITS
     for _ in range(10):
-        queue.step(after_s=handover.CLAIMED_WITHIN_S)
+        queue.step(after_s=starts.CLAIMED_WITHIN_S)
     assert queue.state(A) is STARTING
-    assert [one.id for one in queue.host.asked] == [A]
-    queue.host.room = 4
+    assert [one for one, _ in queue.runs.asked] == [A]
+    queue.runs.room = 4
     queue.turn()
     queue.turn()
     assert (queue.state(A), queue.row(A).why) == (RUNNING, "")
 
 
 def test_a_run_that_waits_in_slurm_and_is_cancelled_ends_at_once(queue):
-    queue.host.room = 0
+    queue.runs.room = 0
     queue.put(A)
     queue.step(2)
     queue.store.ask_cancel(A, queue.now, "cancelled by ada")
@@ -69,14 +69,14 @@ def test_a_run_that_waits_in_slurm_and_is_cancelled_ends_at_once(queue):
     row = queue.row(A)
     assert (row.state, row.reason) == (ENDED, Reason.CANCELLED)
     assert row.why == "cancelled by ada"
-    assert queue.host.cancels == [A]
+    assert queue.runs.cancels == [A]
 
 
 def test_slurm_is_told_whose_run_it_is_and_what_its_role_has(queue):
     queue.put(A, "red")
     queue.step()
-    (asked,) = queue.host.asked
-    assert asked.slurm == {
+    (asked,) = queue.runs.slurm
+    assert asked == {
         "account": "course",
         "partition": "gpu",
         "comment": "rai:red/ada",
@@ -84,30 +84,30 @@ def test_slurm_is_told_whose_run_it_is_and_what_its_role_has(queue):
 
 
 def test_a_restarted_server_goes_on_with_runs_that_wait_in_slurm(queue):
-    queue.host.room = 0
+    queue.runs.room = 0
     queue.put(A)
     queue.step(2)
     queue.restart()
     queue.step(3, after_s=60.0)
     assert queue.state(A) is STARTING
-    assert len(queue.host.workers) == 0
-    queue.host.room = 4
-    queue.host.tick(queue.now)
+    assert len(queue.runs.workers) == 0
+    queue.runs.room = 4
+    queue.runs.tick(queue.now)
     queue.step()
-    assert queue.host.workers == [A]
+    assert queue.runs.workers == [A]
     assert queue.state(A) is RUNNING
 
 
 def test_slurm_has_so_many_runs_with_a_gpu_and_so_many_without(queue):
-    queue.host.room = 0
+    queue.runs.room = 0
     for number in range(8):
         queue.put(f"{number:010x}")
     queue.put(f"{8:010x}", gpus=4)
     queue.put(f"{9:010x}", gpus=1)
     for _ in range(3):
         queue.turn()
-    assert len(queue.host.jobs) == 7
-    assert f"{8:010x}" in queue.host.jobs
+    assert len(queue.runs.jobs) == 7
+    assert f"{8:010x}" in queue.runs.jobs
     last = queue.feeder.decision.standings
     assert [last[f"{one:010x}"].why for one in (6, 7, 9)] == [
         "6 runs without a GPU may be in Slurm's queue at a time",
@@ -130,15 +130,15 @@ def test_a_hundred_runs_of_ten_teams_begin_in_turn(queue):
     most = 0
     for _ in range(2000):
         queue.turn()
-        most = max(most, len(queue.host.going) + len(queue.host.jobs))
-        if queue.host.going:
-            queue.host.end(queue.host.going[0])
-        if len(queue.host.began) == 100 and not queue.host.going:
+        most = max(most, len(queue.runs.going) + len(queue.runs.jobs))
+        if queue.runs.going:
+            queue.runs.end(queue.runs.going[0])
+        if len(queue.runs.began) == 100 and not queue.runs.going:
             break
     queue.step()
-    began = [owner[one] for one in queue.host.began]
+    began = [owner[one] for one in queue.runs.began]
     for first in range(0, 100, 10):
         assert sorted(began[first : first + 10]) == sorted(set(owner.values()))
-    assert Counter(queue.host.workers) == dict.fromkeys(owner, 1)
+    assert Counter(queue.runs.workers) == dict.fromkeys(owner, 1)
     assert {queue.state(name) for name in owner} == {ENDED}
     assert most == 6

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from runner.server.downloads import byte_range
-from runner.wire.host import StartRun
 
 RUN = "0123456789"
 RUNS = f"/api/v1/runs/{RUN}"
@@ -21,9 +20,9 @@ def token(web):
 
 
 def started(web, **files):
-    web.host.start(StartRun(RUN), Path(__file__), Path(__file__))
+    web.runs.start(RUN, source=Path(__file__))
     for name, data in files.items():
-        web.host.write(RUN, name.replace("_", "."), data)
+        web.runs.write(RUN, name.replace("_", "."), data)
 
 
 def get(web, token, path, **headers):
@@ -43,8 +42,8 @@ def test_a_file_comes_whole_as_a_download(web, token):
 
 
 def test_a_part_of_a_file_comes_alone(web, token):
-    web.host.start(StartRun(RUN), Path(__file__), Path(__file__))
-    web.host.write(RUN, "build.tar.zst", b"0123456789")
+    web.runs.start(RUN, source=Path(__file__))
+    web.runs.write(RUN, "build.tar.zst", b"0123456789")
     part = get(web, token, "build", Range="bytes=3-5")
     assert (part.status, part.body) == (206, b"345")
     assert part.headers["content-range"] == "bytes 3-5/10"
@@ -52,7 +51,7 @@ def test_a_part_of_a_file_comes_alone(web, token):
     assert (rest.status, rest.body) == (206, b"89")
     behind = get(web, token, "build", Range="bytes=10-")
     assert (behind.status, behind.headers["content-range"]) == (416, "bytes */10")
-    web.host.write(RUN, "build.tar.zst", b"0123456789a")
+    web.runs.write(RUN, "build.tar.zst", b"0123456789a")
     changed = get(web, token, "build", Range="bytes=3-5", If_Range=part.headers["etag"])
     assert (changed.status, len(changed.body)) == (200, 11)
 
@@ -110,11 +109,3 @@ def test_the_source_of_a_run_that_waits_is_what_was_uploaded(web, token):
     assert get(web, token, "source").body == b"a packed project"
     started(web)
     assert get(web, token, "source").body == Path(__file__).read_bytes()
-
-
-def test_a_host_that_is_away_is_said_without_its_paths(web, token):
-    web.host.unreachable = True
-    found = get(web, token, "files/stdout.log")
-    assert (found.status, found.json["reason"]) == (503, "busy")
-    assert found.headers["retry-after"]
-    assert b"/" not in found.body.replace(b"problem+json", b"")

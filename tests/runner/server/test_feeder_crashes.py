@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core import Reason
 from runner.database.base import RunRow
+from runner.server.starts import MOST_ATTEMPTS
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import Queue
 
@@ -22,7 +23,7 @@ STORE = (
     *("changes", "unfinished", "started_since", "drained", "run", "claim"),
     *("unclaim", "started", "ended", "wait_reason"),
 )
-HOST = ("facts", "look", "start", "cancel")
+RUNS_ASKED = ("capacity", "look", "start", "cancel")
 
 
 class KilledError(BaseException):
@@ -38,7 +39,7 @@ class Killer:
         self.at: int | None = None
         self.before = True
         self.armed = False
-        for owner, names in ((queue.store, STORE), (queue.host, HOST)):
+        for owner, names in ((queue.store, STORE), (queue.runs, RUNS_ASKED)):
             for name in names:
                 monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
@@ -76,23 +77,23 @@ def life(queue: Queue) -> Iterator[None]:
     for number, name in enumerate(RUNS):
         for _ in range(4):
             yield
-        known = queue.host.known.get(name)
+        known = queue.runs.known.get(name)
         if known is None or known.ended:
             continue
         if number == 1:
             queue.store.ask_cancel(name, queue.now, "")
             yield
-            queue.host.end(name, Reason.CANCELLED)
+            queue.runs.end(name, Reason.CANCELLED)
         elif number == 2:
-            queue.host.lose(name)
+            queue.runs.lose(name)
         else:
-            queue.host.end(name)
+            queue.runs.end(name)
         yield
     for _ in range(60):
         left = [name for name in RUNS if queue.state(name) is not QueueState.ENDED]
         for name in left:
-            if name in queue.host.known and not queue.host.known[name].ended:
-                queue.host.end(name)
+            if name in queue.runs.known and not queue.runs.known[name].ended:
+                queue.runs.end(name)
         if not left:
             return
         yield
@@ -101,7 +102,7 @@ def life(queue: Queue) -> Iterator[None]:
 def checked(queue: Queue) -> None:
     rows: list[RunRow] = [queue.row(name) for name in RUNS]
     assert [row.state for row in rows] == [QueueState.ENDED] * len(RUNS)
-    assert sorted(queue.host.workers) == RUNS
+    assert sorted(queue.runs.workers) == RUNS
     assert queue.store.ends == dict.fromkeys(RUNS, 1)
     done = Reason.DONE
     assert [row.reason for row in rows] == [
@@ -151,7 +152,7 @@ def test_a_server_may_be_killed_again_and_again(made):
             killer.at = killer.calls + every if number < 25 else None
             killer.before = number % 2 == 0
             killer.step()
-        assert sorted(queue.host.workers) == RUNS
+        assert sorted(queue.runs.workers) == RUNS
         assert queue.store.ends == dict.fromkeys(RUNS, 1)
 
 
@@ -161,9 +162,10 @@ FAULTS = st.lists(
             [
                 "step",
                 "restart",
-                "away",
-                "back",
-                "lost",
+                "unlooked",
+                "looked",
+                "failing",
+                "dying",
                 "slow",
                 "quick",
                 "end",
@@ -187,37 +189,39 @@ def test_whatever_fails_every_run_ends_once_and_has_one_worker_at_most(faults):
             for fault, number in faults:
                 happens(queue, fault, RUNS[number])
                 queue.step()
-            queue.host.unreachable, queue.host.begins = False, True
-            queue.host.answers_lost = 0
+            queue.runs.looked = queue.runs.begins = True
+            queue.runs.failing = 0
             for _ in range(600):
-                for name, known in list(queue.host.known.items()):
+                for name, known in list(queue.runs.known.items()):
                     if known.claimed and not known.ended:
-                        queue.host.end(name)
+                        queue.runs.end(name)
                 queue.step(after_s=5.0)
                 if not queue.store.unfinished():
                     break
             for name in RUNS:
                 assert queue.state(name) is QueueState.ENDED
-                assert queue.host.workers.count(name) <= 1
-                began = name in queue.host.workers
-                assert began or queue.row(name).cancelled
+                assert queue.runs.workers.count(name) <= 1
+                began, row = name in queue.runs.workers, queue.row(name)
+                assert began or row.cancelled or row.attempt == MOST_ATTEMPTS
             assert queue.store.ends.total() <= len(RUNS)
         finally:
             queue.close()
 
 
 def happens(queue: Queue, fault: str, name: str) -> None:
-    known = queue.host.known.get(name)
+    known = queue.runs.known.get(name)
     match fault:
         case "restart":
             queue.restart()
-        case "away" | "back":
-            queue.host.unreachable = fault == "away"
-        case "lost":
-            queue.host.answers_lost += 1
+        case "unlooked" | "looked":
+            queue.runs.looked = fault == "looked"
+        case "failing":
+            queue.runs.failing += 1
+        case "dying":
+            queue.runs.dying += 1
         case "slow" | "quick":
-            queue.host.begins = fault == "quick"
+            queue.runs.begins = fault == "quick"
         case "end" if known and known.claimed and not known.ended:
-            queue.host.end(name)
+            queue.runs.end(name)
         case "cancel":
             queue.store.ask_cancel(name, queue.now, "")

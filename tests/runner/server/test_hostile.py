@@ -230,7 +230,7 @@ def test_ten_thousand_queued_jobs_hold_up_no_other_request(web):
     refused = web.put(blue)
     assert (refused.status, refused.json["reason"]) == (429, "rate_limit")
     assert web.put(red, other).status == 201
-    rows, facts = web.store.unfinished(), web.host.facts()
+    rows, facts = web.store.unfinished(), web.runs.capacity()
     rules = ServerRules(slots=1)
     web.decision = decide(rows, facts, rules, QueueHistory(), web.now())
     follower = Follower(web, red, other)

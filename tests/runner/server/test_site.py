@@ -1,4 +1,4 @@
-"""A real server with its job host, and people who use it."""
+"""A real server with its workers, and people who use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from runner.store.paths import RunPaths
 from runner.wire import API_VERSION
-from runner.wire.remote_runs import QueueState
 from tests.runner.server import direct, newer
 from tests.runner.server.site import Site, serving
 from tests.waiting import until
@@ -99,8 +98,6 @@ def test_a_server_on_postgresql_is_killed_and_goes_on(tmp_path, postgresql_url):
             follower.check()
         assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
         assert not (site.state / "store.sqlite").exists()
-        given = Path(f"/proc/{site.host_pid()}/environ").read_bytes()
-        assert postgresql_url.encode() not in given
         assert site.rai("doctor").returncode == 0
         del site.environ["RAI_DATABASE_URL"]
         assert "RAI_DATABASE_URL" in site.rai("people").stderr
@@ -121,7 +118,7 @@ def test_a_follower_gets_every_byte_once_while_the_server_is_killed(site, tmp_pa
         direct.ended(client, run)
         until(copy.record.exists, "the copy has no end")
         follower.check()
-    origin = RunPaths(site.jobs_home / "runs" / run)
+    origin = RunPaths(site.runs / run)
     assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
     for name in ("events.jsonl", "stdout.log", "stderr.log"):
         assert (copy.root / name).read_bytes() == (origin.root / name).read_bytes()
@@ -146,22 +143,6 @@ def test_what_a_killed_server_had_of_an_upload_goes_at_its_start(site, tmp_path)
         assert direct.ended(client, direct.queue(client, packed)).reason == "done"
 
 
-def test_a_run_goes_on_while_the_job_host_is_killed(site, tmp_path):
-    ada = site.person("red", "ada")
-    with ada.client(60.0) as client:
-        run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
-        until(lambda: client.run(run).state is QueueState.RUNNING, "it does not run")
-        site.kill_host()
-        file = site.jobs_home / "runs" / run / "stdout.log"
-        had = file.stat().st_size
-        until(lambda: file.stat().st_size > had, "it does not go on")
-        site.start_host()
-        found = direct.ended(client, run)
-        assert found.reason == "done"
-    told = file.read_text()
-    assert told == "".join(f"{n}\n" for n in range(1, 101))
-
-
 def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
     ada = site.person("red", "ada")
     with ada.client(60.0) as client:
@@ -170,7 +151,6 @@ def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
         until(lambda: _size(RunPaths(ada.runs / run).stdout) > 0, "no output comes")
         assert site.stop() == 0
         assert not site.socket.exists()
-        assert site.host_pid() > 0
         site.start()
         assert direct.ended(client, run).reason == "done"
 
@@ -203,7 +183,7 @@ def test_the_doctor_finds_a_server_that_is_well(site):
     done = site.rai("doctor", "--json")
     found = {one["subject"]: one for one in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
-    for name in ("store", "server", "job host", "folder", "certificate"):
+    for name in ("store", "server", "engines", "folder", "certificate"):
         assert found[name]["state"] == "ok"
     site.state.chmod(0o755)
     site.kill()
@@ -223,28 +203,15 @@ def test_only_one_server_serves_a_folder(site):
         other.close()
 
 
-def test_the_job_host_has_none_of_the_servers_secrets(tmp_path):
-    site = Site(tmp_path)
-    site.environ |= {"RAI_PUBLIC_URL": "https://gpu.example.org", "A_SECRET": "x"}
-    try:
-        site.start()
-        given = Path(f"/proc/{site.host_pid()}/environ").read_bytes().split(b"\0")
-        names = {one.partition(b"=")[0] for one in given}
-        assert b"RAI_ENGINE" in names
-        assert not names & {b"RAI_PUBLIC_URL", b"A_SECRET", b"RAI_DATABASE_URL"}
-    finally:
-        site.close()
-
-
-def test_a_run_sees_nothing_of_the_server_and_its_job_host(site, tmp_path):
-    wanted = (site.state, site.socket, site.jobs_socket, site.jobs_home)
+def test_a_run_sees_nothing_of_the_server_and_its_runs(site, tmp_path):
+    wanted = (site.state, site.socket, site.runs)
     look = "; ".join(f"ls -d {path} && echo seen" for path in wanted)
     ada = site.person("red", "ada")
     with ada.client() as client:
         packed = direct.seal(tmp_path / "p", json.dumps([f"sh -c '{look}; env'"]))
         run = direct.queue(client, packed)
         assert direct.ended(client, run).reason == "done"
-    folder = site.jobs_home / "runs" / run
+    folder = site.runs / run
     assert "seen" not in (folder / "stdout.log").read_text()
     assert (folder / "stderr.log").read_text().count("No such file") == len(wanted)
 

@@ -12,8 +12,11 @@ from runner.cli.main import _status
 from runner.core import Reason
 from runner.database.base import RunRow
 from runner.database.store import open_store
-from runner.server import rules
+from runner.server import rules, workers
+from runner.server.gpus_out import GpusOut
+from runner.store.home import make
 from runner.wire.accounts import Scope
+from runner.wire.capacity import Capacity, ServerGpu
 from tests.program import rai
 
 pytestmark = pytest.mark.programs
@@ -221,18 +224,27 @@ def test_without_a_server_every_command_says_how_to_make_one(tmp_path, monkeypat
 
 
 def test_a_store_elsewhere_is_not_mistaken_for_the_folders_own(state):
-    reached = '{"url":"u","socket":"s","jobs":"j","elsewhere":true}'
+    reached = '{"url":"u","socket":"s","home":"h","elsewhere":true}'
     (state / "reached.json").write_text(reached)
     done = rai("server", "people")
     assert done.returncode == 2
     assert "RAI_DATABASE_URL" in done.stderr
 
 
-def test_a_gpu_that_the_host_lacks_cannot_be_cleared(state, store):
+def test_a_gpu_is_let_back_by_hand(state, store):
     assert rai("server", "gpu", "clear").returncode == 2
-    away = rai("server", "gpu", "clear", "GPU-1")
-    assert away.returncode == 8
-    assert "does not answer" in away.stderr
+    unknown = rai("server", "gpu", "clear", "GPU-1")
+    assert unknown.returncode == 2
+    assert "not looked at its GPUs yet" in unknown.stderr
+    home = make(state / "home")
+    gpus = (ServerGpu("GPU-1", "a GPU"), ServerGpu("GPU-2", "a GPU"))
+    workers.keep(home, Capacity("0", ("local",), gpus))
+    GpusOut(home.root).failed(["GPU-1"], "0123456789", time.time())
+    assert "run 0123456789 ended with an error" in rai("server", "gpu").stdout
+    assert rai("server", "gpu", "clear", "GPU-3").returncode == 2
+    assert rai("server", "gpu", "clear", "GPU-1").returncode == 0
+    assert "error" not in rai("server", "gpu").stdout
+    assert "GPU-1" in rai("server", "audit").stdout
 
 
 def test_without_the_extra_a_server_says_what_to_install(state, monkeypatch, capfd):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from runner.core import Reason, Stream
-from runner.wire.host import StartRun
 from runner.wire.remote_runs import QueueState
 from runner.wire.tail import FILES, LEAST_S
 from tests.runner.server.follower import Follower, joined
@@ -29,18 +27,17 @@ def token(web):
 def start(web, run_id=RUN):
     row = web.store.run(run_id)
     assert web.store.claim(run_id, row.attempt)
-    file = Path(__file__)
-    web.host.start(StartRun(run_id), file, file)
+    web.runs.start(run_id)
     web.store.started(run_id, web.now())
 
 
 def end(web, run_id=RUN, reason=Reason.DONE):
-    web.host.end(run_id, reason)
+    web.runs.end(run_id, reason)
     web.store.ended(run_id, web.now(), reason)
 
 
 def folder(web, run_id=RUN):
-    root = web.host.paths(run_id).root
+    root = web.runs.paths(run_id).root
     return {name: (root / name).read_bytes() for name in FILES}
 
 
@@ -50,12 +47,12 @@ def test_a_run_is_followed_from_the_queue_to_its_end(web, token):
     until(lambda: follower.runs)
     assert follower.runs[0].state is QueueState.WAITING
     start(web)
-    web.host.say(RUN, b"hello\n")
-    web.host.say(RUN, b"oh\n", Stream.STDERR)
+    web.runs.say(RUN, b"hello\n")
+    web.runs.say(RUN, b"oh\n", Stream.STDERR)
     until(lambda: follower.copies["stderr.log"])
-    web.host.tick(RUN, 1.0)
+    web.runs.tick(RUN, 1.0)
     until(lambda: any(header.latest for header in follower.headers))
-    web.host.write(RUN, "build.tar.zst", b"built")
+    web.runs.write(RUN, "build.tar.zst", b"built")
     end(web)
     joined(thread)
     assert follower.copies == folder(web)
@@ -67,7 +64,7 @@ def test_a_run_is_followed_from_the_queue_to_its_end(web, token):
 
 def test_a_run_that_has_ended_is_followed_all_the_same(web, token):
     start(web)
-    web.host.say(RUN, b"hello\n" * 100_000)
+    web.runs.say(RUN, b"hello\n" * 100_000)
     end(web)
     follower = Follower(web, token, RUN)
     follower.follow()
@@ -94,7 +91,7 @@ def test_a_follower_that_breaks_off_again_and_again_has_every_byte_once(web, tok
         follower.headers.clear()
         thread = follower.thread()
         for _ in range(50):
-            web.host.say(RUN, b"%d\n" % n * 200)
+            web.runs.say(RUN, b"%d\n" % n * 200)
         until(lambda: follower.runs)
         follower.break_off()
         joined(thread)
@@ -109,7 +106,7 @@ def test_many_followers_each_have_all(web, token):
     followers = [Follower(web, token, RUN) for _ in range(20)]
     threads = [one.thread() for one in followers]
     for n in range(200):
-        web.host.say(RUN, b"line %d\n" % n)
+        web.runs.say(RUN, b"line %d\n" % n)
     end(web)
     joined(*threads)
     for one in followers:
@@ -121,26 +118,13 @@ def test_a_lost_run_ends_with_what_it_wrote(web, token):
     start(web)
     follower = Follower(web, token, RUN)
     thread = follower.thread()
-    web.host.say(RUN, b"last words")
-    web.host.lose(RUN)
+    web.runs.say(RUN, b"last words")
+    web.runs.lose(RUN)
     web.store.ended(RUN, web.now(), Reason.RUNNER_LOST, "its worker is gone")
     joined(thread)
     assert follower.copies == folder(web)
     assert follower.over is not None
     assert follower.over.run.why == "its worker is gone"
-
-
-def test_a_host_that_is_away_ends_nothing(web, token):
-    start(web)
-    web.host.unreachable = True
-    path = f"/api/v1/runs/{RUN}/tail"
-    until(lambda: web.ask("GET", path, token).status == 503)
-    assert web.ask("GET", path, token).json["reason"] == "busy"
-    web.host.unreachable = False
-    end(web)
-    follower = Follower(web, token, RUN)
-    follower.follow()
-    assert follower.copies == folder(web)
 
 
 def test_an_answer_waits_for_news_and_no_longer_than_asked(web, token):
@@ -156,7 +140,7 @@ def test_an_answer_waits_for_news_and_no_longer_than_asked(web, token):
         assert time.monotonic() - began >= least_s - 0.01
         assert not any(follower.headers[-1].sizes.values())
     follower.ask(30)
-    web.host.say(RUN, b"news\n")
+    web.runs.say(RUN, b"news\n")
     follower.take()
     follower.close()
     assert follower.copies == folder(web)
@@ -177,7 +161,7 @@ def test_a_change_of_the_queue_is_news(web, token):
 def test_much_is_told_at_once_and_so_is_the_end(web, token, monkeypatch):
     monkeypatch.setattr("runner.server.tail.LEAST_S", 3600.0)
     start(web)
-    web.host.say(RUN, bytes(5 << 20))
+    web.runs.say(RUN, bytes(5 << 20))
     follower = Follower(web, token, RUN)
     for _ in range(5):
         follower.ask(0)
@@ -192,7 +176,7 @@ def test_much_is_told_at_once_and_so_is_the_end(web, token, monkeypatch):
 def test_a_follower_that_takes_nothing_holds_up_no_other(web, token):
     start(web)
     for _ in range(40):
-        web.host.say(RUN, bytes(1 << 20))
+        web.runs.say(RUN, bytes(1 << 20))
     slow, quick = Follower(web, token, RUN), Follower(web, token, RUN)
     slow.ask()
     end(web)
@@ -207,7 +191,7 @@ def test_a_follower_that_takes_nothing_for_long_is_let_go(web, token, monkeypatc
     monkeypatch.setattr("runner.server.bounds.TAKE_S", 0.4)
     start(web)
     for _ in range(8):
-        web.host.say(RUN, bytes(1 << 20))
+        web.runs.say(RUN, bytes(1 << 20))
     slow = Follower(web, token, RUN)
     slow.ask()
     until(lambda: not held())
@@ -247,7 +231,7 @@ def test_an_offset_beyond_the_end_is_waited_for_and_the_end_comes(web, token):
     follower = Follower(web, token, RUN)
     follower.copies["stdout.log"] += bytes(10_000)
     thread = follower.thread()
-    web.host.say(RUN, b"hello")
+    web.runs.say(RUN, b"hello")
     end(web)
     joined(thread)
     assert follower.over is not None
@@ -271,7 +255,7 @@ def test_one_person_has_so_many_requests_and_no_more(web, token, monkeypatch):
 def test_when_a_follower_has_gone_its_files_are_closed(web, token):
     start(web)
     opened = []
-    original = web.host.open
+    original = web.runs.open
 
     def noted(run_id, name):
         file = original(run_id, name)
@@ -279,13 +263,13 @@ def test_when_a_follower_has_gone_its_files_are_closed(web, token):
             opened.append(file)
         return file
 
-    web.host.open = noted
+    web.runs.open = noted
     followers = [Follower(web, token, RUN) for _ in range(3)]
     for one in followers:
         one.ask(30)
     until(lambda: b"rai_followers 3.0" in web.ask("GET", "/metrics").body)
-    until(lambda: len([one for one in opened if not one.handle.closed]) == 9)
+    until(lambda: len([one for one in opened if not one.closed]) == 9)
     for one in followers:
         one.close()
-    until(lambda: all(file.handle.closed for file in opened))
+    until(lambda: all(file.closed for file in opened))
     assert threading.active_count() < 40

@@ -38,8 +38,8 @@ def queue(tmp_path):
 
 def tidy(queue: Queue, after_s: float = 0.0) -> None:
     queue.now += after_s
-    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
-    upkeep.tidy(queue.now, queue.host.facts())
+    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder, log(queue))
+    upkeep.tidy(queue.now, queue.runs.capacity())
 
 
 def log(queue: Queue):
@@ -50,7 +50,7 @@ def ended(queue: Queue, run_id: str, kept_bytes: int = 10, **other: object) -> N
     """Have a run start and end."""
     queue.put(run_id, **other)
     queue.step(2)
-    queue.host.end(run_id, kept_bytes=kept_bytes)
+    queue.runs.end(run_id, kept_bytes=kept_bytes)
     queue.store.ended(run_id, queue.now, Reason.DONE, "", kept_bytes)
     queue.step()
 
@@ -58,7 +58,7 @@ def ended(queue: Queue, run_id: str, kept_bytes: int = 10, **other: object) -> N
 def there(queue: Queue) -> set[str]:
     """Return the runs whose folders are there, which the store says too."""
     known = {r.id for r in queue.store.runs(limit=1000) if not r.removed}
-    return {name for name in known if queue.host.paths(name).root.exists()}
+    return {name for name in known if queue.runs.paths(name).root.exists()}
 
 
 def test_a_run_is_kept_as_long_as_its_role_says(queue):
@@ -102,22 +102,23 @@ def test_where_the_disk_is_low_the_oldest_runs_of_all_go(queue):
     queue.now += 3600.0
     ended(queue, B, GIB, role="staff")
     ended(queue, C, GIB, role="staff")
-    queue.host.disk_free = 4 * GIB
+    queue.runs.disk_free = 4 * GIB
     tidy(queue, 3600.0)
     assert there(queue) == {A, B, C}
     tidy(queue, DAY_S)
     assert there(queue) == {B, C}
-    queue.host.disk_free = 5 * GIB
+    queue.runs.disk_free = 5 * GIB
     tidy(queue)
     assert there(queue) == {B, C}
 
 
 def test_an_upload_goes_when_no_run_needs_it_and_nobody_sent_it_for_a_while(queue):
     file = queue.upload()
-    queue.host.unreachable = True
+    queue.runs.looked = False
     queue.put(A)
+    queue.restart()
     queue.step()
-    queue.host.unreachable = False
+    queue.runs.looked = True
     tidy(queue, 5 * DAY_S)
     assert file.exists()
     queue.step(2)
@@ -125,12 +126,12 @@ def test_an_upload_goes_when_no_run_needs_it_and_nobody_sent_it_for_a_while(queu
     tidy(queue)
     assert not file.exists()
     assert queue.store.upload("red", SHA256, queue.now) is None
-    assert queue.host.paths(A).source.exists()
+    assert queue.runs.paths(A).source.exists()
 
 
 def test_where_the_disk_is_low_uploads_go_sooner(queue):
     file = queue.upload()
-    queue.host.disk_free = 0
+    queue.runs.disk_free = 0
     tidy(queue, 300.0)
     assert file.exists()
     tidy(queue, 301.0)
@@ -142,23 +143,25 @@ def test_a_run_that_goes_on_although_it_ended_here_is_cancelled_first(queue):
     queue.step(2)
     queue.store.ended(A, queue.now, Reason.RUNNER_LOST)
     tidy(queue, 3 * DAY_S)
-    assert queue.host.cancels == [A]
+    assert queue.runs.cancels == [A]
     assert not queue.row(A).removed
-    queue.host.end(A, Reason.CANCELLED)
+    queue.runs.end(A, Reason.CANCELLED)
     tidy(queue)
     assert queue.row(A).removed and there(queue) == set()
 
 
-def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue):
+def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue, monkeypatch):
+    def failing(ids):
+        raise BusyError("the disk is away")
+
     ended(queue, A)
-    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
+    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder, log(queue))
     later = queue.now + 3 * DAY_S
     upkeep.when_due(later, None)
-    queue.host.unreachable = True
     facts = queue.feeder.facts
-    with pytest.raises(BusyError):
+    with monkeypatch.context() as patched, pytest.raises(BusyError):
+        patched.setattr(queue.runs, "remove", failing)
         upkeep.when_due(later, facts)
-    queue.host.unreachable = False
     upkeep.when_due(later + 59, facts)
     assert there(queue) == {A}
     upkeep.when_due(later + 60, facts)
@@ -167,7 +170,7 @@ def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue):
 
 def test_it_is_due_again_after_the_clock_was_set_back(queue):
     ended(queue, A)
-    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
+    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder, log(queue))
     later = queue.now + 3 * DAY_S
     upkeep.when_due(later + 3600, queue.feeder.facts)
     ended(queue, B)
@@ -202,20 +205,20 @@ def test_nothing_is_removed_that_a_run_needs_which_has_not_ended(acts):
 
 def played(queue: Queue, act: str, number: int) -> None:
     run_id = f"{number:010x}"
-    known = queue.host.known.get(run_id)
+    known = queue.runs.known.get(run_id)
     match act:
         case "put":
             queue.put(run_id, sha256=f"{number % 3}" * 64)
         case "step":
             queue.step()
         case "end" if known and known.claimed and not known.ended:
-            queue.host.end(run_id, kept_bytes=70)
+            queue.runs.end(run_id, kept_bytes=70)
         case "cancel":
             queue.store.ask_cancel(run_id, queue.now, "")
         case "wait":
             queue.now += number * DAY_S / 2
         case "low":
-            queue.host.disk_free = (number % 2) * 100 * GIB
+            queue.runs.disk_free = (number % 2) * 100 * GIB
         case "restart":
             queue.restart()
 
@@ -224,8 +227,8 @@ def needed(queue: Queue) -> None:
     """Check that each run that has not ended has what it needs."""
     for row in queue.store.unfinished():
         if row.state is QueueState.RUNNING:
-            assert queue.host.paths(row.id).source.exists()
-            assert row.id not in queue.host.removed
+            assert queue.runs.paths(row.id).source.exists()
+            assert row.id not in queue.runs.removed
         else:
             assert upload_path(queue.folder, row.team, row.sha256).exists()
             assert queue.store.use(row.team, 0).bytes >= 6

@@ -35,7 +35,7 @@ def decided(web):
     """Decide as the server's feeder does."""
     rows = web.store.unfinished()
     rules = ServerRules(slots=0)
-    facts = web.host.facts()
+    facts = web.runs.capacity()
     web.decision = decide(rows, facts, rules, QueueHistory(), web.now())
 
 
@@ -58,13 +58,13 @@ def test_the_queue_names_ones_own_people_only(web):
 
 def test_a_well_server_says_so_and_an_unwell_one_says_what_ails(web, monkeypatch):
     monkeypatch.setattr("runner.server.health.CHECK_S", 0.0)
-    monkeypatch.setattr("runner.server.board.FACTS_S", 0.01)
+    monkeypatch.setattr("runner.server.board.FIRST_FACTS_S", 0.1)
     found = web.ask("GET", "/healthz")
-    assert (found.status, found.json["store"], found.json["host"]) == (200, "ok", "ok")
-    web.host.problems = (Problem("no engine works"),)
-    until(lambda: web.ask("GET", "/healthz").json["host"] == "it takes no run")
-    web.host.unreachable = True
-    until(lambda: web.ask("GET", "/healthz").json["host"] == "it does not answer")
+    assert (found.status, found.json["store"], found.json["runs"]) == (200, "ok", "ok")
+    web.runs.problems = (Problem("no engine works"),)
+    until(lambda: web.ask("GET", "/healthz").json["runs"] == "nothing can run")
+    web.runs.looked = False
+    until(lambda: "looked" in web.ask("GET", "/healthz").json["runs"])
     away = web.ask("GET", "/healthz")
     assert (away.status, away.json["store"]) == (503, "ok")
 

@@ -33,7 +33,7 @@ from runner.server.serving import Listener, PatientProtocol, served
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import RunRequest
 from tests.runner.remote import certificates
-from tests.runner.server.fake_host import FakeHost
+from tests.runner.server.fake_runs import FakeRuns
 
 ANSWER_S = 30.0
 SPEC = "rai:\n  version: 0.2\n  image: gcc:12\ncommands:\n  build:\n    - ./program\n"
@@ -89,14 +89,14 @@ class WebServer:
     def __init__(self, folder: Path, rules: ServerRules, gpus: int = 0) -> None:
         self.folder = folder
         self.store: Store = open_store(f"sqlite:///{folder}/store.sqlite")
-        self.host = FakeHost(folder / "jobs", gpus)
+        self.runs = FakeRuns(folder / "home", gpus)
         self.clock, self.ahead = time.time, 0.0
         self.woken = 0
         self.decision: QueueDecision[Any] = QueueDecision()
         self.socket = folder / "server.sock"
         self.site = Site(
             self.store,
-            self.host,
+            self.runs,
             rules,
             folder / "uploads",
             self._wake,
@@ -184,7 +184,7 @@ def serving(
             web.socket = web.doors.path
             yield web
     finally:
-        web.host.close()
+        web.runs.close()
         web.store.close()
 
 

@@ -88,7 +88,7 @@ class CarriedEngine:
         )
         given = {n: v for n, v in vars(self).items() if not n.startswith("_")}
         (paths.root / WORK).write_bytes(pickle.dumps((self._made, given, carried)))
-        order = Order(str(paths.root), {}, sealed=True)
+        order = Order(str(paths.root), {})
         answer = SlurmWorker(SlurmTarget(), order, NEEDS, worker=WORKER).carry_out()
         assert answer.reason is None, answer.problems
         yield from _followed(paths, cancel)

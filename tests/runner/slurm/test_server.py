@@ -1,11 +1,10 @@
-"""A real server whose job host has a real Slurm carry its runs out."""
+"""A real server whose runs a real Slurm runs."""
 
 from __future__ import annotations
 
 import json
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -69,27 +68,11 @@ def test_a_run_on_a_server_is_carried_out_by_slurm(
     with site.person("red", "ann").client() as client:
         run = queue(client, packed)
         assert ended(client, run).reason is Reason.DONE
-    paths = Home(site.jobs_home).run(run)
+    paths = Home(site.state / "home").run(run)
     assert paths.stdout.read_text() == "hi\n"
     assert not paths.order.exists()
     comments = slurm.ask("squeue", "-h", "-t", "all", "-o", "%j %k").splitlines()
     assert f"rai-{run} rai:red/ann" in comments
-
-
-def test_a_job_host_of_another_place_is_not_served_with(site: Site):
-    site.stop()
-    words = ["server", "serve", "--place", "slurm:other", "--state", str(site.state)]
-    sockets = ["--socket", str(site.socket), "--jobs", str(site.jobs_socket)]
-    done = subprocess.run(
-        [*site.program, *words, *sockets],
-        env=site.env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 8
-    assert "runs things by slurm, not by slurm:other" in done.stderr
-    assert f"fuser -k -TERM {site.jobs_socket}" in done.stderr
 
 
 def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
@@ -107,7 +90,7 @@ def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
         assert ended(client, second).reason is Reason.DONE
 
 
-def test_a_job_host_that_is_killed_finds_the_runs_that_slurm_has(
+def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(
     site: Site, slurm: Cluster, tmp_path: Path
 ):
     others = [slurm.submit("sleep 300", "-n2", "-N1") for _ in slurm.nodes]
@@ -115,13 +98,13 @@ def test_a_job_host_that_is_killed_finds_the_runs_that_slurm_has(
     with site.person("red", "ann").client() as client:
         run = queue(client, packed)
         waits_in_slurm(client, run)
-        site.kill_host()
-        site.start_host("--place", "slurm")
+        site.kill()
+        site.start()
         waits_in_slurm(client, run)
         assert jobs(slurm)[f"rai-{run}"] == 1
         slurm.ask("scancel", *map(str, others))
         assert ended(client, run).reason is Reason.DONE
-    found = record.from_json(Home(site.jobs_home).run(run).record.read_bytes())
+    found = record.from_json(Home(site.state / "home").run(run).record.read_bytes())
     assert found.verdict is not None
 
 
@@ -143,7 +126,7 @@ def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-def test_every_run_is_carried_out_once_whenever_the_job_host_is_killed(
+def test_every_run_is_carried_out_once_whenever_the_server_is_killed(
     site: Site, tmp_path: Path
 ):
     packed = seal(tmp_path / "p", "echo hi")
@@ -153,13 +136,13 @@ def test_every_run_is_carried_out_once_whenever_the_job_host_is_killed(
         kills = 0
         while any(client.run(run).state is not QueueState.ENDED for run in runs):
             time.sleep(rng.uniform(0.2, 2.0))
-            site.kill_host()
-            site.start_host("--place", "slurm")
+            site.kill()
+            site.start()
             kills += 1
             assert kills < 100
         assert {client.run(run).reason for run in runs} == {Reason.DONE}
     assert kills >= 5
-    home = Home(site.jobs_home)
+    home = Home(site.state / "home")
     for run in runs:
         paths = home.run(run)
         assert paths.stdout.read_text() == "hi\n"

@@ -77,7 +77,6 @@ def test_the_build_files_cores_count_before_the_settings():
     ("needs", "word"),
     [
         (replace(NEEDS, gpus=2), "--gres=gpu:2"),
-        (replace(NEEDS, gpus=1, gpu_model="h100"), "--gres=gpu:h100:1"),
         (replace(NEEDS, memory_bytes=(1 << 20) + 1), "--mem=2M"),
         (replace(NEEDS, alone=True), "--exclusive"),
     ],

@@ -1,43 +1,23 @@
-"""Look at the engines and GPUs of this machine: `python -m runner.jobhost.survey`.
+"""Look at the engines and GPUs of this machine.
 
-A host does so in a process of its own, which may hang in a driver, and whose modules
-take more memory than all of the host.
+A process of its own does so, which may hang in a driver, and whose modules take more
+memory than all of a server.
 """
 
 from __future__ import annotations
 
-import sys
+import shutil
+from pathlib import Path
 
-from msgspec import Struct, json
-
-from runner import engines
+from runner import __version__, engines, machine
 from runner.core import BuildSpec, Gpu, GpuSituation, Problem
 from runner.core.errors import RaiError
 from runner.gpu import watch
+from runner.wire.capacity import Capacity, ServerGpu
 
 
-class SurveyedGpu(Struct, frozen=True):
-    """A GPU; ``problem`` says why it is not well, "" if it is."""
-
-    uuid: str
-    name: str
-    problem: str = ""
-
-
-class MachineSurvey(Struct, frozen=True):
-    """The engines that can serve, why the others cannot, and the GPUs.
-
-    ``unenforced`` has a line for each engine with limits that it does not enforce.
-    """
-
-    engines: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    gpus: tuple[SurveyedGpu, ...] = ()
-    unenforced: tuple[str, ...] = ()
-
-
-def survey() -> MachineSurvey:
-    """Look at every engine that confines."""
+def survey(home: Path) -> Capacity:
+    """Look at every engine that confines, and at the disk of the runs' home."""
     serving: list[str] = []
     problems: list[Problem] = []
     situations: list[GpuSituation] = []
@@ -56,13 +36,22 @@ def survey() -> MachineSurvey:
         except RaiError as error:
             found = list(error.problems)
         problems += [Problem(f"{name}: {p.message}", hint=p.hint) for p in found]
-    gpus = surveyed(watch.this_machine().gpus, situations)
-    return MachineSurvey(tuple(serving), tuple(problems), gpus, tuple(unenforced))
+    here = machine.describe()
+    return Capacity(
+        __version__,
+        tuple(serving),
+        surveyed(watch.this_machine().gpus, situations),
+        () if serving else tuple(problems),
+        shutil.disk_usage(home).free,
+        here.memory_bytes,
+        here.cores,
+        unenforced=tuple(unenforced),
+    )
 
 
 def surveyed(
     gpus: tuple[Gpu, ...], situations: list[GpuSituation]
-) -> tuple[SurveyedGpu, ...]:
+) -> tuple[ServerGpu, ...]:
     """Return a machine's GPUs, from what the engines that serve say of them. Pure."""
     given = {
         gpu.uuid for one in situations if one.any for gpu in one.gpus or () if one.open
@@ -71,20 +60,10 @@ def surveyed(
     why = next((one.problem for one in situations if one.problem), "")
     none = why or "no engine can give it to a run"
     return tuple(
-        SurveyedGpu(
+        ServerGpu(
             gpu.uuid,
             gpu.name,
             states.get(gpu.uuid, "") if gpu.uuid in given else none,
         )
         for gpu in gpus
     )
-
-
-def main() -> int:
-    """Print what was found as one JSON line."""
-    sys.stdout.buffer.write(json.encode(survey()) + b"\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from runner.core import GpuWay, WayTried
 from runner.gpu import access, nvidia
-from runner.jobhost import gpus_out
-from runner.jobhost.gpus_out import LEAST_S, NONE, GpusOut
-from runner.jobhost.survey import surveyed
+from runner.server import gpus_out
+from runner.server.gpus_out import LEAST_S, NONE, GpusOut
+from runner.worker.survey import surveyed
 from tests.runner.gpus import machines
 
 RUN, A, B = "0123456789", "GPU-a", "GPU-b"
@@ -55,7 +55,7 @@ def test_a_second_error_begins_the_minute_again():
     assert out(gpus_out.looked(notes, {A: ""}, 100.0 + LEAST_S)) == [A]
 
 
-def test_why_and_since_when_is_said_and_outlives_the_host(tmp_path):
+def test_why_and_since_when_is_said_and_outlives_the_server(tmp_path):
     GpusOut(tmp_path).failed([A], RUN, 100.0)
 
     words = GpusOut(tmp_path).words()
@@ -101,7 +101,7 @@ def test_recorded_gpus_are_told_with_what_is_wrong_with_each(tmp_path):
 
     def told(*situations: object) -> list[tuple[str, str, str]]:
         found = surveyed(host.gpus, list(situations))  # type: ignore[arg-type]
-        return [(one.uuid, one.name, one.problem) for one in found]
+        return [(one.uuid, one.name, one.out) for one in found]
 
     assert told(open_) == [(uuid, name, "")]
     assert told(local, open_) == [(uuid, name, "")]

@@ -1,4 +1,4 @@
-"""What a job host on a cluster answers, with a Slurm whose answers the test decides."""
+"""A server on a cluster, with a Slurm whose answers the test decides."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import pytest
 
 from runner.core import Reason
 from runner.core.errors import ConfigError
-from runner.jobhost import cluster as clusters
-from runner.jobhost.cluster import SlurmCluster
-from runner.jobhost.desk import JobDesk
+from runner.core.order import Order
+from runner.core.policy import RolePolicy
+from runner.server import cluster as clusters
+from runner.server.cluster import SlurmCluster
+from runner.server.folders import ServerRuns
 from runner.slurm.target import SlurmTarget
 from runner.store.home import make
 from runner.store.paths import Home
 from runner.store.settings import Settings
-from runner.wire.host import AskFacts, HostFacts, LookAt, StartRun
-from tests.runner.jobhost.hosting import new_id, sealed
+from runner.wire.capacity import Capacity
+from tests.runner.server.begun import new_id, sealed
 from tests.runner.slurm.test_partition import line
 from tests.waiting import until
 
@@ -66,101 +68,97 @@ def home(tmp_path):
     return make(tmp_path / "rai")
 
 
-def hosted(home: Home) -> JobDesk:
-    settings = Settings(home=home.root)
-    return JobDesk(home, carrier=SlurmCluster(home, SlurmTarget("gpu"), settings))
+def folders(home: Home, *options: str) -> ServerRuns:
+    settings = Settings(home=home.root, slurm=options)
+    return ServerRuns(home, SlurmCluster(home, SlurmTarget("gpu"), settings))
 
 
 @pytest.fixture
-def desk(slurm, home) -> JobDesk:
-    return hosted(home)
+def runs(slurm, home) -> ServerRuns:
+    return folders(home)
 
 
-def facts(desk: JobDesk) -> HostFacts:
-    found = desk.reply(AskFacts()).answer.facts
-    assert found is not None
-    return found
+def facts(runs: ServerRuns) -> Capacity:
+    return until(runs.capacity)
 
 
-def start(desk: JobDesk, tmp_path: Path, **more: object):
+def start(runs: ServerRuns, tmp_path: Path, **more: object):
     """Start a run; return its id and the answer."""
     resources = more.pop("resources", {})
+    slurm = more.pop("slurm", {})
     project = sealed(tmp_path, "true", **resources)  # type: ignore[arg-type]
-    asked = StartRun(new_id(), **more)  # type: ignore[arg-type]
-    with project.parcel.open("rb") as parcel, project.source.open("rb") as source:
-        files = [parcel.fileno(), source.fileno()]
-        return asked.id, desk.reply(asked, files).answer
+    run_id, parcel = new_id(), project.parcel.read_bytes()
+    order = Order("", {}, allowed=RolePolicy(source="a role"))
+    return run_id, runs.start(run_id, order, parcel, project.source, slurm)
 
 
-def test_the_facts_are_whether_slurm_answers_and_the_gpus_of_a_node(desk, slurm):
-    assert (facts(desk).engines, facts(desk).node_gpus) == (("slurm:gpu",), 4)
+def test_the_facts_are_whether_slurm_answers_and_the_gpus_of_a_node(runs, slurm):
+    assert (facts(runs).engines, facts(runs).node_gpus) == (("slurm:gpu",), 4)
     slurm.says("sinfo", AWAY)
-    until(lambda: facts(desk).problems)
-    assert "Unable to contact slurm controller" in str(facts(desk).problems[0])
-    assert (facts(desk).engines, facts(desk).node_gpus) == ((), 4)
+    until(lambda: facts(runs).problems)
+    assert "Unable to contact slurm controller" in str(facts(runs).problems[0])
+    assert (facts(runs).engines, facts(runs).node_gpus) == ((), 4)
     slurm.lists(line("gpu"))
-    until(lambda: not facts(desk).problems)
+    until(lambda: not facts(runs).problems)
 
 
-def test_a_partition_that_does_not_exist_is_said(desk, slurm):
+def test_a_partition_that_does_not_exist_is_said(runs, slurm):
     slurm.lists()
-    until(lambda: facts(desk).problems)
-    assert facts(desk).problems[0].message == "Slurm has no partition gpu"
+    until(lambda: facts(runs).problems)
+    assert facts(runs).problems[0].message == "Slurm has no partition gpu"
 
 
 def test_a_run_is_submitted_with_what_its_file_and_its_row_ask_for(
-    desk, slurm, tmp_path
+    runs, slurm, tmp_path
 ):
     limits = {"memory": "1GiB", "time": "10m"}
     resources = {"limits": limits, "gpu": {"count": 1}}
     asked = {"account": "course", "partition": "big", "comment": "rai:red/ann"}
-    run_id, answer = start(desk, tmp_path, resources=resources, slurm=asked)
+    run_id, answer = start(runs, tmp_path, resources=resources, slurm=asked)
     assert answer.reason is None
     words = slurm.asked.split()
     assert f"--job-name=rai-{run_id}" in words
     assert {"--partition=big", "--gres=gpu:1", "--account=course"} <= set(words)
     assert {"--comment=rai:red/ann", "--mem=1536M"} <= set(words)
-    (seen,) = desk.reply(LookAt((run_id,))).answer.runs
+    seen = runs.look([run_id])[run_id]
     assert not seen.claimed and seen.waits
 
 
 def test_a_build_file_takes_no_more_cores_than_the_site_gives_a_run(
     slurm, home, tmp_path
 ):
-    settings = Settings(home=home.root, slurm=("--cpus-per-task=2",))
-    desk = JobDesk(home, carrier=SlurmCluster(home, SlurmTarget("gpu"), settings))
-    start(desk, tmp_path, resources={"cpu": {"cores": 64}})
+    runs = folders(home, "--cpus-per-task=2")
+    start(runs, tmp_path, resources={"cpu": {"cores": 64}})
     assert "--cpus-per-task=2" in slurm.asked.split()
 
 
 @pytest.mark.parametrize(
     "asked", [{"wrap": "id"}, {"comment": "a\nb"}, {"account": ""}]
 )
-def test_what_is_no_word_for_sbatch_is_not_asked_for(desk, slurm, tmp_path, asked):
+def test_what_is_no_word_for_sbatch_is_not_asked_for(runs, slurm, tmp_path, asked):
     with pytest.raises(ConfigError, match="sbatch"):
-        start(desk, tmp_path, slurm=asked)
+        start(runs, tmp_path, slurm=asked)
     assert not slurm.asked
 
 
-def test_a_restarted_host_keeps_a_run_that_slurm_has(desk, slurm, home, tmp_path):
-    run_id, _ = start(desk, tmp_path)
-    again = hosted(home)
-    (seen,) = again.reply(LookAt((run_id,))).answer.runs
+def test_a_restarted_server_keeps_a_run_that_slurm_has(runs, slurm, home, tmp_path):
+    run_id, _ = start(runs, tmp_path)
+    seen = folders(home).look([run_id])[run_id]
     assert seen.waits
     assert home.run(run_id).order.exists()
 
 
-def test_a_run_that_slurm_does_not_take_leaves_nothing(desk, slurm, home, tmp_path):
+def test_a_run_that_slurm_does_not_take_leaves_nothing(runs, slurm, home, tmp_path):
     slurm.says("sbatch", 'echo "sbatch: error: Invalid account" >&2; exit 1')
-    run_id, answer = start(desk, tmp_path)
+    run_id, answer = start(runs, tmp_path)
     assert answer.reason is Reason.BAD_CONFIG
     assert not home.run(run_id).root.exists()
 
 
 def test_a_run_that_slurm_cannot_be_asked_for_is_one_for_later(
-    desk, slurm, home, tmp_path
+    runs, slurm, home, tmp_path
 ):
     slurm.says("sbatch", AWAY.replace("slurm_load_node", "sbatch: error"))
-    run_id, answer = start(desk, tmp_path)
+    run_id, answer = start(runs, tmp_path)
     assert answer.reason is Reason.BUSY
     assert not home.run(run_id).root.exists()

@@ -1,12 +1,13 @@
 """The GPUs that no run gets: those of a run that ended with an error of its GPU.
 
 A GPU stays out for a minute at least, and until its state is well; or until somebody
-lets it back. The decisions are pure; the file outlives the host.
+lets it back. The decisions are pure; the file outlives the server.
 """
 
 from __future__ import annotations
 
-import threading
+import fcntl
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,6 @@ from runner import files
 LEAST_S = 60.0
 MOST_BYTES = 1 << 20
 FILE = "gpus.json"
-THIS = "this GPU"
 
 
 class GpuNote(Struct, frozen=True):
@@ -43,18 +43,16 @@ Notes = Mapping[str, GpuNote]
 NONE: Notes = MappingProxyType({})
 
 
-def failed(
-    notes: Notes, uuids: Sequence[str], run_id: str, at: float, whose: str = THIS
-) -> Notes:
+def failed(notes: Notes, uuids: Sequence[str], run_id: str, at: float) -> Notes:
     """Return the notes after a run that ended at a time with an error of its GPUs.
 
-    One that came back since stays. ``whose`` error it is stands in the note.
+    One that came back since stays.
     """
     changes = {}
     for uuid in uuids:
         note = notes.get(uuid, GpuNote())
         if at > max(note.back, note.since):
-            why = note.why or f"run {run_id} ended with an error of {whose}"
+            why = note.why or f"run {run_id} ended with an error of this GPU"
             changes[uuid] = replace(note, why=why, since=at)
     return {**notes, **changes} if changes else notes
 
@@ -79,26 +77,14 @@ def due(note: GpuNote, at: float) -> bool:
 
 
 class GpusOut:
-    """The notes of one home folder, which no other process writes.
+    """The notes of one home folder, which `rai server gpu clear` changes too."""
 
-    On a cluster they are of its nodes, by their names, and ``whose`` says so.
-    """
-
-    def __init__(
-        self, home: Path, clock: Callable[[], float] = time.time, whose: str = THIS
-    ) -> None:
-        self._file, self._clock, self._whose = home / FILE, clock, whose
-        self._lock = threading.Lock()
-        self._notes: Notes = NONE
-        try:
-            data = files.read_below(home, FILE, MOST_BYTES)
-            self._notes = json.decode(data, type=dict[str, GpuNote])
-        except (OSError, ValueError):
-            pass  # the first of this home, or damaged: then each GPU is tried again
+    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
+        self._home, self._clock = home, clock
 
     def failed(self, uuids: Sequence[str], run_id: str, at: float) -> None:
         """Put the GPUs out that a run held which ended with their error."""
-        self._change(lambda notes: failed(notes, uuids, run_id, at, self._whose))
+        self._change(lambda notes: failed(notes, uuids, run_id, at))
 
     def looked(self, problems: Mapping[str, str], at: float) -> None:
         """Let the GPUs back that are well."""
@@ -113,16 +99,27 @@ class GpusOut:
         now = self._clock()
         return any(
             due(note, now) and since < note.since + LEAST_S
-            for note in self._notes.values()
+            for note in self._notes().values()
         )
 
     def words(self) -> dict[str, str]:
         """Return the GPUs that are out, and why."""
-        return {u: note.words for u, note in self._notes.items() if note.why}
+        return {u: note.words for u, note in self._notes().items() if note.why}
+
+    def _notes(self) -> Notes:
+        try:
+            data = files.read_below(self._home, FILE, MOST_BYTES)
+            return json.decode(data, type=dict[str, GpuNote])
+        except (OSError, ValueError):
+            return NONE  # none was out yet, or damaged: then each GPU is tried again
 
     def _change(self, change: Callable[[Notes], Notes]) -> None:
-        with self._lock:
-            notes = change(self._notes)
-            if notes is not self._notes:
-                self._notes = notes
-                files.write(self._file, json.encode(notes))
+        """Change the notes, one process and thread after the other."""
+        lock = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self._notes()
+            if (after := change(before)) is not before:
+                files.write(self._home / FILE, json.encode(after))
+        finally:
+            os.close(lock)

@@ -1,8 +1,9 @@
-"""A job host for tests: real folders of runs, whose life the test decides.
+"""The runs of a server for tests: real folders, whose life the test decides.
 
 ``start`` keeps a run's files, and unless ``begins`` is off a worker takes it at once.
 What happens then is up to the test: ``say``, ``write``, ``end``, ``lose``. Faults are
-``unreachable`` and ``answers_lost``; ``refusal`` is the answer to new runs, and while
+``dying``, so many workers end before they claim their run, and ``failing``, so many
+starts fail after they were made; ``refusal`` is the answer to new runs, and while
 ``gate`` is cleared starts take as long.
 """
 
@@ -10,60 +11,61 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec.structs import replace
 
 from runner.core import Machine, Problem, Reason, State, Stream, Verdict
 from runner.core import events as ev
-from runner.core.errors import BusyError
-from runner.jobhost.base import OpenedFile
+from runner.core.order import Answer, Order
+from runner.scheduling.decision import RunStatus
+from runner.server.folders import READABLE
+from runner.server.workers import NotBegunError
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
-from runner.wire.host import (
-    READABLE,
-    HostAnswer,
-    HostFacts,
-    HostGpu,
-    HostRun,
-    StartRun,
-)
+from runner.wire.capacity import Capacity, ServerGpu
 
+NONE = Order("", {})
+NOTHING: Mapping[str, str] = {}
 MACHINE = Machine("fake", "Linux", "a CPU", 4, 8 << 30, "3.11", "0")
 GATE_S = 30.0
 """A start that the test forgot to let go fails, rather than to hang."""
 
 
-class FakeHost:
-    """A JobHost over a folder, with GPUs named GPU-0, GPU-1, ..."""
+class FakeRuns:
+    """ServerRuns over a folder, with GPUs named GPU-0, GPU-1, ..."""
 
     def __init__(self, folder: Path, gpus: int = 0, cores: int = 4) -> None:
         self.home = Home(folder)
-        self.known: dict[str, HostRun] = {}
-        self.asked: list[StartRun] = []
+        self.known: dict[str, RunStatus] = {}
+        self.ended: Callable[[], None] = lambda: None
+        self.asked: list[tuple[str, Order]] = []
+        self.slurm: list[Mapping[str, str]] = []
         self.workers: list[str] = []
         """The runs that a worker took, one item for each time: none may be twice."""
         self.cancels: list[str] = []
         self.removed: list[str] = []
-        self.unreachable = False
-        self.answers_lost = 0
+        self.looked = True
+        self.dying = self.failing = 0
         self.begins = True
-        self.refusal: HostAnswer | None = None
+        self.refusal: Answer | None = None
         self.problems: tuple[Problem, ...] = ()
         self.disk_free = 100 << 30
         self.gate = threading.Event()
         self.gate.set()
-        self.gpus = tuple(HostGpu(f"GPU-{n}", "a GPU") for n in range(gpus))
+        self.gpus = tuple(ServerGpu(f"GPU-{n}", "a GPU") for n in range(gpus))
         self.cores = cores
         self._recorders: dict[str, runs.Recorder] = {}
         self._lock = threading.RLock()
 
     # What a server asks of it.
 
-    def facts(self) -> HostFacts:
-        self._answer()
-        return HostFacts(
+    def capacity(self) -> Capacity | None:
+        if not self.looked:
+            return None
+        return Capacity(
             "0",
             ("local",),
             self.gpus,
@@ -73,42 +75,45 @@ class FakeHost:
             self.cores,
         )
 
-    def start(self, request: StartRun, parcel: Path, source: Path) -> HostAnswer:
-        self._answer()
+    def start(
+        self,
+        run_id: str,
+        order: Order = NONE,
+        parcel: bytes = b"{}",
+        source: Path = Path(__file__),
+        slurm: Mapping[str, str] = NOTHING,
+    ) -> Answer:
         assert self.gate.wait(GATE_S), "the test never let the start go"
         with self._lock:
-            self.asked.append(request)
-            found = self.known.get(request.id)
-            already = found is not None and found.claimed
-            answer = HostAnswer(already=already)
-            if not already and self.refusal is not None:
-                answer = self.refusal
-            elif not already:
-                self._keep(request, parcel, source)
-            if self.answers_lost:
-                self.answers_lost -= 1
-                raise BusyError("the job host closed the connection")
-            return answer
+            self.asked.append((run_id, order))
+            self.slurm.append(slurm)
+            found = self.known.get(run_id)
+            if found is None or not found.claimed:
+                if self.refusal is not None:
+                    return self.refusal
+                if self.dying:
+                    self.dying -= 1
+                    raise NotBegunError("its worker ended before it began the run")
+                self._keep(run_id, parcel, source)
+            if self.failing:
+                self.failing -= 1
+                raise OSError("the disk failed")
+            return Answer()
 
-    def look(self, ids: Sequence[str]) -> dict[str, HostRun]:
-        self._answer()
+    def look(self, ids: Sequence[str]) -> dict[str, RunStatus]:
         with self._lock:
             return {one: self.known[one] for one in ids if one in self.known}
 
     def cancel(self, run_id: str) -> None:
-        self._answer()
         self.cancels.append(run_id)
 
-    def open(self, run_id: str, name: str) -> OpenedFile | None:
-        self._answer()
+    def open(self, run_id: str, name: str) -> BinaryIO | None:
         path = self.paths(run_id).root / name
         if name not in READABLE or not path.is_file():
             return None
-        handle = path.open("rb")
-        return OpenedFile(handle, path.stat().st_size)
+        return path.open("rb")
 
     def remove(self, ids: Sequence[str]) -> None:
-        self._answer()
         with self._lock:
             for one in ids:
                 if one not in self.known or not self.known[one].ended:
@@ -116,10 +121,6 @@ class FakeHost:
                 del self.known[one]
                 shutil.rmtree(self.paths(one).root)
                 self.removed.append(one)
-
-    def clear_gpu(self, uuid: str) -> None:
-        self._answer()
-        self.put_out(uuid, "")
 
     # What the test decides.
 
@@ -132,7 +133,7 @@ class FakeHost:
         with self._lock:
             paths = self.paths(run_id)
             paths.root.mkdir(parents=True, exist_ok=True)
-            found = self.known.get(run_id) or HostRun(run_id, False, False)
+            found = self.known.get(run_id) or RunStatus(run_id, False, False)
             self.known[run_id] = replace(
                 found,
                 claimed=True,
@@ -178,7 +179,6 @@ class FakeHost:
                 ended=True,
                 state=recorder.record.state,
                 reason=reason,
-                exit_code=reason.exit_code,
                 ended_at=recorder.record.ended_at,
                 bytes=kept_bytes,
             )
@@ -192,7 +192,7 @@ class FakeHost:
             self.known[run_id] = replace(lost, reason=Reason.RUNNER_LOST)
 
     def forget(self, run_id: str) -> None:
-        """Forget a run that no worker took, as a host does that restarts."""
+        """Forget a run that no worker took, as a server does that restarts."""
         with self._lock:
             assert not self.known[run_id].claimed
             del self.known[run_id]
@@ -210,15 +210,11 @@ class FakeHost:
             recorder.__exit__(KeyError, None, None)
         self._recorders.clear()
 
-    def _answer(self) -> None:
-        if self.unreachable:
-            raise BusyError("the job host does not answer")
-
-    def _keep(self, request: StartRun, parcel: Path, source: Path) -> None:
-        paths = self.paths(request.id)
+    def _keep(self, run_id: str, parcel: bytes, source: Path) -> None:
+        paths = self.paths(run_id)
         paths.root.mkdir(parents=True, exist_ok=True)
-        paths.parcel.write_bytes(parcel.read_bytes())
+        paths.parcel.write_bytes(parcel)
         paths.source.write_bytes(source.read_bytes())
-        self.known[request.id] = HostRun(request.id, False, False)
+        self.known[run_id] = RunStatus(run_id, False, False)
         if self.begins:
-            self.begin(request.id)
+            self.begin(run_id)

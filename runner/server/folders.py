@@ -1,0 +1,445 @@
+"""The folders of a server's runs: begin a run once, and see what became of each.
+
+A folder gets its name when its files are whole, and its worker claims it before
+anything else. A folder that nobody claimed is claimed and removed before another is
+made, so that a worker that comes late finds it taken. So a run is carried out once,
+however often it is asked for and whoever is killed meanwhile.
+
+Few bytes are read for each look, and the end of a worker is learnt at once: the kernel
+tells by its pidfd, whichever server started it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import select
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct, ValidationError, json
+from msgspec.structs import replace
+
+from runner import files, machine, places, trees
+from runner.core import Reason, RunRecord, State, Verdict
+from runner.core import events as ev
+from runner.core.errors import BusyError, RaiError, UsageError
+from runner.core.order import Answer, Order
+from runner.places import Standing
+from runner.scheduling.decision import RunStatus
+from runner.server.workers import Executor
+from runner.store import claim, removal, runs
+from runner.store.claim import Claim, ClaimedError
+from runner.store.home import newest
+from runner.store.paths import Home, RunPaths
+from runner.wire.capacity import Capacity
+from runner.wire.remote_runs import QueueState
+
+READABLE = (
+    "events.jsonl",
+    "stdout.log",
+    "stderr.log",
+    "latest.json",
+    "record.json",
+    "spec.yml",
+    "parcel.json",
+    "source.tar.zst",
+    "build.tar.zst",
+)
+"""The files of a run's folder that clients may have."""
+
+PASSING = (
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT),  # a network's file system is away
+)
+"""Errors that say nothing of the file."""
+
+ASIDE = ".new."
+MOST_BROKEN = 100
+PIECE_BYTES = 1 << 20
+MOST_KEPT = 4096
+"""How many ended runs are remembered."""
+
+_SKIPPED = b'"event":"Output"'
+
+
+class _Named(Struct, frozen=True):
+    uuid: str
+
+
+class _UsedGpus(Struct, frozen=True):
+    gpus: tuple[_Named, ...] = ()
+
+
+class _EndedRun(Struct, frozen=True):
+    """What is read of a record, which may be large."""
+
+    state: State
+    created_at: float | None = None
+    verdict: Verdict | None = None
+    ended_at: float | None = None
+    gpu: _UsedGpus | None = None
+
+
+class ServerRuns:
+    """The runs of one home folder, which an executor begins.
+
+    ``ended`` is called, from another thread, as soon as a worker has ended. Everything
+    here may be called from any thread.
+    """
+
+    def __init__(self, home: Home, executor: Executor) -> None:
+        """Remove what a server that was killed had begun to write."""
+        self.ended: Callable[[], None] = lambda: None
+        self._home, self._executor = home, executor
+        self._changed = threading.Condition()
+        self._under_way: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._lock = threading.Lock()
+        self._ended: dict[str, tuple[int, RunStatus]] = {}
+        self._active: dict[str, _Followed] = {}
+        self._ends = _WorkerEnds(lambda: self.ended())
+        home.runs.mkdir(mode=0o700, exist_ok=True)
+        left = [path.name for path in home.runs.glob(f"{ASIDE}*")]
+        removal.discard(home.runs, *left)
+        for paths in map(home.run, runs.names(home)):
+            _is_known(paths)
+            if not paths.record.exists():
+                self._active[paths.id] = _Followed(paths)
+        removal.empty(home.runs)
+        # A run may have broken its GPU while there was no server.
+        self.look(_with_broken_gpus(home))
+
+    def capacity(self) -> Capacity | None:
+        """Return what can run now; None before the first look is over."""
+        return self._executor.capacity()
+
+    def start(
+        self,
+        run_id: str,
+        order: Order,
+        parcel: bytes,
+        source: Path,
+        slurm: Mapping[str, str],
+    ) -> Answer:
+        """Start a run of a packed project, unless it was begun before.
+
+        Return once it has its engine and a plan for its image, or was refused.
+        ``slurm`` is what else Slurm is asked for, by the names of sbatch's options.
+
+        Raises:
+            NotBegunError: its worker ended before it claimed the run.
+            BusyError: the disk is full, or no worker can be started now.
+            RaiError: it cannot be started.
+        """
+        # A run that ended since the last look may have broken its GPU.
+        self.look(tuple(self._active))
+        paths = self._home.run(run_id)
+        with self._alone(run_id):
+            if _is_known(paths):
+                return Answer()
+            try:
+                self._lay_out(paths, parcel, source)
+            except OSError as error:
+                # Later there may be room again.
+                raise BusyError(files.problem(error)) from error
+            if run_id in self._cancelled:
+                places.cancel(paths)
+            answer = self._begun(paths, replace(order, folder=str(paths.root)), slurm)
+        self.look([run_id])
+        return answer
+
+    def look(self, ids: Iterable[str]) -> dict[str, RunStatus]:
+        """Return what is known of runs; one without a folder is left out."""
+        with self._lock:
+            wanted = list(dict.fromkeys(ids))
+            found = {run_id: self._one(run_id) for run_id in wanted}
+            if gone := [i for i, one in found.items() if one == _gone(i)]:
+                places.open_home(self._home.root)  # which makes their records
+                found |= {run_id: self._lost(run_id) for run_id in gone}
+            return {run_id: one for run_id, one in found.items() if one}
+
+    def cancel(self, run_id: str) -> None:
+        """Ask a run to end; raise UsageError if there is none."""
+        paths = self._home.run(run_id)
+        with self._changed:
+            if starting := run_id in self._under_way:
+                self._cancelled.add(run_id)
+        # Slurm would kill a worker that is asked a second time.
+        if paths.cancel.exists() and claim.holder(paths) is not None:
+            return
+        try:
+            places.cancel(paths)
+        except FileNotFoundError:
+            if not starting:
+                raise UsageError(f"no run {run_id}") from None
+
+    def open(self, run_id: str, name: str) -> BinaryIO | None:
+        """Open one of the files READABLE; None if there is none.
+
+        Raises:
+            BusyError: it may be there, and cannot be opened at this moment.
+        """
+        if name not in READABLE:
+            return None
+        try:
+            return files.open_below(self._home.run(run_id).root, name)
+        except OSError as error:
+            if error.errno in PASSING:
+                raise BusyError(files.problem(error)) from error
+            return None
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove the folders of runs that have ended."""
+        ended = [one.id for one in self.look(ids).values() if one.ended]
+        removal.discard(self._home.runs, *ended)
+        removal.empty(self._home.runs)
+
+    @contextmanager
+    def _alone(self, run_id: str) -> Iterator[None]:
+        """Wait for another start of the same run."""
+        with self._changed:
+            self._changed.wait_for(lambda: run_id not in self._under_way)
+            self._under_way.add(run_id)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way.discard(run_id)
+                self._cancelled.discard(run_id)
+                self._changed.notify_all()
+
+    def _begun(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+        """Have a run begun, and return its worker's answer; a refused one goes."""
+        try:
+            answer = self._executor.start(paths, order, slurm)
+        except RaiError:
+            if _is_known(paths):
+                return Answer()
+            raise
+        if answer.reason is not None:
+            removal.discard(paths.root.parent, paths.id)
+            removal.empty(paths.root.parent)
+        return answer
+
+    def _lay_out(self, paths: RunPaths, parcel: bytes, source: Path) -> None:
+        """Make a run's folder, which has its name once it has its files."""
+        name = f"{ASIDE}{paths.id}.{secrets.token_hex(4)}"
+        new = RunPaths(paths.root.with_name(name))
+        new.root.mkdir(mode=0o770 if removal.is_shared(paths.root.parent) else 0o700)
+        try:
+            with files.naming(new.source):
+                shutil.copyfile(source, new.source)
+            files.write(new.parcel, parcel)
+            new.root.rename(paths.root)
+        except BaseException:
+            with suppress(OSError):
+                trees.remove(new.root)
+            raise
+
+    def _one(self, run_id: str) -> RunStatus | None:
+        paths = self._home.run(run_id)
+        if run_id in self._under_way:
+            return RunStatus(run_id, claimed=False, ended=False)
+        if (ended := self._of_record(paths)) is not None:
+            return ended
+        match places.standing(paths):
+            case Standing.NOT_CLAIMED if not paths.root.is_dir():
+                self._active.pop(run_id, None)
+                return None
+            case Standing.NOT_CLAIMED:
+                return RunStatus(run_id, claimed=False, ended=False)
+            case Standing.WAITS:
+                return _in_slurm(paths, self._home)
+            case Standing.GONE:
+                # It may have ended just now, after its record was looked for.
+                return self._of_record(paths) or _gone(run_id)
+        followed = self._active.setdefault(run_id, _Followed(paths))
+        if not followed.watched:
+            followed.watched = self._ends.watch(paths)
+        return followed.read()
+
+    def _lost(self, run_id: str) -> RunStatus | None:
+        """Return a run whose worker is gone, even where no record can be made."""
+        paths = self._home.run(run_id)
+        if (ended := self._of_record(paths)) is not None:
+            return ended
+        found = places.known(paths)
+        if found is not None and not found.state.final:
+            return RunStatus(run_id, claimed=True, ended=False)
+        if found is None:
+            # It was lost before it had said anything.
+            verdict = Verdict(False, False, None, Reason.RUNNER_LOST)
+            return _seen(paths, _EndedRun(State.LOST, verdict=verdict))
+        seen = _EndedRun(found.state, found.created_at, found.verdict, found.ended_at)
+        return _seen(paths, seen)
+
+    def _of_record(self, paths: RunPaths) -> RunStatus | None:
+        """Return a run with a record; None if it has none."""
+        try:
+            changed = os.stat(paths.record).st_mtime_ns  # noqa: PTH116 - of many runs
+        except OSError:
+            self._ended.pop(paths.id, None)
+            return None
+        known = self._ended.get(paths.id)
+        if known is not None and known[0] == changed:
+            return known[1]
+        try:
+            name = paths.record.name
+            data = files.read_below(paths.root, name, runs.MOST_RECORD_BYTES)
+            seen = json.decode(data, type=_EndedRun)
+        except (OSError, ValidationError, ValueError):
+            return None
+        self._active.pop(paths.id, None)
+        found = _seen(paths, seen)
+        if found.reason is Reason.GPU_ERROR:
+            self._executor.failed(found)
+        if len(self._ended) >= MOST_KEPT:
+            self._ended.pop(next(iter(self._ended)))
+        self._ended[paths.id] = changed, found
+        return found
+
+
+def _with_broken_gpus(home: Home) -> list[str]:
+    """Return the last runs that ended with a GPU's error."""
+
+    def wants(run: RunRecord) -> bool:
+        return run.verdict is not None and run.verdict.reason is Reason.GPU_ERROR
+
+    return [run.id for run in newest(home, wants, MOST_BROKEN)]
+
+
+def _is_known(paths: RunPaths) -> bool:
+    """Whether a worker took a run, once, or will; what nobody took is removed."""
+    if paths.record.exists():
+        return True
+    if places.standing(paths) is not Standing.NOT_CLAIMED:
+        return True
+    try:
+        Claim(paths).close()
+    except ClaimedError:
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    removal.discard(paths.root.parent, paths.id)
+    return False
+
+
+def _in_slurm(paths: RunPaths, home: Home) -> RunStatus:
+    """Return a run that Slurm has, with what it waits for in words."""
+    from runner.places.slurm import watch
+
+    found, trouble = watch.run_of(paths, home)
+    why = trouble or found.why or "Slurm has it"
+    if found.state is QueueState.WAITING and not trouble:
+        why = f"in Slurm's queue: {why}"
+    return RunStatus(paths.id, claimed=False, ended=False, waits=why)
+
+
+def _gone(run_id: str) -> RunStatus:
+    return RunStatus(run_id, claimed=True, ended=False, state=State.LOST)
+
+
+def _seen(paths: RunPaths, seen: _EndedRun) -> RunStatus:
+    return RunStatus(
+        paths.id,
+        claimed=True,
+        ended=True,
+        state=seen.state,
+        reason=seen.verdict.reason if seen.verdict else None,
+        started_at=seen.created_at,
+        ended_at=seen.ended_at,
+        gpus=tuple(gpu.uuid for gpu in seen.gpu.gpus) if seen.gpu else (),
+        bytes=removal.size_bytes(paths.root),
+    )
+
+
+class _WorkerEnds:
+    """Learns of the ends of processes, whoever started them.
+
+    One thread waits for all, as long as there are any.
+    """
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended, self._poll = ended, select.epoll()
+        self._lock, self._watched = threading.Lock(), 0
+
+    def watch(self, paths: RunPaths) -> bool:
+        """Watch the process that holds a run; return if that is within reach."""
+        held = claim.holder(paths)
+        if held is None or not held.process.is_within_reach_of(machine.this_process()):
+            return False
+        try:
+            process = os.pidfd_open(held.process.pid)
+        except OSError:
+            return False
+        # Its lock tells that it lives, so that its number is no other process's.
+        if claim.standing(paths) is not Standing.ALIVE:
+            os.close(process)
+            return False
+        with self._lock:
+            self._poll.register(process, select.EPOLLIN)
+            self._watched += 1
+            if self._watched == 1:
+                threading.Thread(target=self._wait, name="ends", daemon=True).start()
+        return True
+
+    def _wait(self) -> None:
+        while True:
+            over = [process for process, _ in self._poll.poll()]
+            self._ended()
+            with self._lock:
+                for process in over:
+                    self._poll.unregister(process)
+                    os.close(process)
+                self._watched -= len(over)
+                if not self._watched:
+                    return
+
+
+class _Followed:
+    """A run that goes on: its state, by the events that were read so far."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.watched = False
+        self._paths, self._offset = paths, 0
+        self._state: State | None = None
+        self._started_at: float | None = None
+        self._gpus: tuple[str, ...] = ()
+
+    def read(self) -> RunStatus:
+        """Return the run after the events that are new, or so many of them."""
+        with suppress(OSError), files.open_regular(self._paths.events) as file:
+            file.seek(self._offset)
+            data = file.read(PIECE_BYTES)
+            if len(data) == PIECE_BYTES and b"\n" not in data:
+                data += file.read(runs.MOST_LINE_BYTES)
+            whole = data[: data.rfind(b"\n") + 1]
+            self._offset += len(whole)
+            for line in whole.splitlines():
+                self._take(line)
+        return RunStatus(
+            self._paths.id,
+            claimed=True,
+            ended=False,
+            state=self._state or State.NEW,
+            started_at=self._started_at,
+            gpus=self._gpus,
+        )
+
+    def _take(self, line: bytes) -> None:
+        if _SKIPPED in line[:64]:
+            return
+        with suppress(ValueError):
+            at, event = ev.from_line(line)
+            if self._started_at is None:
+                self._started_at = at
+            if isinstance(event, ev.StateChanged):
+                self._state = event.state
+            if isinstance(event, ev.GpuGiven):
+                self._gpus = tuple(gpu.uuid for gpu in event.use.gpus)

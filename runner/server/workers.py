@@ -1,0 +1,246 @@
+"""Workers of this machine: a process each, which outlives the server that started it.
+
+By hand a worker is a child of the server in a session of its own. Where systemd listens
+for the server at a socket it starts each as another user, for each connection. Either
+way it is given one line, a run's id or `facts`, and writes one line back.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket as sockets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import DecodeError, json
+from msgspec.structs import replace
+
+from runner import __version__, files
+from runner.core import Problem, variables
+from runner.core.errors import BusyError, EngineError, RaiError
+from runner.core.order import (
+    FACTS,
+    FOR_SERVER,
+    MOST_BYTES,
+    Answer,
+    Order,
+    answer_from,
+    to_line,
+)
+from runner.places.base import ANSWERED_WITHIN_S, WORKER
+from runner.process.detached import Detached
+from runner.scheduling.decision import RunStatus
+from runner.server.gpus_out import GpusOut
+from runner.slurm import submission
+from runner.store import claim
+from runner.store.claim import Standing
+from runner.store.paths import Home, RunPaths
+from runner.store.settings import SETTINGS
+from runner.wire.capacity import Capacity
+
+CAPACITY = "capacity.json"
+"""What was found last, in the home of the runs, for `rai server gpu` and `doctor`."""
+
+FRESH_S = 60.0
+FRESH_IN_TROUBLE_S = 10.0
+SURVEYED_WITHIN_S = 120.0
+"""More than a driver that hangs takes to be given up."""
+
+CONNECTED_WITHIN_S = 10.0
+PASSED = frozenset(
+    (
+        *submission.OF_SBATCH,
+        *(*variables.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
+        *(setting.variable for setting in SETTINGS),
+    )
+)
+"""What a worker has of the server's environment: nothing that is not named here."""
+
+
+class NotBegunError(RaiError):
+    """A worker ended before it claimed its run, so nothing of it ran."""
+
+
+class Executor(Protocol):
+    """What runs things: this machine, or a cluster."""
+
+    def capacity(self) -> Capacity | None:
+        """Return what can run now; None before the first look is over."""
+
+    def start(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+        """Have a run begun whose folder is whole, and return whether it was refused.
+
+        Raises:
+            RaiError: it cannot be started.
+        """
+
+    def failed(self, run: RunStatus) -> None:
+        """Withhold from runs the GPUs of one that ended with their error."""
+
+
+class WorkerLink(Protocol):
+    """A worker that has not been given its line yet: a child, or a connection."""
+
+    def write(self, data: bytes) -> None:
+        """Send the line; raise OSError if it has ended."""
+
+    def read_line(self, timeout_s: float, most_bytes: int) -> bytes:
+        """Return its answer; b"" if it ends, or none comes in time."""
+
+    def leave(self) -> None:
+        """Let it go on."""
+
+
+Summon = Callable[[], WorkerLink]
+"""What starts a worker; it raises RaiError where that fails."""
+
+
+def children(home: Home, environ: Mapping[str, str]) -> Summon:
+    """Return what starts workers as children, with none of the server's secrets."""
+    env = {name: value for name, value in environ.items() if name in PASSED}
+    env["RAI_HOME"] = str(home.root)
+    return lambda: Detached([*WORKER, FOR_SERVER], env=env)
+
+
+def by_socket(path: Path) -> Summon:
+    """Return what has systemd start workers, as it does for each connection."""
+    return lambda: _SocketWorker(path)
+
+
+class _SocketWorker:
+    """A worker at the other end of a socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._peer = sockets.socket(sockets.AF_UNIX)
+        self._peer.settimeout(CONNECTED_WITHIN_S)
+        try:
+            self._peer.connect(str(path))
+        except OSError as error:
+            self._peer.close()
+            text = f"no worker can be started by {path}: {error.strerror or error}"
+            hint = "see that its socket unit runs: systemctl status rai-worker.socket"
+            raise BusyError(Problem(text, hint=hint), advice="") from error
+
+    def write(self, data: bytes) -> None:
+        self._peer.sendall(data)
+
+    def read_line(self, timeout_s: float, most_bytes: int) -> bytes:
+        self._peer.settimeout(timeout_s)
+        with suppress(OSError), self._peer.makefile("rb") as file:
+            return file.readline(most_bytes)
+        return b""
+
+    def leave(self) -> None:
+        self._peer.close()
+
+
+class ThisMachine:
+    """This machine, at which a process of its own looks now and then."""
+
+    def __init__(self, home: Home, summon: Summon) -> None:
+        self._home, self._summon = home, summon
+        self._gpus = GpusOut(home.root)
+        self._looking = threading.Lock()
+        self._found: Capacity | None = None
+        self._begun = 0.0  # of the last look, since 1970
+        self._ended_s = float("-inf")
+
+    def capacity(self) -> Capacity | None:
+        """Return what can run now; None before the first look is over."""
+        found = self._found
+        fresh_s = FRESH_S if found and found.engines else FRESH_IN_TROUBLE_S
+        old = time.monotonic() - self._ended_s > fresh_s
+        if (old or self._gpus.due(self._begun)) and self._looking.acquire(False):
+            threading.Thread(target=self._look, name="rai-survey", daemon=True).start()
+        return found and without(found, self._gpus, self._home)
+
+    def start(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+        """Start a worker, and wait until it has its engine, GPUs and image's plan.
+
+        Raises:
+            NotBegunError: it ended before it claimed the run.
+            BusyError: none can be started now.
+        """
+        order = replace(order, gpus_out=self._gpus.words())
+        files.write(paths.order, to_line(order))
+        try:
+            worker = self._summon()
+        except EngineError as error:  # there may be room for a process later
+            raise BusyError(*error.problems, advice="") from error
+        try:
+            with suppress(OSError):  # then it does not answer either
+                worker.write(f"{paths.id}\n".encode())
+            line = worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
+        finally:
+            worker.leave()
+        with suppress(ValueError):
+            return answer_from(line)
+        if claim.standing(paths) is Standing.NOT_CLAIMED:
+            raise NotBegunError("its worker ended before it began the run")
+        return Answer()  # it took the run, and then was ended, or takes very long
+
+    def failed(self, run: RunStatus) -> None:
+        """Withhold from runs the GPUs of one that ended with their error."""
+        if run.ended_at is not None:
+            self._gpus.failed(run.gpus, run.id, run.ended_at)
+
+    def _look(self) -> None:
+        try:
+            begun = time.time()
+            found = self._survey()
+            self._begun = begun
+            self._gpus.looked({gpu.uuid: gpu.out for gpu in found.gpus}, begun)
+            keep(self._home, found)
+            self._found = found
+        finally:
+            self._ended_s = time.monotonic()
+            self._looking.release()
+
+    def _survey(self) -> Capacity:
+        line = b""
+        try:
+            worker = self._summon()
+            with suppress(OSError):
+                worker.write(f"{FACTS}\n".encode())
+            line = worker.read_line(SURVEYED_WITHIN_S, MOST_BYTES)
+            worker.leave()
+            return json.decode(line, type=Capacity)
+        except RaiError as error:
+            problems = error.problems
+        except DecodeError:
+            with suppress(ValueError):
+                problems = answer_from(line).problems
+                return Capacity(__version__, (), problems=problems)
+            text = "the engines cannot be looked at: a worker ended without an answer"
+            problems = (Problem(text, hint="see the server's log"),)
+        return Capacity(__version__, (), problems=problems)
+
+
+def without(found: Capacity, out: GpusOut, home: Home) -> Capacity:
+    """Return what can run without the GPUs that are out, with the disk as it is now."""
+    why = out.words()
+    gpus = tuple(
+        replace(gpu, out="; ".join(filter(None, (why.get(gpu.uuid, ""), gpu.out))))
+        for gpu in found.gpus
+    )
+    free = shutil.disk_usage(home.root).free
+    return replace(found, gpus=gpus, disk_free=free)
+
+
+def keep(home: Home, found: Capacity) -> None:
+    """Keep what was found, for the commands beside the server."""
+    with suppress(OSError):
+        files.write(home.root / CAPACITY, json.encode(found) + b"\n")
+
+
+def kept(home: Home) -> Capacity | None:
+    """Return what a server found last; None if it has not looked yet."""
+    try:
+        data = files.read_below(home.root, CAPACITY, MOST_BYTES)
+        return without(json.decode(data, type=Capacity), GpusOut(home.root), home)
+    except (OSError, ValueError):
+        return None

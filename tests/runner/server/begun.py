@@ -1,0 +1,132 @@
+"""Runs by real workers for tests, and sealed projects for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import archive, session
+from runner.core.order import Answer, Order
+from runner.scheduling.decision import RunStatus
+from runner.server.folders import ServerRuns
+from runner.server.workers import ThisMachine, children
+from runner.session.options import NONE_GIVEN
+from runner.session.project import folder_project
+from runner.store import runs
+from runner.store.home import make
+from runner.store.paths import RunPaths
+from tests.waiting import until
+
+LOCAL = {"RAI_ENGINE": "local"}
+
+
+class SealedFiles(Struct, frozen=True):
+    """A sealed project: its two files, and its build file."""
+
+    parcel: Path
+    source: Path
+    text: str
+
+
+def sealed(
+    folder: Path,
+    *commands: str,
+    options: session.Options = NONE_GIVEN,
+    **resources: object,
+) -> SealedFiles:
+    """Pack a project whose build file has these commands, as a client does."""
+    project = folder / f"project-{secrets.token_hex(4)}"
+    project.mkdir()
+    spec = {
+        "rai": {"image": "debian:bookworm-slim"},
+        "resources": resources,
+        "commands": {"build": list(commands)},
+    }
+    (project / "rai_build.yml").write_text(json.dumps(spec))
+    return packed(project, folder, options)
+
+
+def packed(
+    project: Path, folder: Path, options: session.Options = NONE_GIVEN
+) -> SealedFiles:
+    """Pack and seal a project's folder."""
+    prepared = session.prepare(project, options)
+    name = secrets.token_hex(4)
+    source, parcel = folder / f"{name}.tar.zst", folder / f"{name}.json"
+    own = folder_project(prepared.request.project, prepared.settings)
+    packing = own.pack(source)
+    while True:
+        try:
+            next(packing)
+        except StopIteration as end:
+            archive.seal(prepared.request, end.value, own.git(), parcel)
+            return SealedFiles(parcel, source, prepared.text)
+
+
+class Begun:
+    """The folders of runs with real workers; ``restart`` is another server's view."""
+
+    def __init__(self, home: Path, **environ: str) -> None:
+        self.home = make(home)
+        self.environ = {**os.environ, **environ}
+        self.ends = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """See the runs as a new server does."""
+        self.machine = ThisMachine(self.home, children(self.home, self.environ))
+        self.runs = ServerRuns(self.home, self.machine)
+        self.runs.ended = self._ended
+
+    def paths(self, run_id: str) -> RunPaths:
+        """Return the paths of a run's folder."""
+        return self.home.run(run_id)
+
+    def start(
+        self,
+        run_id: str,
+        project: SealedFiles,
+        settings: Mapping[str, str] = LOCAL,
+        **more: object,
+    ) -> Answer:
+        """Start a run, by the local engine."""
+        order = Order("", dict(settings), **more)  # type: ignore[arg-type]
+        parcel = project.parcel.read_bytes()
+        return self.runs.start(run_id, order, parcel, project.source, {})
+
+    def run(self, run_id: str) -> RunStatus | None:
+        """Return what the run's folder tells."""
+        return self.runs.look([run_id]).get(run_id)
+
+    def ended(self, run_id: str) -> RunStatus:
+        """Wait for the end of a run."""
+
+        def found() -> RunStatus | None:
+            run = self.run(run_id)
+            return run if run and run.ended else None
+
+        return until(found)
+
+    def said(self, run_id: str, text: str) -> None:
+        """Wait until a run has printed something."""
+        log = self.paths(run_id).stdout
+        until(lambda: log.exists() and text in log.read_text())
+
+    def close(self) -> None:
+        """End what goes on."""
+        for run_id in runs.names(self.home):
+            if (run := self.run(run_id)) and run.claimed and not run.ended:
+                self.paths(run_id).cancel.touch()
+                self.ended(run_id)
+
+    def _ended(self) -> None:
+        self.ends += 1
+
+
+def new_id() -> str:
+    return secrets.token_hex(5)
