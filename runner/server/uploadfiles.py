@@ -82,7 +82,7 @@ class Arriving:
         os.fsync(self._file.fileno())
 
     def name_it(self, path: Path) -> None:
-        """Give it a name, which stays after a crash too.
+        """Rename it to its path, durably.
 
         Another file there has the same bytes, or is damaged.
         """

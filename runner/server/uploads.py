@@ -135,7 +135,7 @@ class UploadRoutes:
         held.clear()
 
     async def _keep(self, identity: Identity, sha256: str, file: Arriving) -> None:
-        """Give a file its name, which its row in the store came before.
+        """Add the row of an upload to the store, then rename its file into place.
 
         A row without its file counts as nothing, and a file without its row would be
         found by nobody.

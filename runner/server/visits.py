@@ -210,7 +210,7 @@ def _ended(visit: Visit) -> DeniedError:
 
 
 def _known(error: Exception, visit: Visit) -> DeniedError:
-    """Return what a client is told of an error; the log has more."""
+    """Return the refusal that a client gets for an error; the log has more."""
     if isinstance(error, RaiError) and (known := of_error(error)):
         logs.step("unable", request=visit.id, why=str(error))
         return known
