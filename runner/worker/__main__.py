@@ -51,6 +51,9 @@ THIS_SERVER = RolePolicy(source="this server")
 MAY_SHARE = 0o007
 """The umask in a home that a server and its workers share by their group."""
 
+USUAL = 0o022
+"""That of others: a server's own would keep root's sandboxes from their user."""
+
 
 def main() -> int:
     """Take one order; return 0 if it was run, however the run ended."""
@@ -91,8 +94,7 @@ def _shared_home() -> Home:
     found, _ = settings.load(os.environ, settings.settings_files(), {})
     home = make(found.home)
     home.runs.mkdir(mode=0o700, exist_ok=True)
-    if removal.is_shared(home.runs):
-        os.umask(MAY_SHARE)
+    os.umask(MAY_SHARE if removal.is_shared(home.runs) else USUAL)
     return home
 
 

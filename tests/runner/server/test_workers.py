@@ -81,6 +81,19 @@ def test_a_run_goes_to_its_end_and_its_files_can_be_read(begun, tmp_path):
         assert file.read(4) == b"\x28\xb5\x2f\xfd"  # RFC 8878: a frame of Zstandard
 
 
+@pytest.mark.bubblewrap
+def test_the_servers_umask_is_no_runs(begun, tmp_path):
+    project, run_id = sealed(tmp_path, "true"), new_id()
+    before = os.umask(0o077)  # which would keep root's bubblewrap from its user
+    try:
+        begun.start(run_id, project)
+    finally:
+        os.umask(before)
+    assert begun.ended(run_id).reason is Reason.DONE
+    record = json.loads((begun.paths(run_id).root / "record.json").read_text())
+    assert record["engine"]["how"] == "bubblewrap"
+
+
 def test_a_run_that_is_asked_for_by_many_at_once_and_again_runs_once(begun, tmp_path):
     project, run_id = sealed(tmp_path, "sh -c 'echo ran'"), new_id()
     with ThreadPoolExecutor(8) as pool:
