@@ -6,8 +6,6 @@ as long as the client's patience lasts, where the server is not reached.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import random
 import re
 import time
@@ -37,6 +35,7 @@ from runner.remote.problems import (
     refused,
     shown,
 )
+from runner.store.scratch import locked
 from runner.wire import API, JSON
 from runner.wire.accounts import (
     LoginAnswer,
@@ -286,15 +285,11 @@ class ServerClient:
         """
         self._need_token()
         source = f"{API}/runs/{quote(run, '')}/{_ARCHIVES[name]}"
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with locked(path.parent):
             if not path.exists():
                 part = files.aside(path)
                 self._fetch(source, part, most_bytes)
                 part.replace(path)
-        finally:
-            os.close(folder)
         return path.stat().st_size
 
     def _fetch(self, source: str, part: Path, most_bytes: int) -> None:

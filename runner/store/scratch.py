@@ -29,7 +29,7 @@ def folder(root: Path) -> Iterator[Path]:
     """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(root):
+        with locked(root):
             _sweep(root)
             made = root / secrets.token_hex(8)
             made.mkdir(mode=0o700)
@@ -47,7 +47,8 @@ def folder(root: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which one process or thread has at a time."""
     handle = _lock(folder, fcntl.LOCK_EX)
     try:
         yield
