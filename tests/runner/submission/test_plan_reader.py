@@ -63,7 +63,11 @@ def test_a_launch_out_of_bounds_is_refused_with_its_path(plan, key, value, says)
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(b"{", "plan.json:1:2"), (b"3", "the file is 3"), (b" " * (1 << 20) + b"3", "larger")],
+    [
+        (b"{", "plan.json:1:2"),
+        (b"3", "the file is 3"),
+        (bytes(1 << 21), "larger"),
+    ],
 )
 def test_what_is_no_plan_is_told_with_its_place(data, says):
     assert any(says in line for line in told(data))
