@@ -9,68 +9,10 @@ from pathlib import Path
 from runner.core import Reason
 from tests import odd_files
 from tests.hostile.case import FEW, Case, Ended, Site
-from tests.program import run_program
-
-TIB = 1 << 40
-
-
-def nothing_ran(ended: Ended) -> None:
-    """Assert that the host ran nothing of the project."""
-    assert [p.name for p in ended.site.outside.iterdir()] == ["secret"]
 
 
 def _says_that_it_is_large(ended: Ended) -> None:
     assert b"larger than" in ended.stderr
-
-
-def _git(site: Site, *words: str) -> str:
-    command = ["git", "-c", "user.name=x", "-c", "user.email=x@y", *words]
-    return run_program(command, cwd=site.project, check=True).stdout.strip()
-
-
-def _repository(site: Site) -> None:
-    (site.project / "file").write_text("x")
-    _git(site, "init", "-q")
-    _git(site, "add", ".")
-    _git(site, "commit", "-qm", "x")
-
-
-def _hooks(site: Site) -> None:
-    """Name programs of the host wherever a repository can."""
-    _repository(site)
-    touch = f"touch {site.outside}/ran"
-    for key in (
-        *("core.fsmonitor", "core.sshCommand", "core.pager", "core.editor"),
-        *("filter.a=b.clean", "filter.a.process", "diff.external"),
-        *("remote.origin.uploadpack", "core.gitProxy", "credential.helper"),
-    ):
-        _git(site, "config", key, touch)
-    (site.project / ".gitattributes").write_text("* filter=a\n* filter=a=b\n")
-    hook = site.project / ".git" / "hooks" / "post-index-change"
-    hook.write_text(f"#!/bin/sh\n{touch}\n")
-    hook.chmod(0o755)
-    (site.project / "file").write_text("y")
-
-
-def _partial_clone(site: Site) -> None:
-    """Miss the tree of HEAD, which git would fetch by a program that it names."""
-    _repository(site)
-    tree = _git(site, "rev-parse", "HEAD^{tree}")
-    (site.project / ".git/objects" / tree[:2] / tree[2:]).unlink()
-    touch = f"touch {site.outside}/ran;"
-    _git(site, "config", "extensions.partialClone", "origin")
-    _git(site, "config", "core.repositoryformatversion", "1")
-    _git(site, "config", "remote.origin.url", f"{site.project}")
-    _git(site, "config", "remote.origin.promisor", "true")
-    _git(site, "config", "remote.origin.uploadpack", touch)
-
-
-def _endless_git(site: Site) -> None:
-    _repository(site)
-    for name in ("HEAD", "index", "config", "packed-refs"):
-        file = site.project / ".git" / name
-        file.unlink(missing_ok=True)
-        odd_files.sparse(file, TIB)
 
 
 def _replaced(name: str, size: int = 8 << 30) -> object:
@@ -125,25 +67,6 @@ def _holds(
 
 
 CASES = (
-    _holds(
-        "git programs",
-        "Its .git names programs in hooks, filters, fsmonitor, transports.",
-        _hooks,
-        check=nothing_ran,
-        ci=FEW,
-    ),
-    _holds(
-        "partial clone",
-        "Its .git is a partial clone that fetches by a program of its own.",
-        _partial_clone,
-        check=nothing_ran,
-        ci=FEW,
-    ),
-    _holds(
-        "endless .git",
-        "HEAD, index, config and packed-refs in its .git have 1 TiB.",
-        _endless_git,
-    ),
     _holds(
         "a link out",
         "A link of its leads to a file of the host.",
