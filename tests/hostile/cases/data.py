@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import signal
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from subprocess import Popen
 
 from runner.core import Reason
-from tests import odd_files
+from tests import odd_files, odd_servers
 from tests.hostile.case import Case, Ended, Site
+from tests.odd_servers import OK, Answer, endlessly, whole
 
-OK = b"HTTP/1.1 200 OK\r\n"
 HERE = 'private: ["127.0.0.1"]\n'
 CONTENT = b"from the host's network"
 
-Answer = Callable[[socket.socket], object]
-ASKED: dict[str, int] = {}
-"""How often the server of a case was asked, by the case's mark."""
-
-
-def whole(connection: socket.socket) -> None:
-    """Send a file."""
-    head = OK + b"Content-Length: %d\r\n\r\n" % len(CONTENT)
-    connection.sendall(head + CONTENT)
-
-
-def endlessly(begin: bytes, again: bytes, pause_s: float = 0.0) -> Answer:
-    """Return an answer that never ends."""
-
-    def answer(connection: socket.socket) -> None:
-        connection.sendall(begin)
-        while True:
-            connection.sendall(again)
-            time.sleep(pause_s)
-
-    return answer
+ASKED: dict[str, list[str]] = {}
+"""What the server of a case was asked, by the case's mark."""
 
 
 def serving(answer: Answer) -> Callable[[Site], AbstractContextManager[None]]:
@@ -46,30 +25,10 @@ def serving(answer: Answer) -> Callable[[Site], AbstractContextManager[None]]:
 
     @contextmanager
     def serve(site: Site) -> Iterator[None]:
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    ASKED[site.mark] = ASKED.get(site.mark, 0) + 1
-                    threading.Thread(target=one, args=[connection]).start()
-
-        def one(connection: socket.socket) -> None:
-            with connection, suppress(OSError):
-                connection.settimeout(60)
-                connection.recv(65536)
-                answer(connection)
-
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = str(server.getsockname()[1])
+        with odd_servers.serving(answer) as (ASKED[site.mark], port):
             file = site.project / "rai_build.yml"
-            file.write_text(file.read_text().replace("PORT", port))
-            thread = threading.Thread(target=accept)
-            thread.start()
-            try:
-                yield
-            finally:
-                server.shutdown(socket.SHUT_RDWR)
-                thread.join()
+            file.write_text(file.read_text().replace("PORT", str(port)))
+            yield
 
     return serve
 
@@ -86,7 +45,7 @@ def spec(url: str, limits: str = "time: 10") -> str:
 
 def refused(ended: Ended) -> None:
     """Nothing was asked, and rai says what would allow it."""
-    assert ASKED.get(ended.site.mark, 0) == 0, "the server was reached"
+    assert ASKED[ended.site.mark] == [], "the server was reached"
     assert b"/etc/rai/policy.yml" in ended.stderr
     assert CONTENT not in ended.log()
 
@@ -124,7 +83,7 @@ CASES = (
         name="data from loopback",
         tries="Has a data file downloaded from this machine, as 127.0.0.1.",
         spec=spec("http://127.0.0.1:PORT/file"),
-        around=serving(whole),
+        around=serving(whole(CONTENT)),
         check=refused,
         ci=("",),
     ),
@@ -160,7 +119,7 @@ CASES = (
         tries="A data server is silent when the run is cancelled.",
         spec=spec("http://127.0.0.1:PORT/file"),
         policy=HERE,
-        around=serving(lambda connection: connection.recv(1)),
+        around=serving(lambda connection, _: connection.recv(1)),
         during=terminate,
         ends=Reason.CANCELLED,
         limit_s=3,
