@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import socket
 import stat
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from runner.core import GIB
@@ -20,17 +19,9 @@ from runner.engines import strict
 from runner.remote.connection import ServerConnection
 from runner.report import size
 from runner.scheduling.roles import ServerRules
-from runner.server import (
-    certifying,
-    listening,
-    paths,
-    reached,
-    rules,
-    workers,
-)
+from runner.server import certificate, listening, paths, rules, workers
 from runner.server.listening import PeerProcess
-from runner.server.paths import ServerFolder
-from runner.server.reached import ReachedAt
+from runner.server.paths import ReachedAt, ServerFolder, sqlite_url
 from runner.wire.capacity import Capacity
 
 SOON_S = 30 * DAY_S
@@ -43,19 +34,17 @@ SHARED = frozenset(
 )
 """Types of file systems that several machines may have at once."""
 
-MOUNTS = Path("/proc/self/mountinfo")
-
 
 def examine(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
     """Return the findings about everything that a server needs."""
-    at = reached.read(folder)
+    at = folder.reached_at()
     listens = Path(at.socket) if at else paths.socket(None, folder, environ)
     known, found = _rules(folder)
     found += [_folder(folder), *_store(folder, environ)]
     found.append(_server(listens))
-    facts = workers.kept(reached.home(folder))
+    facts = workers.kept(folder.home_of_runs())
     found += _capacity(facts)
-    found += _users(peer(listens), at)
+    found += _users(listens, at)
     found += _certificate(at)
     found.append(_disk(folder, known, facts))
     return found
@@ -64,16 +53,6 @@ def examine(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
 def well(found: Collection[Finding]) -> bool:
     """Whether nothing of it keeps the server from serving."""
     return all(one.state is not Health.MISSING for one in found)
-
-
-def peer(path: Path) -> PeerProcess | None:
-    """Return which process listens at a Unix socket; None if none does."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(os.fspath(path))
-            return listening.peer(probe)
-        except OSError:
-            return None
 
 
 def may_write(facts: os.stat_result, uid: int, gids: Collection[int]) -> bool:
@@ -114,8 +93,8 @@ def _folder(folder: ServerFolder) -> Finding:
 
 def _store(folder: ServerFolder, environ: Mapping[str, str]) -> list[Finding]:
     try:
-        url = reached.database_url(folder, environ)
-        if url == reached.sqlite_url(folder.database) and not folder.database.exists():
+        url = folder.database_url(environ)
+        if url == sqlite_url(folder.database) and not folder.database.exists():
             text = "it is empty: the server has never been started"
             return [Finding("store", Health.NOTE, text, "rai server serve")]
         store = open_store(url, upgrade=False)
@@ -181,27 +160,24 @@ def limits(facts: Capacity) -> list[Finding]:
     return found
 
 
-def file_system(path: str, mounts: str) -> str:
-    """Return the type of the file system of a path; "" where that is not known. Pure.
+def file_system(device: int, mounts: str) -> str:
+    """Return the type of a device's file system; "" where that is not known. Pure.
 
     ``mounts`` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
     """
-    longest, found = "", ""
+    number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
-        fields, kind = before.split(" "), after.split(" ")[0]
-        if len(fields) < 5 or not kind:
-            continue
-        at = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
-        below = f"{path}/".startswith(f"{at.rstrip('/')}/")
-        if below and len(at) >= len(longest):  # the last of one place is on top
-            longest, found = at, kind
-    return found
+        if before.split(" ")[2:3] == [number]:
+            return after.split(" ")[0]
+    return ""
 
 
 def _shared(home: str) -> Finding:
     """Find out whether the nodes of a cluster can see the runs."""
-    kind = file_system(home, _read("/proc/self/mountinfo"))
+    kind = ""
+    with suppress(OSError):
+        kind = file_system(Path(home).stat().st_dev, _read("/proc/self/mountinfo"))
     text = f"{home} is on {kind or 'a file system of unknown type'}"
     if kind in SHARED or kind.startswith("fuse."):
         return Finding("folder of runs", Health.OK, text)
@@ -210,9 +186,11 @@ def _shared(home: str) -> Finding:
     return Finding("folder of runs", Health.NOTE, text, advice)
 
 
-def _users(server: PeerProcess | None, at: ReachedAt | None) -> list[Finding]:
+def _users(listens: Path, at: ReachedAt | None) -> list[Finding]:
     """Return what the server's user, and the workers', could do to each other."""
-    found = []
+    found, server = [], None
+    with suppress(OSError):
+        server = listening.server_at(listens)
     apart = bool(at and at.workers)
     if at and apart:
         text = f"workers have a user of their own, by {at.workers}"
@@ -236,18 +214,20 @@ def _users(server: PeerProcess | None, at: ReachedAt | None) -> list[Finding]:
 def _certificate(at: ReachedAt | None) -> list[Finding]:
     if not at or not at.certificate:
         return []
+    file = Path(at.certificate)
     try:
-        facts = certifying.read(Path(at.certificate))
+        shown, ends_at = certificate.fingerprint(file), certificate.ends_at(file)
     except RaiError as error:
         return [_bad("certificate", str(error), "see --tls of `rai server serve`")]
-    left_s = facts.ends_at - time.time()
-    until = time.strftime("%Y-%m-%d", time.gmtime(facts.ends_at))
+    left_s = ends_at - time.time()
+    until = time.strftime("%Y-%m-%d", time.gmtime(ends_at))
     advice = "replace it and restart the server"
     if left_s <= 0:
         return [_bad("certificate", f"it ended on {until}", advice)]
-    state = Health.NOTE if left_s < SOON_S else Health.OK
-    text = f"good until {until}; {facts.fingerprint}"
-    return [Finding("certificate", state, text, advice if state != Health.OK else "")]
+    text = f"good until {until}; {shown}"
+    if left_s < SOON_S:
+        return [Finding("certificate", Health.NOTE, text, advice)]
+    return [Finding("certificate", Health.OK, text)]
 
 
 def _disk(folder: ServerFolder, known: ServerRules, facts: Capacity | None) -> Finding:

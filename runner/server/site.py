@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from runner import __version__, files, places
@@ -19,22 +21,20 @@ from runner.database.store import open_store
 from runner.process.others import apart
 from runner.server import (
     certificate,
+    connections,
     listening,
     logs,
     paths,
-    reached,
     rules,
-    serving,
-    uploadfiles,
     workers,
 )
 from runner.server.app import make_app
-from runner.server.base import Site
+from runner.server.connections import Listener
 from runner.server.feeder import Feeder
 from runner.server.folders import ServerRuns
 from runner.server.listening import ListenAt
-from runner.server.paths import ServerFolder
-from runner.server.reached import ReachedAt
+from runner.server.paths import CLOSED, ReachedAt, ServerFolder
+from runner.server.requests import Site
 from runner.slurm import target
 from runner.slurm.target import SlurmTarget
 from runner.store import settings
@@ -92,30 +92,24 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         tls = _tls(options, folder)
         listeners = _listeners(options, socket, tls, opened)
         at = _reached(options, socket, home, listeners[-1])
-        database = reached.database_url(folder, options.environ)
+        database = folder.database_url(options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
-        uploadfiles.forget_arriving(folder.uploads)
+        # What a server that was killed had received of uploads, in part.
+        shutil.rmtree(paths.arriving_folder(folder.uploads), ignore_errors=True)
         store = open_store(database)
         opened.callback(store.close)
         place = options.place or target.parse(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
         feeder = Feeder(store, runs, known, folder.uploads, logs.step)
-        app = make_app(
-            Site(
-                store,
-                runs,
-                known,
-                folder.uploads,
-                wake=feeder.wake,
-                decision=lambda: feeder.decision,
-            )
-        )
+        site = Site(store, runs, known, folder.uploads, feeder.wake)
+        site.decision = lambda: feeder.decision
+        app = make_app(site)
         opened.enter_context(_fed(feeder))
 
         def ready() -> None:
-            reached.write(folder, at)
+            files.write(folder.reached, json.encode(at) + b"\n")
             for line in greeting(at, folder):
                 say(line)
             logs.step("serving", url=at.url, socket=at.socket, version=__version__)
@@ -124,14 +118,14 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             logs.step("stopping")
             app.state.end_streams()
 
-        serving.serve(app, listeners, ready=ready, stopping=stopping)
+        connections.serve(app, listeners, ready=ready, stopping=stopping)
         logs.step("stopped")
 
 
 def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
     """Return what whoever started a server needs next."""
     lines = [f"Serving at {at.url}"]
-    if at.url != (here := f"unix://{at.socket}") and reached.openable(Path(at.socket)):
+    if at.url != (here := f"unix://{at.socket}") and at.openable:
         lines.append(f"On this machine also at {here}")
     if at.fingerprint:
         lines.append(f"Fingerprint: {at.fingerprint}")
@@ -140,7 +134,7 @@ def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
     own = "" if folder == paths.state(None, {}) else f" --state {folder.root}"
     lines.append(f"Next: rai server invite teams.csv{own}")
     then = f"Then each person: rai login {at.url}"
-    return [*lines, then if at.for_others else reached.CLOSED]
+    return [*lines, then if at.for_others else CLOSED]
 
 
 def _check(options: ServeOptions) -> None:
@@ -243,20 +237,15 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
         url = addresses.normal(options.url) if options.url else ""
         public = addresses.host_and_port(url)[0] if url else ""
         names = listening.names(options.listen, public)
-        if not apart(lambda: _certify(folder, names)):
-            _certify(folder, names)  # raises what is wrong
+        make = partial(certificate.make, folder.certificate, folder.key, names)
+        if not apart(make):
+            make()  # raises what is wrong
     certificate.check(folder.certificate, folder.key)
     return folder.certificate, folder.key
 
 
-def _certify(folder: ServerFolder, names: Sequence[str]) -> None:
-    from runner.server import certifying
-
-    certifying.make(folder.certificate, folder.key, names)
-
-
 def _reached(
-    options: ServeOptions, socket: Path, home: Home, last: serving.Listener
+    options: ServeOptions, socket: Path, home: Home, last: Listener
 ) -> ReachedAt:
     """Return how the server is reached; ``last`` is what it listens at for others."""
     url = f"unix://{socket}"
@@ -284,13 +273,13 @@ def _listeners(
     socket: Path,
     tls: tuple[Path, Path] | None,
     opened: ExitStack,
-) -> list[serving.Listener]:
+) -> list[Listener]:
     """Bind the Unix socket, and what other machines reach, if that is asked for."""
-    found = [serving.Listener(listening.unix(socket, SOCKET_MODE))]
+    found = [Listener(listening.unix(socket, SOCKET_MODE))]
     opened.callback(socket.unlink, missing_ok=True)
     opened.callback(found[0].bound.close)
     if options.listen:
         bound = listening.tcp(options.listen)
         opened.callback(bound.close)
-        found.append(serving.Listener(bound, tls))
+        found.append(Listener(bound, tls))
     return found

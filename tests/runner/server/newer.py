@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.cli.main import main
 from runner.server import site
-from runner.server.base import Site
+from runner.server.requests import Site
 from runner.wire import API, API_VERSION
 
 MORE = {"member_of_a_newer_version": [{"a": 1}, None]}

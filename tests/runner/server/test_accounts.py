@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from runner.database.base import Invitation
@@ -115,11 +117,24 @@ def test_logging_out_ends_a_token_at_once(web):
 
 
 def test_a_revoked_token_is_good_for_seconds_at_most(web):
+    assert 3 * REVOKED_S < 5  # known as valid, then not long under way, then looked at
     token = web.token("blue")
     me = web.ask("GET", "/api/v1/me", token)
     web.store.revoke(me.json["token_id"], web.now())
     web.ahead = REVOKED_S
     assert web.ask("GET", "/api/v1/me", token).status == 401
+
+
+def test_what_is_followed_by_a_revoked_token_ends(web, monkeypatch):
+    monkeypatch.setattr(bounds, "REVOKED_S", 0.1)
+    token = web.token("blue")
+    assert web.put(token, "0123456789").status == 201
+    token_id = token.split("_")[1]
+    begun = threading.Timer(0.2, web.store.revoke, [token_id, web.now()])
+    begun.start()
+    found = web.ask("GET", "/api/v1/runs/0123456789/tail?wait=25", token)
+    begun.join()
+    assert (found.status, found.json["reason"]) == (401, "not_allowed")
 
 
 def test_nobody_ends_the_token_of_another_person(web):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from runner.server import checkup, reached
-from runner.server.paths import ServerFolder
-from runner.server.reached import ReachedAt
+from runner.server import checkup
+from runner.server.paths import CLOSED, ReachedAt, ServerFolder
 from runner.server.site import greeting
 from runner.wire.capacity import Capacity
 
@@ -26,7 +25,7 @@ def test_a_socket_is_offered_to_those_only_who_can_open_it(tmp_path):
 
     said = greeting(at, folder)
     assert not at.for_others
-    assert said[-1] == reached.CLOSED
+    assert said[-1] == CLOSED
     assert not any("rai login" in line for line in said)
     tcp = ReachedAt("https://gpu.example.org", str(socket), "")
     said = greeting(tcp, folder)

@@ -18,7 +18,7 @@ from runner.core import MIB
 from runner.scheduling.decision import decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
-from runner.server.board import MOST_SHOWN
+from runner.server.queue import MOST_SHOWN
 from tests.runner.server.follower import Follower, joined
 from tests.runner.server.web import SPEC, request
 from tests.waiting import until

@@ -14,8 +14,8 @@ from runner.core.errors import BusyError
 from runner.core.units import DAY_S
 from runner.database.base import Invitation
 from runner.scheduling.roles import Role, ServerRules
+from runner.server.paths import upload_path
 from runner.server.upkeep import Upkeep
-from runner.server.uploadfiles import upload_path
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import NOW, SHA256, Queue
 

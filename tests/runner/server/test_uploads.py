@@ -14,7 +14,7 @@ import pytest
 
 from runner.scheduling.roles import Role, ServerRules
 from runner.server import bounds, uploads
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import upload_path
 from tests.runner.server.web import ANSWER_S, serving
 from tests.waiting import until
 

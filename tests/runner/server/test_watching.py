@@ -57,8 +57,8 @@ def test_the_queue_names_ones_own_people_only(web):
 
 
 def test_a_well_server_says_so_and_an_unwell_one_says_what_ails(web, monkeypatch):
-    monkeypatch.setattr("runner.server.health.CHECK_S", 0.0)
-    monkeypatch.setattr("runner.server.board.FIRST_FACTS_S", 0.1)
+    monkeypatch.setattr("runner.server.app.CHECK_S", 0.0)
+    monkeypatch.setattr("runner.server.queue.FIRST_FACTS_S", 0.1)
     found = web.ask("GET", "/healthz")
     assert (found.status, found.json["store"], found.json["runs"]) == (200, "ok", "ok")
     web.runs.problems = (Problem("no engine works"),)

@@ -28,8 +28,8 @@ from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules
 from runner.server import listening
 from runner.server.app import make_app
-from runner.server.base import Site
-from runner.server.serving import Listener, PatientProtocol, served
+from runner.server.connections import Listener, PatientProtocol, served
+from runner.server.requests import Site
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import RunRequest
 from tests.runner.remote import certificates
