@@ -81,7 +81,7 @@ def make_app(site: Site) -> Starlette:
 
     @asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = bounds.THREADS
+        to_thread.current_default_thread_limiter().total_tokens = bounds.STORE_THREADS
         async with anyio.create_task_group() as group:
             group.start_soon(_repeated, queue.watch, LOOK_S)
             group.start_soon(_repeated, site.end_revoked, 0.0)

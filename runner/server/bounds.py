@@ -60,8 +60,9 @@ REVOKED_S = 1.5
 asked about requests that have taken as long: what is revoked ends within three times
 this."""
 
-THREADS = 6
-"""Calls at a time of the store, of the uploads' disk, and of the runs' folders each."""
+STORE_THREADS = 6
+FILE_THREADS = 12
+"""Calls at a time of the store, and of what reads and writes files."""
 
 MOST_OPEN = 256
 """Requests that one person may have under way."""

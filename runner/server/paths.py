@@ -69,50 +69,19 @@ class ReachedAt(Struct, frozen=True):
             return False
 
 
-class ServerFolder(Struct, frozen=True):
+class ServerFolder:
     """The files of one server, in a folder that only its user can open."""
 
-    root: Path
-
-    @property
-    def rules(self) -> Path:
-        """Its settings: roles, ceilings, how long things are kept."""
-        return self.root / "server.yml"
-
-    @property
-    def database(self) -> Path:
-        """The store, unless RAI_DATABASE_URL names another."""
-        return self.root / "store.sqlite"
-
-    @property
-    def uploads(self) -> Path:
-        """Packed projects that were sent."""
-        return self.root / "uploads"
-
-    @property
-    def certificate(self) -> Path:
-        """The certificate that the server made for itself."""
-        return self.root / "tls" / "certificate.pem"
-
-    @property
-    def key(self) -> Path:
-        """The private key of that certificate."""
-        return self.root / "tls" / "key.pem"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the server that serves this folder."""
-        return self.root / "lock"
-
-    @property
-    def reached(self) -> Path:
-        """Where the server that was started last is reached, as a ``ReachedAt``."""
-        return self.root / "reached.json"
-
-    @property
-    def home(self) -> Path:
-        """The home of the runs, unless `--home` names another."""
-        return self.root / "home"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rules = root / "server.yml"
+        self.database = root / "store.sqlite"  # unless RAI_DATABASE_URL names another
+        self.uploads = root / "uploads"
+        self.certificate = root / "tls" / "certificate.pem"  # the server's own
+        self.key = root / "tls" / "key.pem"
+        self.lock = root / "lock"  # held by the server that serves this folder
+        self.reached = root / "reached.json"  # a ReachedAt of the last start
+        self.home = root / "home"  # of the runs, unless `--home` names another
 
     def reached_at(self) -> ReachedAt | None:
         """Return how the server is reached; None if it was never started."""

@@ -63,9 +63,8 @@ class Site(Struct, eq=False):
     queue changed, ``decision`` returns what the feeder decided last, and ``now``
     returns seconds since 1970. All these may be called from any thread.
 
-    Calls of the store go to Starlette's threads, those that read and write uploads or
-    the folders of runs to threads of their own: a slow disk, or a Slurm that hangs,
-    holds up nothing else.
+    Calls of the store go to Starlette's threads, those about files and Slurm to others:
+    a disk that hangs holds up nothing else.
     """
 
     store: Store
@@ -82,26 +81,16 @@ class Site(Struct, eq=False):
     )
     """Tokens that were found valid count as valid until a time."""
 
-    upload_threads: CapacityLimiter = field(
-        default_factory=lambda: CapacityLimiter(bounds.THREADS)
-    )
-    run_threads: CapacityLimiter = field(
-        default_factory=lambda: CapacityLimiter(bounds.THREADS)
+    file_threads: CapacityLimiter = field(
+        default_factory=lambda: CapacityLimiter(bounds.FILE_THREADS)
     )
 
-    async def in_uploads(
+    async def in_files(
         self, call: Callable[P, T], *args: P.args, **named: P.kwargs
     ) -> T:
-        """Return what a call about uploads or open files returns."""
+        """Return what a call about uploads or the folders of runs returns."""
         made = partial(call, *args, **named)
-        return await to_thread.run_sync(made, limiter=self.upload_threads)
-
-    async def in_runs(
-        self, call: Callable[P, T], *args: P.args, **named: P.kwargs
-    ) -> T:
-        """Return what a call about runs returns."""
-        made = partial(call, *args, **named)
-        return await to_thread.run_sync(made, limiter=self.run_threads)
+        return await to_thread.run_sync(made, limiter=self.file_threads)
 
     async def identify(self, request: Request) -> Identity:
         """Return whose a request is; refuse one without a valid token."""

@@ -75,7 +75,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         BusyError: another server serves the folder or listens there.
         ConfigError: server.yml or the certificate is wrong.
     """
-    _check(options)
+    options = _checked(options)
     folder = paths.state(options.state, options.environ)
     socket = paths.socket(options.socket, folder, options.environ)
     home = Home((options.home or folder.home).absolute())
@@ -131,14 +131,17 @@ def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
         lines.append(f"Fingerprint: {at.fingerprint}")
     store = "RAI_DATABASE_URL" if at.elsewhere else str(folder.database)
     lines.append(f"Store: {store}; rules: {folder.rules}; runs: {at.home}")
-    own = "" if folder == paths.state(None, {}) else f" --state {folder.root}"
+    own = "" if folder.root == paths.state(None, {}).root else f" --state {folder.root}"
     lines.append(f"Next: rai server invite teams.csv{own}")
     then = f"Then each person: rai login {at.url}"
     return [*lines, then if at.for_others else CLOSED]
 
 
-def _check(options: ServeOptions) -> None:
-    """Refuse what would send tokens over a network as they are, and contradictions."""
+def _checked(options: ServeOptions) -> ServeOptions:
+    """Refuse what would send tokens over a network as they are, and contradictions.
+
+    Return the options with the URL in its one spelling.
+    """
     at = options.listen
     if options.tls and at is None:
         raise UsageError("--tls is for --listen; a Unix socket needs none")
@@ -149,25 +152,21 @@ def _check(options: ServeOptions) -> None:
             " listen at 127.0.0.1 and name its address by --url"
         )
         raise UsageError(Problem(text, hint=hint))
-    if options.url:
-        try:
-            addresses.normal(options.url)
-        except ValueError as error:
-            raise UsageError(f"--url {options.url}: {error}") from error
+    try:
+        return replace(options, url=options.url and addresses.normal(options.url))
+    except ValueError as error:
+        raise UsageError(f"--url {options.url}: {error}") from error
 
 
 def _executor(
     options: ServeOptions, home: Home, place: SlurmTarget | None
 ) -> workers.Executor:
     """Return what runs things; raise EngineError where Slurm's programs lack."""
+    if place is None and options.workers:
+        return workers.ThisMachine(home, workers.by_socket(options.workers))
     if place is None:
-        by_socket, environ = options.workers, options.environ
-        return workers.ThisMachine(
-            home,
-            workers.by_socket(by_socket)
-            if by_socket
-            else workers.children(home, environ),
-        )
+        started = workers.children(home, options.environ)
+        return workers.ThisMachine(home, started)
     from runner.places.slurm import programs
     from runner.server.cluster import SlurmCluster
 
@@ -200,7 +199,7 @@ def _make(folder: ServerFolder) -> None:
         folder.root.chmod(0o700)
         folder.uploads.mkdir(mode=0o700, exist_ok=True)
         if not folder.rules.exists():
-            files.write(folder.rules, rules.template().encode())
+            files.write(folder.rules, rules.TEMPLATE.read_bytes())
     except OSError as error:
         problem = files.problem(error)
         hint = problem.hint or "name a folder of your own by --state"
@@ -226,22 +225,21 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
     """Return the certificate and key to serve with; make the server's own once."""
     if not options.tls or options.listen is None:
         return None
+    found = folder.certificate, folder.key
     if options.tls != SELF:
-        given, comma, key = options.tls.partition(",")
-        if not comma or not given or not key:
+        given, _, key = options.tls.partition(",")
+        if not given or not key:
             raise UsageError(f"--tls {options.tls}: expected `self` or CERT,KEY")
-        files_given = (Path(given).absolute(), Path(key).absolute())
-        certificate.check(*files_given)
-        return files_given
-    if not folder.certificate.exists():
-        url = addresses.normal(options.url) if options.url else ""
-        public = addresses.host_and_port(url)[0] if url else ""
-        names = listening.names(options.listen, public)
-        make = partial(certificate.make, folder.certificate, folder.key, names)
+        found = Path(given).absolute(), Path(key).absolute()
+    elif not folder.certificate.exists():
+        public = options.url and addresses.host_and_port(options.url)[0]
+        make = partial(
+            certificate.make, *found, listening.names(options.listen, public)
+        )
         if not apart(make):
             make()  # raises what is wrong
-    certificate.check(folder.certificate, folder.key)
-    return folder.certificate, folder.key
+    certificate.check(*found)
+    return found
 
 
 def _reached(
@@ -255,14 +253,13 @@ def _reached(
         where = ListenAt(listening.public_host(at), port)
         url = f"{'https' if last.tls else 'http'}://{where}"
     file = last.tls[0] if last.tls else None
+    own = file if options.tls == SELF else None
     return ReachedAt(
-        addresses.normal(options.url or url),
+        options.url or addresses.normal(url),
         socket=str(socket),
         home=str(home.root),
         workers=str(options.workers or ""),
-        fingerprint=certificate.fingerprint(file)
-        if file and options.tls == SELF
-        else "",
+        fingerprint=certificate.fingerprint(own) if own else "",
         elsewhere=bool(options.environ.get(paths.DATABASE_VARIABLE, "").strip()),
         certificate=str(file or ""),
     )

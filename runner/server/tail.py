@@ -172,13 +172,13 @@ class _FollowedRun:
         self.much(at)
         after = dict(at)
         if any(self.sizes[name] > at[name] for name in FILES):
-            after = await self._site.in_uploads(self._reach, at)
+            after = await self._site.in_files(self._reach, at)
         sizes = {name: after[name] - at[name] for name in FILES}
         whole = all(after[name] >= self.sizes[name] for name in FILES)
         more = after[EVENTS] < self.sizes[EVENTS] or (self.ended and not whole)
         over, build = self.ended and whole, None
         if over:
-            build = await self._site.in_runs(self._build_size)
+            build = await self._site.in_files(self._build_size)
         header = TailHeader(
             self._shown,
             sizes[STDOUT],
@@ -216,7 +216,7 @@ class _FollowedRun:
         due = time.monotonic() - self._opened_at >= LATEST_S
         soon = len(self._files) < len(FILES) and not self._site.decision().room.in_slurm
         if due or soon or self.ended:
-            await self._site.in_runs(self._open)
+            await self._site.in_files(self._open)
             self._over = self.ended
 
     def _open(self) -> None:

@@ -74,7 +74,7 @@ class UploadRoutes:
             raise refuse(Reason.USAGE, text, status=411)
         context_of(request).long = True
         async with self._admitted(identity, sha256, size):
-            file = await self._site.in_uploads(ArrivingFile, self._site.uploads)
+            file = await self._site.in_files(ArrivingFile, self._site.uploads)
             try:
                 await self._receive(request, file)
                 await self._keep(identity.team, sha256, file)
@@ -82,7 +82,7 @@ class UploadRoutes:
                 raise self._full() if error.errno in files.FULL else error from error
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self._site.in_uploads(file.drop)
+                    await self._site.in_files(file.drop)
         return Response(status_code=201)
 
     async def _asked(self, request: Request) -> tuple[Identity, str]:
@@ -117,12 +117,12 @@ class UploadRoutes:
         async for piece in pieces(request):
             held += piece
             if len(held) >= bounds.PIECE_BYTES:
-                await self._site.in_uploads(file.append, bytes(held))
+                await self._site.in_files(file.append, bytes(held))
                 held.clear()
                 if file.size - looked >= LOOK_AGAIN_BYTES:
                     looked = file.size
-                    await self._site.in_uploads(self._room, 0)
-        await self._site.in_uploads(file.append, bytes(held))
+                    await self._site.in_files(self._room, 0)
+        await self._site.in_files(file.append, bytes(held))
         self._site.metrics.uploaded.inc(file.size)
 
     async def _keep(self, team: str, sha256: str, file: ArrivingFile) -> None:
@@ -135,10 +135,10 @@ class UploadRoutes:
             text = "what was sent does not have the SHA-256 that it is named by"
             raise refuse(Reason.USAGE, text, status=422, hint="send it again")
         now, add = self._site.now(), self._site.store.add_upload
-        await self._site.in_uploads(file.sync)
+        await self._site.in_files(file.sync)
         await run_in_threadpool(add, team, sha256, file.size, now)
         path = upload_path(self._site.uploads, team, sha256)
-        await self._site.in_uploads(file.name_it, path)
+        await self._site.in_files(file.name_it, path)
         logs.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
 
     def _admit(self, identity: Identity, sha256: str, size: int) -> None:

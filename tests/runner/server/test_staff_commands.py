@@ -27,7 +27,7 @@ def state(tmp_path, monkeypatch):
     """Make a server's folder, as its first start does."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
-    (folder / "server.yml").write_text(rules.template())
+    (folder / "server.yml").write_text(rules.TEMPLATE.read_text())
     monkeypatch.setenv("RAI_SERVER_STATE", str(folder))
     return folder
 
