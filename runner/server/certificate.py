@@ -98,22 +98,23 @@ def ends_at(certificate: Path) -> float:
     return found.not_valid_after_utc.timestamp()
 
 
-def check(certificate: Path, key: Path) -> None:
-    """Refuse files that are no certificate with its key.
+def loaded(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return what serves with a certificate and its key, by TLS 1.2 or newer.
 
     Raises:
         ConfigError: they are not there, cannot be read, or do not belong together.
     """
     _first(certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-            certificate, key, password=_no_password
-        )
+        context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
         text = f"{key} is no key of the certificate {certificate}: {said}"
         hint = "--tls takes CERTIFICATE,KEY as PEM files, the key without a password"
         raise ConfigError(Problem(text, hint=hint)) from error
+    return context
 
 
 def _first(certificate: Path) -> bytes:

@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import h11
@@ -32,7 +31,6 @@ from runner.server import bounds, listening
 from runner.server.bounds import network
 from runner.wire.addresses import is_loopback
 
-BACKLOG = 2048
 LOOK_S = 0.02
 FILES_SHARE = 4
 """A connection may have so many files opened for it, all told."""
@@ -42,10 +40,10 @@ _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(Struct, frozen=True):
-    """A bound socket, and the certificate and key that it is served with, if any."""
+    """A bound socket, and what it is served with by TLS, if it is."""
 
     bound: socket.socket
-    tls: tuple[Path, Path] | None = None
+    tls: ssl.SSLContext | None = None
 
 
 class BoundedListener(socket.socket):
@@ -239,8 +237,10 @@ async def served(
             await loop.create_server(
                 partial(PatientProtocol, config, state, {}),
                 sock=BoundedListener(one.bound, open),
-                backlog=BACKLOG,
-                **_secured(one),
+                backlog=listening.BACKLOG,
+                ssl=one.tls,
+                ssl_handshake_timeout=bounds.HANDSHAKE_S if one.tls else None,
+                ssl_shutdown_timeout=bounds.STOP_S if one.tls else None,
             )
             for one in listeners
         ]
@@ -255,16 +255,3 @@ async def served(
             async with asyncio.timeout(bounds.STOP_S):
                 while state.connections:
                     await asyncio.sleep(LOOK_S)
-
-
-def _secured(listener: Listener) -> dict[str, Any]:
-    if listener.tls is None:
-        return {}
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(*listener.tls)
-    return {
-        "ssl": context,
-        "ssl_handshake_timeout": bounds.HANDSHAKE_S,
-        "ssl_shutdown_timeout": bounds.STOP_S,
-    }

@@ -17,7 +17,7 @@ from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
 from runner.wire.addresses import is_loopback
 
-BACKLOG = 1024
+BACKLOG = 2048
 ANY = ("0.0.0.0", "::")
 ANSWER_S = 2.0
 _CREDENTIALS = struct.Struct("3i")

@@ -91,7 +91,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             known = replace(known, slots=options.slots)
         tls = _tls(options, folder)
         listeners = _listeners(options, socket, tls, opened)
-        at = _reached(options, socket, home, listeners[-1])
+        at = _reached(options, socket, home, listeners[-1], tls)
         database = folder.database_url(options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
@@ -238,12 +238,15 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
         )
         if not apart(make):
             make()  # raises what is wrong
-    certificate.check(*found)
     return found
 
 
 def _reached(
-    options: ServeOptions, socket: Path, home: Home, last: Listener
+    options: ServeOptions,
+    socket: Path,
+    home: Home,
+    last: Listener,
+    tls: tuple[Path, Path] | None,
 ) -> ReachedAt:
     """Return how the server is reached; ``last`` is what it listens at for others."""
     url = f"unix://{socket}"
@@ -252,7 +255,7 @@ def _reached(
         port = last.bound.getsockname()[1]
         where = ListenAt(listening.public_host(at), port)
         url = f"{'https' if last.tls else 'http'}://{where}"
-    file = last.tls[0] if last.tls else None
+    file = tls[0] if tls else None
     own = file if options.tls == SELF else None
     return ReachedAt(
         options.url or addresses.normal(url),
@@ -278,5 +281,5 @@ def _listeners(
     if options.listen:
         bound = listening.tcp(options.listen)
         opened.callback(bound.close)
-        found.append(Listener(bound, tls))
+        found.append(Listener(bound, certificate.loaded(*tls) if tls else None))
     return found

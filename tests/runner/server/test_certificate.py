@@ -62,15 +62,15 @@ def test_a_client_sees_its_names_and_the_fingerprint_that_the_server_prints(made
 def test_what_is_no_certificate_with_its_key_is_refused(made, tmp_path):
     other = (tmp_path / "other.pem", tmp_path / "other.key")
     certificate.make(*other, NAMES)
-    certificate.check(*made)
+    certificate.loaded(*made)
     for wrong in ((made[0], other[1]), (made[1], made[0]), (made[0], tmp_path / "no")):
         with pytest.raises(ConfigError):
-            certificate.check(*wrong)
+            certificate.loaded(*wrong)
 
 
 def test_a_key_whose_certificate_was_never_written_is_replaced(made):
     before = made[1].read_bytes()
     made[0].unlink()
     certificate.make(*made, NAMES)
-    certificate.check(*made)
+    certificate.loaded(*made)
     assert made[1].read_bytes() != before

@@ -26,7 +26,7 @@ from runner.database.base import Invitation
 from runner.database.store import Store, open_store
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules
-from runner.server import listening
+from runner.server import certificate, listening
 from runner.server.app import make_app
 from runner.server.connections import Listener, PatientProtocol, served
 from runner.server.requests import Site
@@ -205,7 +205,10 @@ def opened(
         remote = socket.create_server(("127.0.0.1", 0))
         doors.port = remote.getsockname()[1]
         local = listening.unix(doors.path, 0o600)
-        listeners = [Listener(local), Listener(remote, (_pem(), _pem()))]
+        listeners = [
+            Listener(local),
+            Listener(remote, certificate.loaded(_pem(), _pem())),
+        ]
         ready, loop = threading.Event(), asyncio.new_event_loop()
         stop = asyncio.Event()
 
