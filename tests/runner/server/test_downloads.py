@@ -90,14 +90,6 @@ def test_no_other_file_of_a_run_is_read(web, token, name):
     assert get(web, token, f"files/{name}").status == 404
 
 
-def test_another_teams_files_are_not_there(web, token):
-    started(web, stdout_log=b"secret", record_json=b"{}")
-    red = web.token("red")
-    for path in ("files/stdout.log", "files/record.json", "build", "source"):
-        assert get(web, red, path).status == 404
-        assert get(web, "", path).status == 401
-
-
 def test_the_source_of_a_run_that_waits_is_what_was_uploaded(web, token):
     assert get(web, token, "source").body == b"a packed project"
     started(web)

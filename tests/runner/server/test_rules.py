@@ -80,14 +80,6 @@ def test_a_role_that_is_not_there_may_do_what_students_may():
     assert ServerRules(roles={}).role("gone") == STUDENT
 
 
-def test_a_role_says_what_a_job_host_allows_its_runs():
-    role = parse("roles: {student: {limits: {time: 1m}, images: []}}").role("student")
-    allowed = role.policy
-    assert allowed.ceilings == {"time_s": 60.0, "pids": 4096, "network": False}
-    assert allowed.images == ()
-    assert allowed.source == "the role `student` of this server"
-
-
 def test_all_that_is_wrong_is_said_at_once():
     assert refused("""\
 slot: 4

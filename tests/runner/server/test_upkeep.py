@@ -232,7 +232,3 @@ def needed(queue: Queue) -> None:
         else:
             assert upload_path(queue.folder, row.team, row.sha256).exists()
             assert queue.store.use(row.team, 0).bytes >= 6
-
-
-def test_the_name_of_an_upload_s_file_is_the_one_that_its_run_is_started_from(queue):
-    assert queue.upload() == upload_path(queue.folder, "red", SHA256)

@@ -151,6 +151,18 @@ class WebServer:
         finally:
             link.close()
 
+    def begun(
+        self, method: str, path: str, token: str, length: int, body: bytes = b""
+    ) -> socket.socket:
+        """Return a connection on which a request with a part of its body was sent."""
+        link = self.doors.link(plain=True)
+        link.sendall(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Length: {length}\r\n\r\n".encode()
+            + body
+        )
+        return link
+
     def upload(self, token: str, data: bytes = PROJECT) -> str:
         """Send a packed project whole; return its SHA-256."""
         sha256 = hashlib.sha256(data).hexdigest()
