@@ -12,7 +12,7 @@ from runner import buildfile
 from runner.buildfile import selection
 from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
 from runner.core.errors import SpecError, UsageError
-from runner.core.parcel import PARCEL_VERSION, Parcel
+from runner.core.parcel import PARCEL_VERSION
 from runner.core.policy import NO_POLICY
 from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
@@ -53,12 +53,29 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
         DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
         RaiError: likewise (usage, not_allowed).
     """
+    parcel = request.parcel
     if wrong := _wrong(request):
         raise refuse(Reason.USAGE, *wrong)
     spec = _spec(request)
-    if found := _refused(spec, request, role):
+    rules = policy.within(NO_POLICY, role.policy)
+    lowered = replace(spec, limits=policy.fit(spec.limits, rules))
+    # All that the role does not allow; the worker looks again.
+    profile = Profile(parcel.profile or Profile.STRICT)
+    found = policy.over(lowered.limits, profile, rules)
+    found += allowed.problems(spec, rules, builds=False)
+    if request.engine == UNCONFINED:
+        text = "a server runs nothing without isolation"
+        found.append(Problem(text, hint="leave the engine to the server"))
+    if found:
         raise refuse(Reason.NOT_ALLOWED, *found)
-    _check_rounds(spec, request.parcel, role)
+    selection.repeating(
+        lowered,
+        selection.left_out(spec.commands, parcel.only),
+        rules,
+        repeat=parcel.repeat,
+        measured=parcel.measured,
+        budget=parcel.budget,
+    )
     # Of the GPUs of another partition than the server's only Slurm knows.
     return _gpus(spec, None if role.partition else most_gpus)
 
@@ -80,6 +97,7 @@ def _wrong(request: RunRequest) -> list[str]:
         "the wait for a GPU is out of bounds": (
             0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S
         ),
+        "there is no such profile": parcel.profile in (None, "", *Profile),
         "a run on a server cannot wait for others with --after": not parcel.after,
         f"--only and --command have more than {MOST_WORDS:,} words": (
             len(words) <= MOST_WORDS
@@ -108,7 +126,8 @@ def _spec(request: RunRequest) -> BuildSpec:
         masked = buildfile.masked(text)
         shown = buildfile.redacted(text)
     except SpecError as error:
-        raise refuse(Reason.BAD_SPEC, *_errors(error)) from None
+        found = [one for one in error.problems if one.severity is Severity.ERROR]
+        raise refuse(Reason.BAD_SPEC, *(found or error.problems)) from None
     if masked:
         names = ", ".join(masked)
         raise UsageError(f"the build file lacks the values of {names}")
@@ -122,40 +141,6 @@ def _spec(request: RunRequest) -> BuildSpec:
             )
         spec = replace(spec, gpu=asked)
     return substitutes.applied(spec, parcel.substitute)
-
-
-def _errors(error: SpecError) -> list[Problem]:
-    found = [one for one in error.problems if one.severity is Severity.ERROR]
-    return found or list(error.problems)
-
-
-def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
-    """Return all that the role does not allow; the worker looks again."""
-    rules = policy.within(NO_POLICY, role.policy)
-    found: list[Problem] = []
-    if request.engine == UNCONFINED:
-        text = "a server runs nothing without isolation"
-        found.append(Problem(text, hint="leave the engine to the server"))
-    try:
-        profile = Profile(request.parcel.profile or Profile.STRICT)
-    except ValueError:
-        raise UsageError("there is no such profile") from None
-    found += policy.over(policy.fit(spec.limits, rules), profile, rules)
-    return found + allowed.problems(spec, rules, builds=False)
-
-
-def _check_rounds(spec: BuildSpec, parcel: Parcel, role: Role) -> None:
-    """Refuse an `--only`, `--repeat`, `--command` or `--budget` that cannot be."""
-    rules = policy.within(NO_POLICY, role.policy)
-    left_out = selection.left_out(spec.commands, parcel.only)
-    selection.repeating(
-        replace(spec, limits=policy.fit(spec.limits, rules)),
-        left_out,
-        rules,
-        repeat=parcel.repeat,
-        measured=parcel.measured,
-        budget=parcel.budget,
-    )
 
 
 def _gpus(spec: BuildSpec, most_gpus: int | None) -> int:

@@ -50,13 +50,9 @@ def make_app(site: Site) -> Starlette:
     is sent, for a server that stops; it is called in the loop.
     """
     queue = QueueSnapshot(site)
-    accounts, uploads, runs = (
-        AccountRoutes(site),
-        UploadRoutes(site),
-        RunRoutes(site, queue),
-    )
+    accounts, uploads = AccountRoutes(site), UploadRoutes(site)
+    runs, watched = RunRoutes(site, queue), WatchRoutes(site, queue)
     files, tail = FileRoutes(site, runs), TailRoute(site, runs, queue)
-    watched = WatchRoutes(site, queue)
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),
         Route(f"{API}/login", accounts.login, methods=["POST"]),

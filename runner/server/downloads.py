@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from runner import files
 from runner.core import Reason
-from runner.database.base import RunRow
 from runner.server.bounds import PIECE_BYTES
 from runner.server.messages import nothing, refuse
 from runner.server.paths import upload_path
@@ -36,26 +35,24 @@ class FileRoutes:
 
     async def file(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs/{id}/files/{name}`."""
-        row = await self._row(request)
-        name = request.path_params["name"]
-        if name not in NAMES:
-            raise nothing("file")
-        if name == PARCEL and row.parcel:  # of a run that waits there is no folder
-            return FilesAnswer(self._site, row.parcel, (), lambda: None)
-        return await self._sent(request, row, name)
+        return await self._sent(request, request.path_params["name"], NAMES)
 
     async def build(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs/{id}/build`."""
-        return await self._sent(request, await self._row(request), BUILD)
+        return await self._sent(request, BUILD)
 
     async def source(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs/{id}/source`; a waiting run's is the upload."""
-        return await self._sent(request, await self._row(request), SOURCE)
+        return await self._sent(request, SOURCE)
 
-    async def _row(self, request: Request) -> RunRow:
-        return await self._runs.reached(request, await self._site.identify(request))
-
-    async def _sent(self, request: Request, row: RunRow, name: str) -> Response:
+    async def _sent(
+        self, request: Request, name: str, names: Sequence[str] = (BUILD, SOURCE)
+    ) -> Response:
+        row = await self._runs.reached(request, await self._site.identify(request))
+        if name not in names:
+            raise nothing("file")
+        if name == PARCEL and row.parcel:  # of a run that waits there is no folder
+            return FilesAnswer(self._site, row.parcel, (), lambda: None)
         file = await self._site.in_files(self._site.runs.open, row.id, name)
         if file is None and name == SOURCE:
             path = upload_path(self._site.uploads, row.team, row.sha256)

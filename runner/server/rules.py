@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 from runner import files
 from runner.core import Problem
@@ -37,6 +37,9 @@ _IN_SLURM = Kind(
     lambda text: text if _NAMED.fullmatch(text) else None,
 )
 _WORDS_OF_NONE = ("none", "off", "unlimited")
+_NONE = object()
+
+T = TypeVar("T")
 
 
 def read(file: Path) -> ServerRules:
@@ -77,7 +80,7 @@ def parse(raw: bytes, file: str) -> ServerRules:
 
 def _rules(fields: Fields) -> ServerRules:
     usual = ServerRules()
-    login_s = _most(fields, "login_valid", usual.token_valid_s, TIME, "200d")
+    valid_s = usual.token_valid_s
     slurm = fields.section("slurm")
     return ServerRules(
         roles={**usual.roles, **{role.name: role for role in _roles(fields)}},
@@ -87,7 +90,7 @@ def _rules(fields: Fields) -> ServerRules:
         cpu_jobs=slurm.whole("cpu_jobs", usual.cpu_jobs),
         low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
         code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
-        token_valid_s=login_s,
+        token_valid_s=_most(fields, "login_valid", valid_s, TIME, "200d"),
     )
 
 
@@ -107,16 +110,14 @@ def _role(name: str, fields: Fields) -> Role:
     read = {name: float(each.most) for name, each in policy.ceilings(fields).items()}
     images = policy.images(fields)
     count = COUNT.at_least(1)
-    at_once = _most(fields, "at_once", usual.at_once, count, "2")
-    a_day = _most(fields, "a_day", usual.a_day, count, "200")
     return Role(
         name,
         priority=fields.read("priority", usual.priority, COUNT, "10"),
         ceilings={**usual.ceilings, **read},
         images=images.patterns if images else None,
-        at_once=None if at_once is None else int(at_once),
+        at_once=_most(fields, "at_once", usual.at_once, count, "2"),
         waiting=fields.whole("waiting", usual.waiting, "100"),
-        a_day=None if a_day is None else int(a_day),
+        a_day=_most(fields, "a_day", usual.a_day, count, "200"),
         gpu_a_day_s=_most(fields, "gpu_a_day", usual.gpu_a_day_s, TIME, "120m"),
         upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
@@ -128,17 +129,13 @@ def _role(name: str, fields: Fields) -> Role:
 
 
 def _most(
-    fields: Fields,
-    key: str,
-    usual: float | None,
-    wanted: Kind[float] | Kind[int],
-    example: str,
-) -> float | None:
+    fields: Fields, key: str, usual: T | None, wanted: Kind[T], example: str
+) -> T | None:
     """Read a bound, which may be `none`."""
 
-    def parse(text: str) -> float | None:
-        return math.inf if text.lower() in _WORDS_OF_NONE else wanted.parse(text)
+    def parse(text: str) -> Any:  # noqa: ANN401 - a T, or _NONE
+        return _NONE if text.lower() in _WORDS_OF_NONE else wanted.parse(text)
 
     kind = Kind(f"{wanted.words}, or none", parse, wanted.write)
     found = fields.read(key, usual, kind, example)
-    return None if found == math.inf else found
+    return None if found is _NONE else found

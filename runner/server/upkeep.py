@@ -80,20 +80,17 @@ class Upkeep:
         self._expired(now)
         self._over_quota(now)
         if short > 0:
-            self._low(now, short)
+            rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
+            self._remove(_enough(rows, short), "the disk of the runs is low")
 
     def _expired(self, now: float) -> None:
-        roles = self._rules.roles
-        for role in roles.values():
-            self._remove_all(now - role.keep_s, "kept long enough", role.name)
-        # Runs of roles that the rules no longer have.
-        longest = max((role.keep_s for role in roles.values()), default=Role("").keep_s)
-        self._remove_all(now - longest, "kept long enough")
-
-    def _remove_all(self, before: float, why: str, role: str | None = None) -> None:
-        while rows := self._store.removable(before, AT_ONCE, role=role):
-            if self._remove(rows, why) < len(rows):
-                return
+        kept = {name: role.keep_s for name, role in self._rules.roles.items()}
+        # Runs of roles that the rules no longer have are kept the longest.
+        longest = max(kept.values(), default=Role("").keep_s)
+        for role, keep_s in [*kept.items(), (None, longest)]:
+            while rows := self._store.removable(now - keep_s, AT_ONCE, role=role):
+                if self._remove(rows, "kept long enough") < len(rows):
+                    break
 
     def _over_quota(self, now: float) -> None:
         teams = {person.team: person.role for person in self._store.people()}
@@ -103,10 +100,6 @@ class Upkeep:
             if over > 0:
                 rows = self._store.removable(now - KEPT_S, AT_ONCE, team=team)
                 self._remove(_enough(rows, over), "its team is over its disk quota")
-
-    def _low(self, now: float, short: int) -> None:
-        rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
-        self._remove(_enough(rows, short), "the disk of the runs is low")
 
     def _remove(self, rows: Iterable[RunRow], why: str) -> int:
         """Remove the folders of ended runs; return how many are gone."""

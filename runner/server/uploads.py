@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -50,8 +50,8 @@ class UploadRoutes:
         # One at a time, so that two requests together do not pass a quota.
         self._admitting = anyio.Lock()
         self._new = TryCounter(bounds.UPLOADS_AT_ONCE, bounds.UPLOADS_REFILL_S)
-        self._coming: Counter[str] = Counter()
-        self._coming_bytes: Counter[str] = Counter()
+        self._coming = defaultdict[str, list[int]](list)
+        """Sizes of the uploads of each team that are under way."""
 
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/uploads/{sha256}?size=`: whether it is there.
@@ -104,13 +104,11 @@ class UploadRoutes:
             if retry_at := self._new.take(team, self._site.now()):
                 text = "your team began too many uploads"
                 raise refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
-            self._coming[team] += 1
-            self._coming_bytes[team] += size
+            self._coming[team].append(size)
         try:
             yield
         finally:
-            self._coming -= Counter({team: 1})  # which drops those of none
-            self._coming_bytes -= Counter({team: size})
+            self._coming[team].remove(size)
 
     async def _receive(self, request: Request, file: ArrivingFile) -> None:
         held, looked = bytearray(), 0
@@ -143,7 +141,7 @@ class UploadRoutes:
 
     def _admit(self, identity: Identity, sha256: str, size: int) -> None:
         """Refuse a file that its role, its team's quota or the disk has no room for."""
-        if self._coming[identity.team] >= bounds.UPLOADS_OF_TEAM:
+        if len(self._coming[identity.team]) >= bounds.UPLOADS_OF_TEAM:
             text = f"{bounds.UPLOADS_OF_TEAM} uploads of your team are under way"
             raise refuse(Reason.BUSY, text, hint="wait until some have ended")
         known = size_there(self._site, identity.team, sha256)
@@ -156,7 +154,7 @@ class UploadRoutes:
     def _quota(self, identity: Identity, size: int) -> None:
         role, team = self._site.rules.role(identity.role), identity.team
         used = self._site.store.use(team, self._site.now() - DAY_S).bytes
-        used += self._coming_bytes[team]
+        used += sum(self._coming[team])
         if size > role.upload_bytes:
             hint = "leave large files out by a .raiignore"
             text = (
