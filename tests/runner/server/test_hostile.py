@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,15 +25,11 @@ RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"
 
 
-def raw(web, data, wait_s=10.0):
+def raw(web, data):
     """Send bytes as they are; return all that comes until the connection ends."""
     with web.doors.link(plain=True) as link:
-        link.settimeout(wait_s)
         link.sendall(data)
-        found = b""
-        while piece := link.recv(65536):
-            found += piece
-        return found
+        return b"".join(iter(lambda: link.recv(65536), b""))
 
 
 def memory_bytes():
@@ -63,7 +58,7 @@ def test_what_is_no_http_is_refused(web, data):
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(web):
     token = web.token("blue")
     with web.begun("PUT", PATH, token, 1 << 40, b"[" * 1000) as link:
-        found = link.recv(1000)
+        found = b"".join(iter(lambda: link.recv(65536), b""))
     assert found.startswith(b"HTTP/1.1 413")
     assert b'"reason":"usage"' in found
 
@@ -264,11 +259,3 @@ def test_the_host_header_decides_nothing(web):
         found = web.ask("GET", "/api/v1/", headers={"Host": host})
         assert found.status == 200
         assert "location" not in found.headers
-
-
-def test_guessed_tokens_reach_nothing_and_slow_down_nobody(web):
-    made = [f"rai_{os.urandom(6).hex()}_{os.urandom(32).hex()}" for _ in range(200)]
-    with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda one: web.ask("GET", "/api/v1/me", one).status, made)
-        assert web.ask("GET", "/api/v1/me", web.token("blue")).status == 200
-    assert set(found) == {401}

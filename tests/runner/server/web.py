@@ -35,7 +35,7 @@ from runner.wire.remote_runs import RunRequest
 from tests.runner.remote import certificates
 from tests.runner.server.fake_runs import FakeRuns
 
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 SPEC = "rai:\n  version: 0.2\n  image: gcc:12\ncommands:\n  build:\n    - ./program\n"
 PROJECT = b"a packed project"
 
