@@ -1,6 +1,6 @@
 """What every request passes: its id, whose it is, its refusal, headers, log line.
 
-The requests under way are known, so that they can be counted and ended.
+The requests under way are known, so that they can be ended; all are counted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct, field
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -37,7 +38,6 @@ from runner.server import bounds, logs
 from runner.server.bounds import TryCounter, network
 from runner.server.folders import ServerRuns
 from runner.server.messages import DeniedError, refuse
-from runner.server.metrics import Metrics
 from runner.wire.accounts import Scope
 
 REVOKED = "revoked"
@@ -52,8 +52,61 @@ _HEADERS = {
 }
 """Of each answer: no browser shows, runs or keeps any of it."""
 
+_SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)
+_WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Metrics:
+    """The figures of `/metrics`, from the start on; none has a name of anybody."""
+
+    def __init__(self) -> None:
+        at = self.registry = CollectorRegistry()
+        asked = ["route", "method", "status"]
+        self.requests = Counter(
+            "rai_requests", "Requests answered.", asked, registry=at
+        )
+        self.seconds = Histogram(
+            "rai_request_seconds",
+            "Time until the end of an answer; not of streams and uploads.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=at,
+        )
+        self.refused = Counter(
+            "rai_refused", "Requests refused, by reason.", ["reason"], registry=at
+        )
+        self.uploaded = Counter(
+            "rai_upload_bytes", "Bytes of uploads taken.", registry=at
+        )
+        self.followers = Gauge(
+            "rai_followers", "Clients that follow a run.", registry=at
+        )
+        self.runs = Gauge(
+            "rai_runs", "Runs that have not ended, by state.", ["state"], registry=at
+        )
+        self.ended = Counter(
+            "rai_runs_ended", "Runs that ended, by reason.", ["reason"], registry=at
+        )
+        self.gpus = Gauge("rai_gpus", "GPUs, by use.", ["use"], registry=at)
+        self.waited = Histogram(
+            "rai_queue_wait_seconds",
+            "From a run's request to its start.",
+            buckets=_WAITS,
+            registry=at,
+        )
+
+    def answered(
+        self, route: str, method: str, status: int, seconds: float | None
+    ) -> None:
+        """Count a request; ``seconds`` is None for one that may take long."""
+        method = method if method in _METHODS else "other"
+        self.requests.labels(route, method, str(status)).inc()
+        if seconds is not None:
+            self.seconds.labels(route).observe(seconds)
 
 
 class Site(Struct, eq=False):
