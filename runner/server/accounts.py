@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import asdict
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -133,12 +134,4 @@ class AccountRoutes:
             network=bool(role.ceilings.get("network", True)),
             own_images=role.images is None,
         )
-        return Me(
-            identity.person,
-            identity.team,
-            identity.role,
-            identity.token_id,
-            identity.scopes,
-            identity.expires_at,
-            limits,
-        )
+        return Me(**asdict(identity), limits=limits)

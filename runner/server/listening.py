@@ -68,14 +68,10 @@ def peer(link: socket.socket) -> PeerProcess:
 def names(at: ListenAt, public_host: str = "") -> list[str]:
     """Return the names and addresses by which clients may know this machine.
 
-    These are for a certificate; those of the machine are left out where the server
-    listens at one address only.
+    These are for a certificate, which holds ASCII.
     """
-    found = [public_host, at.host if at.host not in ANY else ""]
-    if at.host in ("", *ANY):
-        found += [platform.node(), socket.getfqdn(), *_addresses()]
-    found += ["localhost", "127.0.0.1", "::1"]
-    # A certificate holds ASCII.
+    found = [public_host, at.host if at.host not in ANY else "", "localhost"]
+    found += [platform.node(), socket.getfqdn(), *_addresses(), "127.0.0.1", "::1"]
     fit = [name for name in found if name.isascii() and 0 < len(name) < 254]
     return list(dict.fromkeys(fit))
 
@@ -107,10 +103,9 @@ def tcp(at: ListenAt) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             problem = Problem(text, hint="name another port")
             raise BusyError(problem, advice="") from error
-        if error.errno == errno.EACCES:
-            hint = "ports below 1024 are root's: name another, such as 8443"
-            raise UsageError(Problem(text, hint=hint)) from error
-        raise UsageError(text) from error
+        low = "ports below 1024 are root's: name another, such as 8443"
+        hint = low if error.errno == errno.EACCES else ""
+        raise UsageError(Problem(text, hint=hint)) from error
 
 
 def unix(path: Path, mode: int) -> socket.socket:

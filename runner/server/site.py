@@ -89,9 +89,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         known = rules.read(folder.rules)
         if options.slots is not None:
             known = replace(known, slots=options.slots)
-        tls = _tls(options, folder)
-        listeners = _listeners(options, socket, tls, opened)
-        at = _reached(options, socket, home, listeners[-1], tls)
+        listeners, at = _listening(options, folder, socket, home, opened)
         database = folder.database_url(options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
@@ -241,45 +239,33 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
     return found
 
 
-def _reached(
+def _listening(
     options: ServeOptions,
+    folder: ServerFolder,
     socket: Path,
     home: Home,
-    last: Listener,
-    tls: tuple[Path, Path] | None,
-) -> ReachedAt:
-    """Return how the server is reached; ``last`` is what it listens at for others."""
-    url = f"unix://{socket}"
+    opened: ExitStack,
+) -> tuple[list[Listener], ReachedAt]:
+    """Bind the Unix socket, and what other machines reach, if that is asked for."""
+    tls = _tls(options, folder)
+    context = certificate.loaded(*tls) if tls else None
+    found, url = [Listener(listening.unix(socket, SOCKET_MODE))], f"unix://{socket}"
+    opened.callback(socket.unlink, missing_ok=True)
+    opened.callback(found[0].bound.close)
     if at := options.listen:
+        bound = listening.tcp(at)
+        opened.callback(bound.close)
+        found.append(Listener(bound, context))
         # Port 0 is whichever is free.
-        port = last.bound.getsockname()[1]
-        where = ListenAt(listening.public_host(at), port)
-        url = f"{'https' if last.tls else 'http'}://{where}"
-    file = tls[0] if tls else None
-    own = file if options.tls == SELF else None
-    return ReachedAt(
+        where = ListenAt(listening.public_host(at), bound.getsockname()[1])
+        url = f"{'https' if tls else 'http'}://{where}"
+    own = tls[0] if tls and options.tls == SELF else None
+    return found, ReachedAt(
         options.url or addresses.normal(url),
         socket=str(socket),
         home=str(home.root),
         workers=str(options.workers or ""),
         fingerprint=certificate.fingerprint(own) if own else "",
         elsewhere=bool(options.environ.get(paths.DATABASE_VARIABLE, "").strip()),
-        certificate=str(file or ""),
+        certificate=str(tls[0]) if tls else "",
     )
-
-
-def _listeners(
-    options: ServeOptions,
-    socket: Path,
-    tls: tuple[Path, Path] | None,
-    opened: ExitStack,
-) -> list[Listener]:
-    """Bind the Unix socket, and what other machines reach, if that is asked for."""
-    found = [Listener(listening.unix(socket, SOCKET_MODE))]
-    opened.callback(socket.unlink, missing_ok=True)
-    opened.callback(found[0].bound.close)
-    if options.listen:
-        bound = listening.tcp(options.listen)
-        opened.callback(bound.close)
-        found.append(Listener(bound, certificate.loaded(*tls) if tls else None))
-    return found

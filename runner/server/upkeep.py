@@ -190,7 +190,7 @@ def _copy_milestones(folders: Iterable[Path], to: Path, into: Path) -> list[Prob
         except shutil.Error as error:  # it has gone on after each
             whys = [why for *_, why in error.args[0]]
         except OSError as error:
-            whys = [files.problem(error).message]
+            whys = [error.strerror or str(error)]
         else:
             whys = []
         problems += [

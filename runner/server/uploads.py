@@ -133,7 +133,6 @@ class UploadRoutes:
             text = "what was sent does not have the SHA-256 that it is named by"
             raise refuse(Reason.USAGE, text, status=422, hint="send it again")
         now, add = self._site.now(), self._site.store.add_upload
-        await self._site.in_files(file.sync)
         await run_in_threadpool(add, team, sha256, file.size, now)
         path = upload_path(self._site.uploads, team, sha256)
         await self._site.in_files(file.name_it, path)
@@ -225,16 +224,13 @@ class ArrivingFile:
         self._digest.update(data)
         self.size += len(data)
 
-    def sync(self) -> None:
-        """Have all of it on the disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
     def name_it(self, path: Path) -> None:
         """Rename it to its path, durably.
 
         Another file there has the same bytes, or is damaged.
         """
+        self._file.flush()
+        os.fsync(self._file.fileno())
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self._path.rename(path)
         for folder in (path.parent, path.parent.parent):
