@@ -26,7 +26,7 @@ from runner.scheduling.roles import ServerRules
 from runner.scheduling.turns import lane
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import upload_path
 from runner.server.workers import NotBegunError
 from runner.wire.remote_runs import QueueState
 

@@ -17,7 +17,7 @@ from runner.database.base import RunRow
 from runner.database.store import Store, open_store
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.feeder import Feeder
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import upload_path
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_runs import FakeRuns
 
