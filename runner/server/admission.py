@@ -1,20 +1,27 @@
-"""Whether a run is taken: its parcel and build file, and what its role allows."""
+"""Whether a run is taken: what is asked, its build file, and what its role allows."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import buildfile
 from runner.buildfile import selection
-from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
+from runner.core import (
+    BuildSpec,
+    Problem,
+    Profile,
+    Reason,
+    RunRequest,
+    Severity,
+    policy,
+)
 from runner.core.errors import NotAllowedError, SpecError, UsageError
-from runner.core.parcel import PARCEL_VERSION, Parcel
 from runner.core.policy import NO_POLICY
+from runner.core.request import to_json
 from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
@@ -23,7 +30,6 @@ from runner.scheduling.roles import Role
 from runner.server.refusing import refuse
 from runner.server.uploadfiles import SHA256
 from runner.store import runs
-from runner.wire.remote_runs import RunRequest
 
 RUN_ID = re.compile(runs.ID)
 _ENGINE = re.compile("[a-z]{0,20}")
@@ -44,11 +50,7 @@ def digest(request: RunRequest) -> str:
 
     Values that the server forgets are no part of it: who read it could try words.
     """
-    plain = replace(
-        request, spec_text="", secrets=dict.fromkeys(sorted(request.secrets), "")
-    )
-    encoder = msgspec.json.Encoder(order="deterministic")
-    return hashlib.sha256(encoder.encode(plain)).hexdigest()
+    return hashlib.sha256(to_json(request.kept)).hexdigest()
 
 
 def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted:
@@ -59,57 +61,47 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted
     Raises:
         DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
     """
-    parcel = request.parcel
-    if wrong := [*_of_request(request), *_of_parcel(parcel)]:
+    if wrong := _wrong(request):
         raise refuse(Reason.USAGE, *wrong)
-    text = request.spec_text or parcel.spec_text
-    spec = _spec(request, text)
+    spec = _spec(request)
     if found := _refused(spec, request, role):
         raise refuse(Reason.NOT_ALLOWED, *found)
-    _check_rounds(spec, parcel, role)
+    _check_rounds(spec, request, role)
     # Of the GPUs of another partition than the server's only Slurm knows.
     return Admitted(_gpus(spec, None if role.partition else most_gpus))
 
 
-def _of_request(request: RunRequest) -> list[str]:
+def _wrong(request: RunRequest) -> list[str]:
     found = []
     if not SHA256.fullmatch(request.upload):
         found.append("the SHA-256 of the upload is none")
     if not _ENGINE.fullmatch(request.engine):
         found.append("the name of the engine is not valid")
-    names = set(request.parcel.env_given)
-    if names != set(request.secrets):
-        found.append("the secrets are not those that the parcel names")
-    for name, value in request.secrets.items():
+    if set(request.env_given) != set(request.secret.values):
+        found.append("the secrets are not those that the request names")
+    for name, value in request.secret.values.items():
         if why := wrong_name(name) or wrong_value(value):
             found.append(f"-e {name[:40]}: the variable cannot be set: {why}")
-    return found
-
-
-def _of_parcel(parcel: Parcel) -> list[str]:
-    found = []
-    if parcel.version != PARCEL_VERSION:
-        found.append(f"parcel version {parcel.version} is not supported")
-    if not SHA256.fullmatch(parcel.sha256):
+    if not SHA256.fullmatch(request.sha256):
         found.append("the SHA-256 of the project is none")
-    if not 0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S:
+    if not 0 <= request.gpu_wait_s <= MOST_GPU_WAIT_S:
         found.append("the wait for a GPU is out of bounds")
-    if parcel.after:
+    if request.after:
         found.append("a run on a server cannot wait for others with --after")
-    words = *parcel.only, *parcel.measured
+    words = *request.only, *request.measured
     if len(words) > MOST_WORDS:
         found.append(f"--only and --command have more than {MOST_WORDS:,} words")
-    texts = (parcel.project, parcel.spec_file, parcel.user, parcel.title, *words)
+    texts = (request.project, request.spec_file, request.user, request.title, *words)
     if any(len(text) > MOST_TEXT or "\0" in text for text in texts):
-        found.append("a name in the parcel is too long")
+        found.append("a name in the request is too long")
     return found
 
 
-def _spec(request: RunRequest, text: str) -> BuildSpec:
+def _spec(request: RunRequest) -> BuildSpec:
     """Return the build file with the options of the command line."""
-    parcel = request.parcel
+    text = request.secret.spec_text or request.spec_text
     try:
-        spec, _ = buildfile.parse(text, parcel.spec_file)
+        spec, _ = buildfile.parse(text, request.spec_file)
         masked = buildfile.masked(text)
         shown = buildfile.redacted(text)
     except SpecError as error:
@@ -117,19 +109,14 @@ def _spec(request: RunRequest, text: str) -> BuildSpec:
     if masked:
         names = ", ".join(masked)
         raise refuse(Reason.USAGE, f"the build file lacks the values of {names}")
-    if shown != parcel.spec_text:
-        raise refuse(Reason.USAGE, "the build file is not the one of the parcel")
+    if shown != request.spec_text:
+        raise refuse(Reason.USAGE, "the build file is not the one that is shown")
     try:
-        if parcel.gpus is not None:
-            asked = choice.parse(parcel.gpus)
-            if asked and spec.gpu:
-                asked = replace(
-                    spec.gpu, count=asked.count, uuids=asked.uuids, optional=False
-                )
-            spec = replace(spec, gpu=asked)
+        if request.gpus is not None:
+            spec = replace(spec, gpu=choice.applied(request.gpus, spec.gpu))
     except UsageError as error:
         raise refuse(Reason.USAGE, *error.problems) from None
-    return substitutes.applied(spec, parcel.substitute)
+    return substitutes.applied(spec, request.substitute)
 
 
 def _errors(error: SpecError) -> list[Problem]:
@@ -144,7 +131,7 @@ def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
     if request.engine == UNCONFINED:
         text = "a server runs nothing without isolation"
         found.append(Problem(text, hint="leave the engine to the server"))
-    wanted = request.parcel.profile
+    wanted = request.profile
     try:
         profile = Profile(wanted) if wanted else Profile.STRICT
     except ValueError:
@@ -153,18 +140,18 @@ def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
     return found + allowed.problems(spec, rules, builds=False)
 
 
-def _check_rounds(spec: BuildSpec, parcel: Parcel, role: Role) -> None:
+def _check_rounds(spec: BuildSpec, request: RunRequest, role: Role) -> None:
     """Refuse an `--only`, `--repeat`, `--command` or `--budget` that cannot be."""
     rules = policy.within(NO_POLICY, role.policy)
     try:
-        left_out = selection.left_out(spec.commands, parcel.only)
+        left_out = selection.left_out(spec.commands, request.only)
         selection.repeating(
             replace(spec, limits=policy.fit(spec.limits, rules)),
             left_out,
             rules,
-            repeat=parcel.repeat,
-            measured=parcel.measured,
-            budget=parcel.budget,
+            repeat=request.repeat,
+            measured=request.measured,
+            budget=request.budget,
         )
     except (UsageError, NotAllowedError) as error:
         raise refuse(error.reason, *error.problems) from None

@@ -10,10 +10,9 @@ from msgspec import json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.core import MIB, Reason
+from runner.core import MIB, Reason, RunRequest
 from runner.core.errors import RaiError
-from runner.core.order import Order
-from runner.core.parcel import to_json
+from runner.core.request import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
 from runner.database.base import AuditEntry, Identity, QueueRow
@@ -27,7 +26,7 @@ from runner.server.bodies import Turns, answer, parsed, read
 from runner.server.refusing import DeniedError, nothing, refuse
 from runner.server.threads import Threads
 from runner.server.uploadfiles import free_bytes, size_there
-from runner.wire.remote_runs import QueueState, RunPage, RunRequest
+from runner.wire.remote_runs import QueueState, RunPage
 
 MOST_PAGE = 200
 MOST_SECRETS = 1000
@@ -76,7 +75,7 @@ class RunRoutes:
         """Return the run that a body asks for, and whether it is new."""
         asked = parsed(body, RunRequest)
         store = self._threads.store
-        if len(asked.secrets) > MOST_SECRETS:
+        if len(asked.secret.values) > MOST_SECRETS:
             raise refuse(Reason.USAGE, f"more than {MOST_SECRETS:,} secrets")
         key = await store(digest, asked)
         if found := await store(self._site.store.run, run_id):
@@ -238,7 +237,6 @@ def _row(
     what: Admitted,
     now: float,
 ) -> QueueRow:
-    order = Order(spec_text=asked.spec_text, secrets=asked.secrets)
     return QueueRow(
         id=run_id,
         team=identity.team,
@@ -246,11 +244,11 @@ def _row(
         role=identity.role,
         digest=key,
         sha256=asked.upload,
-        parcel=to_json(asked.parcel),
+        parcel=to_json(asked.kept),
         queued_at=now,
-        project=printable(asked.parcel.project),
+        project=printable(asked.project),
         engine=asked.engine,
         gpus=what.gpus,
         priority=role.priority,
-        secrets=json.encode(order).decode(),
+        secrets=json.encode(asked.secret).decode(),
     )

@@ -12,9 +12,9 @@ from runner.buildfile.selection import repeating
 from runner.core.cancel import Cancel
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.limits import Limits
-from runner.core.parcel import Parcel, from_json, to_json
 from runner.core.policy import NO_POLICY, Ceiling, Policy
 from runner.core.problem import Place
+from runner.core.request import from_json
 from runner.core.samples import MOST_ROUNDS
 from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
@@ -88,15 +88,15 @@ def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
 
     again = session.reopen(run.paths).request
 
-    assert (again.repeat, again.measured) == (3, ("3",))
+    assert (again.asked.repeat, again.asked.measured) == (3, ("3",))
     assert (again.repeated, again.budget_s) == ({2}, 300.0)
 
 
 def test_a_parcel_without_repeats_is_still_read():
-    old = json.loads(to_json(Parcel("/p", "f", SPEC, "0")))
-    for name in ("repeat", "measured", "budget"):
-        del old[name]
-    found = from_json(json.dumps(old).encode())
+    found = from_json(
+        b'{"project":"/p","spec_file":"f","spec_text":"","sha256":"0","git":null,'
+        b'"after":[],"substitute":null,"title":"","version":1}'
+    )
     assert (found.repeat, found.measured, found.budget) == (1, (), None)
 
 

@@ -12,7 +12,8 @@ from msgspec import json
 from sqlalchemy import event
 
 from runner.core import Reason
-from runner.core.parcel import Parcel, to_json
+from runner.core.request import RunRequest, to_json
+from runner.core.variables import Secrets
 from runner.database.base import QueueRow
 from runner.database.store import Store, open_store
 from runner.scheduling.roles import Role, ServerRules
@@ -100,7 +101,10 @@ class Queue:
         """Queue a run of an upload."""
         sha256 = str(other.pop("sha256", SHA256))
         self.upload(team, sha256)
-        kept = {"spec_text": "rai: {}", "secrets": {"KEY": "hunter2"}}
+        asked = RunRequest(
+            "/home/ada/net", "rai_build.yml", "rai: {}", "t", engine="local"
+        )
+        secret = Secrets({"KEY": "hunter2"}, "rai: {}")
         fields: dict[str, object] = {
             "id": run_id,
             "team": team,
@@ -108,10 +112,10 @@ class Queue:
             "role": "student",
             "digest": "d" * 64,
             "sha256": sha256,
-            "parcel": to_json(Parcel("/home/ada/net", "rai_build.yml", "rai: {}", "t")),
+            "parcel": to_json(asked),
             "queued_at": self.now,
             "engine": "local",
-            "secrets": json.encode(kept).decode(),
+            "secrets": json.encode(secret).decode(),
         }
         row = QueueRow(**(fields | other))  # type: ignore[arg-type]
         return self.store.add_run(row)[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core import Reason
 from runner.database.base import QueueRow
-from runner.server.starts import MOST_ATTEMPTS
+from runner.server.feeder import MOST_ATTEMPTS
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import Queue
 
