@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks import rows
-from runner.database.base import RunRow
+from runner.database.base import QueueRow
 from runner.scheduling.decision import decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
@@ -44,8 +44,8 @@ def measure() -> Iterator[dict[str, object]]:
     )
 
 
-def _waiting(number: int, draw: random.Random) -> RunRow:
-    return RunRow(
+def _waiting(number: int, draw: random.Random) -> QueueRow:
+    return QueueRow(
         f"{number:010x}",
         f"team-{number % TEAMS}",
         "person",

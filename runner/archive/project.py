@@ -10,16 +10,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from runner import files, git, machine, trees
 from runner.archive.compressed import zstd
 from runner.archive.contents import Survey, exceeded, survey
 from runner.archive.read import CHUNK, DamagedArchiveError, open_tar, unpack
 from runner.archive.write import PackCache, pack
-from runner.core import Archive, GitState, JobRequest, Problem, written
+from runner.core import Archive, GitState, Problem, RunRequest
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import NotAllowedError, UsageError
-from runner.core.parcel import LONGEST_BYTES, Parcel, from_json, to_json
+from runner.core.request import MOST_PARCEL_BYTES, from_json, to_json
 
 LONGEST_HEADERS = 16 << 10
 """More than the headers and padding of one member take."""
@@ -131,7 +133,7 @@ class SealedProject:
     """
 
     def __init__(
-        self, archive: Path, parcel: Parcel, scratch: Path, caps: Caps = UPLOAD
+        self, archive: Path, parcel: RunRequest, scratch: Path, caps: Caps = UPLOAD
     ) -> None:
         self._archive = archive
         self._parcel = parcel
@@ -197,41 +199,27 @@ class SealedProject:
 
 
 def seal(
-    request: JobRequest,
+    asked: RunRequest,
     packed: Archive,
     git: GitState | None,
     into: Path,
     warnings: tuple[str, ...] = (),
-) -> None:
-    """Write the parcel of a packed project: what is needed to run it again."""
-    sealed = Parcel(
-        project=written.text(request.project),
-        spec_file=request.spec.file,
-        spec_text=request.spec_text,
-        sha256=packed.sha256,
-        user=machine.user(),
-        git=git,
-        profile=request.profile,
-        gpus=request.gpus,
-        keep_going=request.keep_going,
-        gpu_wait_s=request.gpu_wait_s,
-        after=request.after,
-        warnings=warnings,
-        env_given=request.secrets.names,
-        only=request.only,
-        substitute=request.spec.substitute,
-        title=request.title,
-        repeat=request.repeat,
-        measured=request.measured,
-        budget=request.budget,
+) -> RunRequest:
+    """Write the parcel of a packed project, and return what was asked with its facts.
+
+    The parcel is what is needed to run it again, but for what no file keeps.
+    """
+    sealed = replace(
+        asked, sha256=packed.sha256, user=machine.user(), git=git, warnings=warnings
     )
-    files.write(into, to_json(sealed))
+    files.write(into, to_json(sealed.kept))
+    return sealed
 
 
-def read_parcel(path: Path) -> Parcel:
+def read_parcel(path: Path) -> RunRequest:
     """Read a parcel's file; raise UsageError if it is absent, too large or damaged."""
     try:
-        return from_json(files.read_below(path.parent, path.name, LONGEST_BYTES))
+        return from_json(files.read_below(path.parent, path.name, MOST_PARCEL_BYTES))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

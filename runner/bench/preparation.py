@@ -148,13 +148,14 @@ def _longest_s(side: Prepared) -> float:
     """Return for how long the other run's container may have to wait for this one."""
     request = side.request
     limits = request.spec.limits
-    first_s = limits.build_time_s + request.gpu_wait_s + limits.time_s
+    first_s = limits.build_time_s + request.asked.gpu_wait_s + limits.time_s
     return first_s + request.budget_s + limits.time_s
 
 
 def _side(side: Prepared, label: str, idle_s: float) -> Prepared:
     """Return a side that lists show by its label, and that waits for the other."""
-    request = replace(side.request, title=f"bench: {label}", idle_s=idle_s)
+    asked = replace(side.request.asked, title=f"bench: {label}")
+    request = replace(side.request, asked=asked, idle_s=idle_s)
     return replace(side, request=request)
 
 

@@ -172,7 +172,7 @@ def run(
         )
     with ci.session(in_ci, junit, answer=as_json or detach) as reported:
         prepared = session.prepare(project, options)
-        rounds = prepared.request.repeat
+        rounds = prepared.request.asked.repeat
         before = gating.baseline(gate, baseline, rounds=rounds)
         running.refuse_output(
             output,

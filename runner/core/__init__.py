@@ -40,11 +40,11 @@ from runner.core.gpu import (
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
 from runner.core.limits import LIMITS, Limit, Limits
 from runner.core.problem import Place, Problem, Severity
+from runner.core.request import JobRequest, RunRequest
 from runner.core.run import (
     CommandRecord,
     GitState,
     ImageUsed,
-    JobRequest,
     Machine,
     Outcome,
     RunRecord,
@@ -120,6 +120,7 @@ __all__ = [
     "Push",
     "Reason",
     "RunRecord",
+    "RunRequest",
     "Severity",
     "Source",
     "State",

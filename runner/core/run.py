@@ -1,23 +1,19 @@
-"""One run: what was requested, and the record of its result."""
+"""One run: the record of its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core.build_spec import BuildSpec, Profile
+from runner.core.build_spec import Profile
 from runner.core.ending import Reason, State, Verdict
 from runner.core.expectations import Check
 from runner.core.figures import Findings, ProfileFile, Source, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
-from runner.core.policy import NO_POLICY, Policy
 from runner.core.units import Moment
-from runner.core.variables import Secrets
 from runner.core.work import EngineFacts, ImageAction
 
 
@@ -199,51 +195,3 @@ def _with_commands(record: CommandRecord) -> Findings:
         profiles=tuple(replace(p, source=named(p.source)) for p in found.profiles),
         counters=tuple(replace(c, source=named(c.source)) for c in found.counters),
     )
-
-
-class JobRequest(Struct, frozen=True):
-    """A request for one run; ``why`` says why this engine was chosen.
-
-    ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
-    option of the command line, which is already applied to ``spec``. ``after`` are the
-    ids of runs that end before this one begins. ``replays`` is the id of the earlier
-    run that this one repeats, ``image`` the image that it used. ``secrets`` are the
-    variables of the command line. ``only`` are the words of ``--only``, ``left_out``
-    the commands that these leave out. ``policy`` is the site's as it is now, however
-    old the request is. ``strict_limits`` says what refuses a run if one of its limits
-    cannot be enforced, "" if nothing does. ``title`` is what the run is of a submission
-    or a bench, ``inner`` whether a later run of the submission needs it. ``repeat`` is
-    how many rounds the measured commands have, the first one included; ``measured`` are
-    the words of ``--command``, and ``repeated`` the commands that these name.
-    ``budget`` is the option of the command line, and ``budget_s`` what all rounds after
-    the first may take together. ``beside`` is the id of the run that is measured beside
-    this one, ``idle_s`` how long this one may wait for it in all. ``gpus_out`` are the
-    GPUs that it does not get, by their UUIDs, and why.
-    """
-
-    project: Path
-    spec: BuildSpec
-    spec_text: str
-    profile: Profile
-    keep_going: bool = False
-    gpu_wait_s: float = 600.0
-    why: str = ""
-    gpus: str | None = None
-    after: tuple[str, ...] = ()
-    replays: str = ""
-    image: ImageUsed | None = None
-    secrets: Secrets = Secrets()
-    only: tuple[str, ...] = ()
-    left_out: frozenset[int] = frozenset()
-    policy: Policy = NO_POLICY
-    strict_limits: str = ""
-    title: str = ""
-    inner: bool = False
-    repeat: int = 1
-    measured: tuple[str, ...] = ()
-    repeated: frozenset[int] = frozenset()
-    budget: str | None = None
-    budget_s: float = 3600.0
-    beside: str = ""
-    idle_s: float = 0.0
-    gpus_out: Mapping[str, str] = field(default_factory=dict)

@@ -37,10 +37,15 @@ _SHELLS = frozenset(
 )
 
 
-class Secrets(Struct, frozen=True):
-    """Values that the user gave by ``-e``, by name; ``repr`` shows the names only."""
+class Secrets(Struct, frozen=True, omit_defaults=True):
+    """What no file of a run keeps; ``repr`` shows the names only.
+
+    ``values`` are those that the user gave by ``-e``, by name. ``spec_text`` is the
+    whole build file, where records have masks in it, else "".
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
+    spec_text: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,6 +55,9 @@ class Secrets(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return the names."""
         return f"Secrets({', '.join(self.names)})"
+
+
+NO_SECRETS = Secrets()
 
 
 def wrong_name(name: str) -> str | None:

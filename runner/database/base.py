@@ -69,7 +69,7 @@ class TokenRow(Struct, frozen=True):
     revoked_at: float | None
 
 
-class RunRow(Struct, frozen=True):
+class QueueRow(Struct, frozen=True):
     """A run of the queue.
 
     ``digest`` is the SHA-256 of its request, by which a repeated request is known, and

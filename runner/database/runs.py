@@ -24,7 +24,7 @@ from sqlalchemy import (
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
 from runner.core.units import MIB
-from runner.database.base import RunRow, TeamUse
+from runner.database.base import QueueRow, TeamUse
 from runner.database.connections import Transactions, insert, rollback
 from runner.database.tables import (
     parcels,
@@ -46,7 +46,7 @@ _NOT_BEGUN = (QueueState.WAITING, QueueState.STARTING)
 _BEGUN = (QueueState.STARTING, QueueState.RUNNING)
 _UNFINISHED = (QueueState.WAITING, *_BEGUN)
 
-_FIELDS = [c for c in runs.c if c.name in RunRow.__struct_fields__]
+_FIELDS = [c for c in runs.c if c.name in QueueRow.__struct_fields__]
 """The columns of a listing, which has no parcels and no secrets."""
 
 _REASONS = {reason.value: reason for reason in Reason}
@@ -103,7 +103,7 @@ class Runs(Transactions):
                 drop(team, sha256)
             return len(found)
 
-    def add_run(self, row: RunRow) -> tuple[RunRow, bool]:
+    def add_run(self, row: QueueRow) -> tuple[QueueRow, bool]:
         """Add a run; return the run of this id, and whether it is the one given.
 
         The caller compares team and digest where it is not. Raise NotAllowedError for
@@ -194,7 +194,7 @@ class Runs(Transactions):
             _keep_bytes(link, row.team, kept_bytes)
             return True
 
-    def ask_cancel(self, run_id: str, at: float, why: str) -> RunRow | None:
+    def ask_cancel(self, run_id: str, at: float, why: str) -> QueueRow | None:
         """Note that a run shall end; one that waits ends at once, as cancelled."""
         with self.writing() as link:
             number = _count_change(link)
@@ -259,7 +259,7 @@ class Runs(Transactions):
             for team, count in sorted(freed.items()):
                 _keep_bytes(link, team, -count)
 
-    def run(self, run_id: str) -> RunRow | None:
+    def run(self, run_id: str) -> QueueRow | None:
         """Return a run."""
         with self.reading() as link:
             return _one(link, run_id)
@@ -270,7 +270,7 @@ class Runs(Transactions):
         state: QueueState | None = None,
         after: str = "",
         limit: int = 100,
-    ) -> list[RunRow]:
+    ) -> list[QueueRow]:
         """Return runs, the newest first, from the one after ``after``; no parcels.
 
         Those whose folders are gone are none of them.
@@ -292,7 +292,7 @@ class Runs(Transactions):
                 query = query.where(tuple_(runs.c.queued_at, runs.c.id) < (at, after))
             return _several(link, query.limit(limit))
 
-    def unfinished(self) -> list[RunRow]:
+    def unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, the oldest first; no parcels."""
         query = (
             _listing()
@@ -302,14 +302,14 @@ class Runs(Transactions):
         with self.reading() as link:
             return _several(link, query)
 
-    def ended_between(self, after: int, until: int) -> list[RunRow]:
+    def ended_between(self, after: int, until: int) -> list[QueueRow]:
         """Return the runs whose ends are among these changes; no parcels."""
         query = _listing().where(runs.c.changed > after, runs.c.changed <= until)
         query = query.where(runs.c.state == QueueState.ENDED, runs.c.removed == false())
         with self.reading() as link:
             return _several(link, query.order_by(runs.c.changed))
 
-    def started_since(self, since: float) -> list[RunRow]:
+    def started_since(self, since: float) -> list[QueueRow]:
         """Return the runs that started since, the oldest first; no parcels."""
         query = (
             _listing()
@@ -325,7 +325,7 @@ class Runs(Transactions):
         limit: int = 1000,
         role: str | None = None,
         team: str | None = None,
-    ) -> list[RunRow]:
+    ) -> list[QueueRow]:
         """Return ended runs whose folders may go, the oldest first; no parcels.
 
         With ``role`` only those that were queued in this role, with ``team`` only its.
@@ -414,7 +414,7 @@ def _listing() -> Select[Any]:
     return select(*_FIELDS)
 
 
-def _one(link: Connection, run_id: str) -> RunRow | None:
+def _one(link: Connection, run_id: str) -> QueueRow | None:
     """Return a whole run."""
     query = (
         select(
@@ -429,12 +429,12 @@ def _one(link: Connection, run_id: str) -> RunRow | None:
     return None if row is None else _row(row)
 
 
-def _several(link: Connection, query: Select[Any]) -> list[RunRow]:
+def _several(link: Connection, query: Select[Any]) -> list[QueueRow]:
     """Return the runs of a listing."""
     return [_row(row) for row in link.execute(query).mappings()]
 
 
-def _add(link: Connection, row: RunRow, changed: int) -> bool:
+def _add(link: Connection, row: QueueRow, changed: int) -> bool:
     """Add a run; return False if there is one of its id."""
     values = {c.name: getattr(row, c.name) for c in _FIELDS} | {"changed": changed}
     adding = insert(link, runs).values(**values, cancelled_at=None)
@@ -478,9 +478,9 @@ def _portions(ids: Iterable[str]) -> list[list[str]]:
     return [every[i : i + _MOST_AT_ONCE] for i in range(0, len(every), _MOST_AT_ONCE)]
 
 
-def _row(row: RowMapping) -> RunRow:
+def _row(row: RowMapping) -> QueueRow:
     values: dict[str, Any] = dict(row)
     values["state"] = QueueState(values["state"])
     values["reason"] = values["reason"] and _REASONS[values["reason"]]
     # A listing has no parcel.
-    return RunRow(**({"parcel": b""} | values))
+    return QueueRow(**({"parcel": b""} | values))

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from runner.core import (
     Gpu,
     GpuRequest,
@@ -39,6 +41,14 @@ def parse(text: str) -> GpuRequest | None:
     if problems:
         raise UsageError(*dict.fromkeys(problems))
     return GpuRequest(count=len(words), uuids=tuple(words))
+
+
+def applied(text: str, given: GpuRequest | None) -> GpuRequest | None:
+    """Apply ``--gpus``, whose GPUs are never optional, to what a build file says."""
+    asked = parse(text)
+    if asked is None or given is None:
+        return asked
+    return replace(given, count=asked.count, uuids=asked.uuids, optional=False)
 
 
 def _wrong(word: str, text: str) -> str:

@@ -65,7 +65,7 @@ def run(
     If an engine cannot get the base image of a build, the next engine runs the job. The
     last event is Finished. Only a bug in rai raises an exception, after Finished.
     """
-    files.write(paths.spec, request.spec_text.encode())
+    files.write(paths.spec, request.asked.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
         preparation = Preparation(
             request,
@@ -110,7 +110,7 @@ class _Job:
         self.request = preparation.request
         self.paths = preparation.paths
         self.cancel = preparation.cancel
-        self.mask = Mask(self.request.secrets.values.values())
+        self.mask = Mask(self.request.asked.secret.values.values())
         self.preparation = preparation
         self.caps = archive.build_caps(self.request.spec.limits)
         self.rounds = Rounds(self.request, go_on)

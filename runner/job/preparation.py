@@ -107,7 +107,7 @@ class Preparation:
         git = self.project.git()
         here = machine.describe()
         file, replays = request.spec.file, request.replays
-        names, only = request.secrets.names, request.only
+        asked = request.asked
         yield ev.Created(
             self.paths.id,
             shown,
@@ -115,13 +115,13 @@ class Preparation:
             git,
             here,
             replays,
-            names,
-            only,
+            asked.env_given,
+            asked.only,
             commands=len(self.steps),
-            title=request.title,
+            title=asked.title,
             inner=request.inner,
             beside=request.beside,
-            repeat=request.repeat,
+            repeat=asked.repeat,
         )
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
@@ -133,7 +133,7 @@ class Preparation:
         )
         if packed is None or mounts is None:
             return None
-        yield from places.after(request.after, self.paths, self.cancel)
+        yield from places.after(asked.after, self.paths, self.cancel)
         yield ev.StateChanged(State.PREPARING)
         engine, plan = yield from self._prepare(plan)
         reference = plan.reference if plan else None
@@ -166,7 +166,7 @@ class Preparation:
         facts = engine.facts().in_run(spec.limits)
         yield ev.EngineChosen(facts, self.request.profile, spec.limits, why)
         strict.check(facts, self.request.strict_limits)
-        out = self.request.gpus_out
+        out = self.request.asked.terms.gpus_out
         self.gpus = yield from allocation.find(engine, spec, out=out)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
@@ -174,7 +174,7 @@ class Preparation:
         yield ev.Packing()
         packed = yield from self.project.pack(self.paths.source)
         if not self.paths.parcel.exists():
-            archive.seal(self.request, packed, git, self.paths.parcel)
+            archive.seal(self.request.asked, packed, git, self.paths.parcel)
         yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
         return packed
@@ -245,7 +245,7 @@ class Preparation:
         if request is None or situation is None:
             return None
         if situation.gpus is None:
-            out = self.request.gpus_out
+            out = self.request.asked.terms.gpus_out
             situation = yield from allocation.find(engine, self.spec, reference, out)
         if situation is not None:
             situation = yield from allocation.compatible(
@@ -253,7 +253,7 @@ class Preparation:
             )
         if situation is None:
             return None
-        wait_s, run_id = self.request.gpu_wait_s, self.paths.id
+        wait_s, run_id = self.request.asked.gpu_wait_s, self.paths.id
         return (
             yield from allocation.acquire(
                 engine, request, situation, run_id, wait_s, self.cancel, held
@@ -273,11 +273,11 @@ class Preparation:
             open_source=lambda: archive.open_tar(packed.path),
             image=reference,
             environment=dict(self.spec.env),
-            secrets=self.request.secrets,
+            secrets=self.request.asked.secret,
             limits=self.request.spec.limits,
             profile=self.request.profile,
             data=mounts,
-            keep_going=self.request.keep_going,
+            keep_going=self.request.asked.keep_going,
             gpu=grant,
             private=self.request.policy.private,
             strict_limits=self.request.strict_limits,

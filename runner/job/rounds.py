@@ -25,8 +25,8 @@ class Rounds:
 
     def __init__(self, request: JobRequest, go_on: GoOn | None) -> None:
         self._request = request
-        self._go_on = go_on or (lambda count: count < request.repeat)
-        self.wanted = go_on is not None or request.repeat > 1
+        self._go_on = go_on or (lambda count: count < request.asked.repeat)
+        self.wanted = go_on is not None or request.asked.repeat > 1
         self.notes: list[str] = []
         """Why fewer commands were repeated, or less often, than was asked for."""
         self._repeated: tuple[Step, ...] | None = None
@@ -83,7 +83,10 @@ class Rounds:
         return again
 
     def _over(self) -> str:
-        asked, budget = self._request.repeat, report.seconds(self._request.budget_s)
+        asked, budget = (
+            self._request.asked.repeat,
+            report.seconds(self._request.budget_s),
+        )
         of = f" of {asked}" if asked > 1 else ""
         rounds = "round" if self._count == 1 and not of else "rounds"
         return (

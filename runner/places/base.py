@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
+
+from msgspec import json
 
 from runner import files
 from runner.core import Problem, Verdict
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, SEALED, Answer, Order, answer_from, to_line
+from runner.core.request import (
+    MOST_BYTES,
+    Answer,
+    RunRequest,
+    answer_from,
+    to_json,
+)
 from runner.core.screen import printable
 from runner.process.detached import Detached, python
 from runner.store import claim
@@ -24,26 +31,26 @@ SHOWN = 500
 
 
 class LocalWorker:
-    """A worker process; it reads its order, and then that the project is sealed.
+    """A worker process; it reads a run's folder, and then what is asked of the run.
 
     ``worker`` is one without a run, which a client may have started to load its modules
     in the meantime.
     """
 
-    def __init__(self, order: Order, worker: Detached | None = None) -> None:
-        self._paths = RunPaths(Path(order.folder))
+    def __init__(self, paths: RunPaths, worker: Detached | None = None) -> None:
+        self._paths = paths
         self._worker = worker or Detached(WORKER)
-        self._send(to_line(order))
+        self._send(json.encode(str(paths.root)))
 
-    def carry_out(self) -> Answer:
-        """Let the worker begin: the run's folder holds the sealed parcel.
+    def carry_out(self, asked: RunRequest) -> Answer:
+        """Let the worker begin: the run's folder holds the packed project.
 
         Return once it has the engine, the GPUs and the image's plan, or has refused.
 
         Raises:
             RaiError: the worker failed.
         """
-        self._send(SEALED)
+        self._send(to_json(asked))
         line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
         self._worker.leave()
         try:
@@ -57,7 +64,7 @@ class LocalWorker:
 
     def _send(self, line: bytes) -> None:
         try:
-            self._worker.write(line)
+            self._worker.write(line + b"\n")
         except OSError as error:
             raise self._failed() from error
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from runner import files, trees
 from runner.core import Reason
-from runner.core import parcel as parcels
+from runner.core import request as requests
 from runner.core.errors import BusyError, RaiError
 from runner.places.base import RunPlace
 from runner.store import claim, runs, seen
@@ -189,11 +189,11 @@ def copied(home: Home, run: str) -> RunPaths | None:
                 raise RaiError(f"{entry.url} keeps no files of run {run}") from error
             raise
     try:
-        parcel = parcels.from_json(sent)
+        parcel = requests.from_json(sent)
     except ValueError as error:
         text = problems.shown(str(error))
         raise NoServerError(f"{entry.url} sends what is no run: {text}") from error
-    if found.id != run or len(sent) > parcels.LONGEST_BYTES:
+    if found.id != run or len(sent) > requests.MOST_PARCEL_BYTES:
         raise NoServerError(f"{entry.url} sends another run than {run}")
     made = RunPaths(home.runs / f".{run}.{secrets.token_hex(4)}")
     made.root.mkdir(mode=0o700, parents=True)

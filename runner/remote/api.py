@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from runner import __version__, files
-from runner.core import Problem, Reason
+from runner.core import Problem, Reason, RunRequest
 from runner.remote.connection import (
     PIECE_BYTES,
     Body,
@@ -50,7 +50,6 @@ from runner.wire.remote_runs import (
     QueueView,
     RemoteRun,
     RunPage,
-    RunRequest,
 )
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from runner.core import Limits
+from runner.core import Limits, RunRequest
 from runner.core.caps import build_caps
 from runner.core.errors import SpecError
-from runner.core.parcel import Parcel
 from runner.core.units import GIB, MIB
 
 CONNECT_S = 10.0
@@ -62,7 +61,7 @@ def of_limits(limits: Limits) -> MirrorBounds:
     return MirrorBounds(log_bytes, build_bytes)
 
 
-def of_parcel(parcel: Parcel | None) -> MirrorBounds:
+def of_parcel(parcel: RunRequest | None) -> MirrorBounds:
     """Return the bounds of a sealed run, as its build file says."""
     from runner import buildfile  # what else is here is read by every command
 

@@ -116,7 +116,7 @@ def _hint(request: JobRequest, last: Step, reason: Reason) -> str:
     if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
         return ""
     after = set(range(last.index + 1, len(request.spec.commands)))
-    stopped = not request.keep_going and after - request.left_out
+    stopped = not request.asked.keep_going and after - request.left_out
     needed = request.left_out - after
     return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
 

@@ -24,7 +24,7 @@ class QueueLane(StrEnum):
 
 
 class QueuedRun(Protocol):
-    """What of a run decides when it starts; a RunRow of the store has it."""
+    """What of a run decides when it starts; a QueueRow of the store has it."""
 
     @property
     def id(self) -> str:

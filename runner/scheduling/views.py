@@ -12,7 +12,7 @@ from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
 
 
 class ShownRun(QueuedRun, Protocol):
-    """What of a run is shown; a RunRow of the store has it."""
+    """What of a run is shown; a QueueRow of the store has it."""
 
     @property
     def person(self) -> str:

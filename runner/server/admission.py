@@ -1,19 +1,26 @@
-"""Whether a run is taken: its parcel and build file, and what its role allows."""
+"""Whether a run is taken: what is asked, its build file, and what its role allows."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
-import msgspec
 from msgspec.structs import replace
 
 from runner import buildfile
 from runner.buildfile import selection
-from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
+from runner.core import (
+    BuildSpec,
+    Problem,
+    Profile,
+    Reason,
+    RunRequest,
+    Severity,
+    policy,
+)
 from runner.core.errors import SpecError, UsageError
-from runner.core.parcel import PARCEL_VERSION
 from runner.core.policy import NO_POLICY
+from runner.core.request import to_json
 from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
@@ -22,7 +29,6 @@ from runner.scheduling.roles import Role
 from runner.server.messages import refuse
 from runner.server.paths import SHA256
 from runner.store import runs
-from runner.wire.remote_runs import RunRequest
 
 RUN_ID = re.compile(runs.ID)
 _ENGINE = re.compile("[a-z]{0,20}")
@@ -37,11 +43,7 @@ def digest(request: RunRequest) -> str:
 
     Values that the server forgets are no part of it: who read it could try words.
     """
-    plain = replace(
-        request, spec_text="", secrets=dict.fromkeys(sorted(request.secrets), "")
-    )
-    encoder = msgspec.json.Encoder(order="deterministic")
-    return hashlib.sha256(encoder.encode(plain)).hexdigest()
+    return hashlib.sha256(to_json(request.kept)).hexdigest()
 
 
 def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
@@ -53,14 +55,13 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
         DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
         RaiError: likewise (usage, not_allowed).
     """
-    parcel = request.parcel
     if wrong := _wrong(request):
         raise refuse(Reason.USAGE, *wrong)
     spec = _spec(request)
     rules = policy.within(NO_POLICY, role.policy)
     lowered = replace(spec, limits=policy.fit(spec.limits, rules))
     # All that the role does not allow; the worker looks again.
-    profile = Profile(parcel.profile or Profile.STRICT)
+    profile = Profile(request.profile or Profile.STRICT)
     found = policy.over(lowered.limits, profile, rules)
     found += allowed.problems(spec, rules, builds=False)
     if request.engine == UNCONFINED:
@@ -70,45 +71,41 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
         raise refuse(Reason.NOT_ALLOWED, *found)
     selection.repeating(
         lowered,
-        selection.left_out(spec.commands, parcel.only),
+        selection.left_out(spec.commands, request.only),
         rules,
-        repeat=parcel.repeat,
-        measured=parcel.measured,
-        budget=parcel.budget,
+        repeat=request.repeat,
+        measured=request.measured,
+        budget=request.budget,
     )
     # Of the GPUs of another partition than the server's only Slurm knows.
     return _gpus(spec, None if role.partition else most_gpus)
 
 
 def _wrong(request: RunRequest) -> list[str]:
-    parcel = request.parcel
-    words = *parcel.only, *parcel.measured
-    names = parcel.project, parcel.spec_file, parcel.user, parcel.title, *words
+    words = *request.only, *request.measured
+    names = request.project, request.spec_file, request.user, request.title, *words
     checks = {
         "the SHA-256 of the upload is none": SHA256.fullmatch(request.upload),
         "the name of the engine is not valid": _ENGINE.fullmatch(request.engine),
-        "the secrets are not those that the parcel names": (
-            set(parcel.env_given) == set(request.secrets)
+        "the secrets are not those that the request names": (
+            set(request.env_given) == set(request.secret.values)
         ),
-        f"parcel version {parcel.version} is not supported": (
-            parcel.version == PARCEL_VERSION
-        ),
-        "the SHA-256 of the project is none": SHA256.fullmatch(parcel.sha256),
+        "the SHA-256 of the project is none": SHA256.fullmatch(request.sha256),
         "the wait for a GPU is out of bounds": (
-            0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S
+            0 <= request.gpu_wait_s <= MOST_GPU_WAIT_S
         ),
-        "there is no such profile": parcel.profile in (None, "", *Profile),
-        "a run on a server cannot wait for others with --after": not parcel.after,
+        "there is no such profile": request.profile in (None, "", *Profile),
+        "a run on a server cannot wait for others with --after": not request.after,
         f"--only and --command have more than {MOST_WORDS:,} words": (
             len(words) <= MOST_WORDS
         ),
-        "a name in the parcel is too long": (
+        "a name in the request is too long": (
             all(len(name) <= MOST_TEXT and "\0" not in name for name in names)
         ),
     }
     variables = {
         name: wrong_name(name) or wrong_value(value)
-        for name, value in request.secrets.items()
+        for name, value in request.secret.values.items()
     }
     return [text for text, well in checks.items() if not well] + [
         f"-e {name[:40]}: the variable cannot be set: {why}"
@@ -119,10 +116,9 @@ def _wrong(request: RunRequest) -> list[str]:
 
 def _spec(request: RunRequest) -> BuildSpec:
     """Return the build file with the options of the command line."""
-    parcel = request.parcel
-    text = request.spec_text or parcel.spec_text
+    text = request.secret.spec_text or request.spec_text
     try:
-        spec, _ = buildfile.parse(text, parcel.spec_file)
+        spec, _ = buildfile.parse(text, request.spec_file)
         masked = buildfile.masked(text)
         shown = buildfile.redacted(text)
     except SpecError as error:
@@ -131,16 +127,11 @@ def _spec(request: RunRequest) -> BuildSpec:
     if masked:
         names = ", ".join(masked)
         raise UsageError(f"the build file lacks the values of {names}")
-    if shown != parcel.spec_text:
-        raise UsageError("the build file is not the one of the parcel")
-    if parcel.gpus is not None:
-        asked = choice.parse(parcel.gpus)
-        if asked and spec.gpu:
-            asked = replace(
-                spec.gpu, count=asked.count, uuids=asked.uuids, optional=False
-            )
-        spec = replace(spec, gpu=asked)
-    return substitutes.applied(spec, parcel.substitute)
+    if shown != request.spec_text:
+        raise UsageError("the build file is not the one that is shown")
+    if request.gpus is not None:
+        spec = replace(spec, gpu=choice.applied(request.gpus, spec.gpu))
+    return substitutes.applied(spec, request.substitute)
 
 
 def _gpus(spec: BuildSpec, most_gpus: int | None) -> int:

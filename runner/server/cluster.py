@@ -12,21 +12,19 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import __version__, session
-from runner.core import Problem
+from runner.core import Problem, RunRequest
 from runner.core.errors import ConfigError, RaiError
-from runner.core.order import Answer, Order
-from runner.core.variables import Secrets
+from runner.core.request import Answer
 from runner.places.slurm import SlurmWorker, programs
 from runner.scheduling.decision import RunStatus
 from runner.server.workers import keep
+from runner.session import Options
 from runner.session.slurm import needs_of
 from runner.slurm import target as targets
-from runner.slurm.submission import JobNeeds
 from runner.slurm.target import SlurmTarget
 from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
@@ -34,7 +32,6 @@ from runner.store.settings import Settings
 from runner.wire.capacity import Capacity
 
 FRESH_S = 5.0
-ENGINE = "RAI_ENGINE"
 PARTITION = "partition"
 
 
@@ -56,18 +53,25 @@ class SlurmCluster:
         free = shutil.disk_usage(self._home.root).free
         return self._found and replace(self._found, disk_free=free)
 
-    def start(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+    def start(
+        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
+    ) -> Answer:
         """Submit a run's job; raise RaiError for words that sbatch does not have."""
-        asked = dict(slurm)
-        target = SlurmTarget(asked.pop(PARTITION, self._target.partition))
-        written = shlex.join(f"--{name}={value}" for name, value in asked.items())
-        if (words := targets.words(written)) is None and asked:
+        named = dict(slurm)
+        target = SlurmTarget(named.pop(PARTITION, self._target.partition))
+        written = shlex.join(f"--{name}={value}" for name, value in named.items())
+        if (words := targets.words(written)) is None and named:
             raise ConfigError(f"sbatch is not given {written[:200]!r}")
         # Nothing of this process's environment says on the node what it does here.
-        home = {"RAI_HOME": str(self._home.root)}
-        order = replace(order, settings={**self._settings, **order.settings, **home})
+        settings = {**self._settings, "RAI_HOME": str(self._home.root)}
+        if asked.engine:
+            settings["RAI_ENGINE"] = asked.engine
+        asked = replace(asked, terms=replace(asked.terms, settings=settings))
+        # No role bounds cores or whole nodes: the site's settings say how many cores.
+        prepared = session.opened(paths, asked, Options(engine=asked.engine or None))
+        needs = replace(needs_of(prepared), cores=None, alone=False)
         options = (*self._options, *(words or ()))
-        return SlurmWorker(target, order, _needs(order), options).carry_out()
+        return SlurmWorker(paths, target, asked, needs, options).carry_out()
 
     def failed(self, run: RunStatus) -> None:
         """Do nothing: the GPUs are Slurm's, and the run says what happened."""
@@ -95,18 +99,3 @@ class SlurmCluster:
             self._found = seen
             self._next_s = time.monotonic() + FRESH_S
             self._looking.release()
-
-
-def _needs(order: Order) -> JobNeeds:
-    """Return what a sealed run needs; raise RaiError if it may not run.
-
-    No role bounds cores or whole nodes: the site's settings say how many cores.
-    """
-    options = session.Options(
-        engine=order.settings.get(ENGINE),
-        secrets=Secrets(order.secrets),
-        allowed=order.allowed,
-    )
-    paths = RunPaths(Path(order.folder))
-    prepared = session.reopen(paths, options, text=order.spec_text)
-    return replace(needs_of(prepared), cores=None, alone=False)

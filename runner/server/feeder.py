@@ -1,20 +1,29 @@
-"""What begins the runs of a server's queue, one decision after the other.
+"""What begins the runs of a server's queue, and learns of their ends.
 
-What a Feeder remembers serves estimates and patience: the server may be killed between
-any two calls, and the next one goes on from the store and the folders of the runs.
+All that counts is in the store and in the folders of the runs. What a Feeder remembers
+serves estimates and patience: the server may be killed between any two calls, and the
+next one goes on.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from runner.core import Severity
+from msgspec import json
+from msgspec.structs import replace
+
+from runner.core import Problem, Reason, Severity, State
+from runner.core.errors import BusyError, RaiError
 from runner.core.quantities import size_text
+from runner.core.request import Terms, from_json
+from runner.core.screen import printable
 from runner.core.units import DAY_S, MIB
-from runner.database.base import RunRow
+from runner.core.variables import Secrets
+from runner.database.base import QueueRow
 from runner.database.store import Store
 from runner.scheduling import words
 from runner.scheduling.decision import QueueDecision, RunStatus, decide
@@ -23,8 +32,9 @@ from runner.scheduling.roles import ServerRules
 from runner.scheduling.turns import lane
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog, silent
-from runner.server.starts import Handover, Launch, in_thread
+from runner.server.paths import upload_path
 from runner.server.upkeep import Upkeep
+from runner.server.workers import NotBegunError
 from runner.wire.capacity import Capacity
 from runner.wire.remote_runs import QueueState
 
@@ -49,9 +59,39 @@ MOST_WHY = 500
 MOST_TOLD = 20
 """Behind so many runs the store no longer keeps the number: it changes too often."""
 
+AGAIN_S = 10.0
+"""A start that could not be made is tried again after this."""
+
+CANCEL_AGAIN_S = 5.0
+CLAIMED_WITHIN_S = 90.0
+"""A run that was begun, and that no worker claimed in this time, is started again."""
+
+UNKNOWN_WITHIN_S = 15.0
+"""A run that goes on and whose folder is gone for so long is lost."""
+
+MOST_ATTEMPTS = 3
+MOST_KEPT_BYTES = 1 << 50
+"""More than any disk has: whatever a file system says, the store goes on."""
+
+UPLOAD_GONE = Problem(
+    "the server no longer has the packed project of this run", hint="send it again"
+)
+
+Launch = Callable[[Callable[[], None]], None]
+Settle = Callable[[QueueRow, float], None]
+"""What becomes of a row once its start is over, at a time."""
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Do some work in a thread that ends with the process, whatever it waits for."""
+    threading.Thread(target=work, name="start", daemon=True).start()
+
 
 class Feeder:
-    """The feeder of one server; ``decision`` is how its queue stood last."""
+    """The feeder of one server; ``decision`` is how its queue stood last.
+
+    Each start has a thread, since it may take minutes; ``launch`` begins it.
+    """
 
     def __init__(
         self,
@@ -62,17 +102,22 @@ class Feeder:
         log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
-        self.decision: QueueDecision[RunRow] = QueueDecision(note=words.NOT_LOOKED)
+        self.decision: QueueDecision[QueueRow] = QueueDecision(note=words.NOT_LOOKED)
         self.facts: Capacity | None = None
         self._store, self._runs, self._rules, self._log = store, runs, rules, log
         self._woken, self._ended = threading.Event(), threading.Event()
         self._upkeep = Upkeep(store, runs, rules, folder, log)
-        self._history = history = QueueHistory()
-        self._handover = Handover(
-            store, runs, rules, folder, history, log, self.wake, launch
-        )
+        self._history = QueueHistory()
+        self._folder, self._launch = folder, launch
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+        self._over_now: list[tuple[str, Settle]] = []
+        self._since: dict[str, float] = {}
+        self._cancelled_at: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}
+        self._waiting: set[str] = set()  # in Slurm's queue, when they were seen last
         self._remembers = False
-        self._rows: tuple[int, list[RunRow]] | None = None
+        self._rows: tuple[int, list[QueueRow]] | None = None
         self._looked_at = self._decided_at = self._stepped_at = 0.0
         self._basis: object = None
 
@@ -114,10 +159,11 @@ class Feeder:
         """Look at what goes on, and start what can start."""
         if now < self._stepped_at:
             # The clock was set back: what is to wait until a time would wait for long.
-            self._handover.forget_times()
+            for memory in (self._since, self._cancelled_at, self._not_before):
+                memory.clear()
             self._looked_at = self._decided_at = 0.0
         self._stepped_at = now
-        self._handover.settle(now)
+        self._settle(now)
         rows = self._unfinished()
         active = [row for row in rows if row.state is not QueueState.WAITING]
         if not self._remembers:
@@ -127,19 +173,23 @@ class Feeder:
             self.facts = self._runs.capacity()
             seen = self._runs.look([row.id for row in active]) if active else {}
             self._looked_at = now
-        self._handover.follow(active, seen, now)
+        for row in active:
+            found = seen.get(row.id)
+            self._follow(row, found, now)
+            if row.cancelled and found is not None and not found.ended:
+                self._cancel(row.id, now)
         rows = self._unfinished()
-        self._handover.forget(rows)
+        self._forget({row.id for row in rows})
         self._decide(rows, seen, now)
 
-    def _unfinished(self) -> list[RunRow]:
+    def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""
         changes = self._store.changes()
         if self._rows is None or self._rows[0] != changes:
             self._rows = changes, self._store.unfinished()
         return self._rows[1]
 
-    def _remember(self, active: Sequence[RunRow], now: float) -> None:
+    def _remember(self, active: Sequence[QueueRow], now: float) -> None:
         for row in (*self._store.started_since(now - DAY_S), *active):
             began = now if row.started_at is None else row.started_at
             self._history.note_start(row.team, lane(row), began)
@@ -164,7 +214,7 @@ class Feeder:
         return ""
 
     def _decide(
-        self, rows: list[RunRow], seen: Mapping[str, RunStatus], now: float
+        self, rows: list[QueueRow], seen: Mapping[str, RunStatus], now: float
     ) -> None:
         """Start what can start, and say why the others wait."""
         facts, note = self.facts, self._note()
@@ -176,14 +226,14 @@ class Feeder:
         use = self._store.gpu_use(now - DAY_S, now) if gpus else {}
         found = decide(rows, facts, self._rules, history, now, seen, note, use)
         for row in found.starts:
-            self._handover.start(row, now)
+            self._start(row, now)
         self.decision = found
         self._tell(rows, seen)
         # Those that should have started and did not are decided about again.
         self._basis = None if found.starts else basis
         self._decided_at = now
 
-    def _tell(self, rows: Sequence[RunRow], seen: Mapping[str, RunStatus]) -> None:
+    def _tell(self, rows: Sequence[QueueRow], seen: Mapping[str, RunStatus]) -> None:
         """Write why runs wait, where the store has it otherwise."""
         whys = {row.id: self._why(row, seen) for row in rows}
         told = {
@@ -192,7 +242,7 @@ class Feeder:
         if told:
             self._store.wait_reason(told)
 
-    def _why(self, row: RunRow, seen: Mapping[str, RunStatus]) -> str:
+    def _why(self, row: QueueRow, seen: Mapping[str, RunStatus]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
         if row.state is QueueState.STARTING and row.id in seen:
             return seen[row.id].waits[:MOST_WHY]
@@ -201,3 +251,173 @@ class Feeder:
             return ""
         far = standing.ahead > MOST_TOLD and not self.decision.note
         return words.FAR_BEHIND if far else standing.why
+
+    def _start(self, row: QueueRow, now: float) -> None:
+        """Claim a run that waits, and begin it."""
+        if now < self._not_before.get(row.id, now):
+            return
+        if not self._store.claim(row.id, row.attempt):
+            return
+        self._history.note_start(row.team, lane(row), now)
+        self._log("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
+        self._begin(row.id)
+
+    def _settle(self, now: float) -> None:
+        """Note what became of the starts that are over."""
+        with self._lock:
+            over, self._over_now = self._over_now, []
+            self._under_way.difference_update(run_id for run_id, _ in over)
+        for run_id, settle in over:
+            row = self._store.run(run_id)
+            if row is not None and row.state is QueueState.STARTING:
+                settle(row, now)
+
+    def _follow(self, row: QueueRow, seen: RunStatus | None, now: float) -> None:
+        if seen is not None and seen.claimed:
+            self._since.pop(row.id, None)
+            if row.state is QueueState.STARTING:
+                self._store.started(row.id, seen.started_at or now)
+            if seen.ended or seen.state is State.LOST:
+                self._end(row, seen, now)
+        elif seen is not None and seen.waits:
+            # Slurm has it, for however long.
+            self._since.pop(row.id, None)
+            self._waiting.add(row.id)
+        elif row.state is QueueState.RUNNING:
+            if self._waited(row, now) >= UNKNOWN_WITHIN_S:
+                why = "the folder of this run is gone"
+                self._over(row, Reason.RUNNER_LOST, why, now)
+        elif row.id in self._under_way:
+            return
+        elif row.cancelled and row.id in self._waiting:
+            # Slurm has let go of it before it began.
+            self._over(row, Reason.CANCELLED, row.why, now)
+        elif row.cancelled:
+            # Asking once more would start it; what is not begun by then never is.
+            if self._waited(row, now) >= UNKNOWN_WITHIN_S:
+                self._over(row, Reason.CANCELLED, row.why, now)
+        elif row.id in self._since:
+            if self._waited(row, now) >= CLAIMED_WITHIN_S:
+                self._not_taken("no worker began it", row, now)
+        elif now >= self._not_before.get(row.id, now):
+            # A server that was killed had it begun, or was about to. No run is begun
+            # twice, so it can be asked for again.
+            self._begin(row.id)
+
+    def _forget(self, known: set[str]) -> None:
+        """Forget what was remembered of other runs, which have ended."""
+        self._waiting &= known
+        for memory in (self._since, self._cancelled_at, self._not_before):
+            for gone in memory.keys() - known:
+                del memory[gone]
+
+    def _waited(self, row: QueueRow, now: float) -> float:
+        return now - self._since.setdefault(row.id, now)
+
+    def _not_taken(self, why: str, row: QueueRow, now: float) -> None:
+        """Go on with a run that no worker claimed."""
+        if row.attempt >= MOST_ATTEMPTS:
+            self._over(row, Reason.RUNNER_LOST, f"{why}, {row.attempt} times", now)
+        else:
+            self._back(row, why)
+
+    def _begin(self, run_id: str) -> None:
+        self._since.pop(run_id, None)
+        row = self._store.run(run_id)
+        if row is not None and row.state is QueueState.STARTING:
+            with self._lock:
+                self._under_way.add(row.id)
+            self._launch(lambda: self._handle(row))
+
+    def _handle(self, row: QueueRow) -> None:
+        """Start a run in this thread, and have the next step settle it."""
+        settle: Settle = partial(self._uncertain, "the server stopped")
+        try:
+            settle = self._outcome(row)
+        except Exception as error:  # whatever it is, it may have begun
+            settle = partial(self._uncertain, repr(error))
+        finally:
+            with self._lock:
+                self._over_now.append((row.id, settle))
+            self.wake()
+
+    def _outcome(self, row: QueueRow) -> Settle:
+        """Start a run; return what becomes of its row then."""
+        source = upload_path(self._folder, row.team, row.sha256)
+        if not source.is_file():
+            return partial(self._refused, (UPLOAD_GONE,), Reason.INTERNAL)
+        role, whose = self._rules.role(row.role), f"rai:{row.team}/{row.person}"
+        slurm = {**role.slurm, "comment": printable(whose)}
+        asked = replace(
+            from_json(row.parcel),
+            secret=json.decode(row.secrets, type=Secrets),
+            terms=Terms(allowed=role.policy),
+        )
+        try:
+            answer = self._runs.start(row.id, asked, source, slurm)
+        except NotBegunError as error:
+            return partial(self._not_taken, str(error))
+        except BusyError as error:
+            return partial(self._later, str(error))
+        except RaiError as error:
+            return partial(self._refused, error.problems, error.reason)
+        if answer.reason is None:
+            return self._taken
+        if answer.reason is Reason.BUSY:
+            return partial(self._later, _words(answer.problems))
+        return partial(self._refused, answer.problems, answer.reason)
+
+    def _taken(self, row: QueueRow, now: float) -> None:
+        """Note that a worker has the run, or Slurm."""
+        self._since[row.id] = now
+
+    def _refused(
+        self, problems: tuple[Problem, ...], reason: Reason, row: QueueRow, now: float
+    ) -> None:
+        """End a run that will never start; its team reads why."""
+        bad = reason is Reason.BAD_CONFIG  # of this machine
+        self._over(row, Reason.INTERNAL if bad else reason, _words(problems), now)
+
+    def _later(self, why: str, row: QueueRow, now: float) -> None:
+        """Have a run wait again, of which nothing ran: there is no room for it."""
+        self._back(row, why)
+        self._not_before[row.id] = now + AGAIN_S
+
+    def _uncertain(self, why: str, row: QueueRow, now: float) -> None:
+        """Ask again later for a run that may have begun, as something failed."""
+        self._not_before[row.id] = now + AGAIN_S
+        self._log("start_failed", run=row.id, error=why)
+
+    def _back(self, row: QueueRow, why: str) -> None:
+        self._store.unclaim(row.id, row.attempt, why)
+        self._since.pop(row.id, None)
+        self._log("run_waits_again", run=row.id, team=row.team, why=why)
+
+    def _end(self, row: QueueRow, seen: RunStatus, now: float) -> None:
+        lost = seen.state is State.LOST
+        reason = seen.reason or (Reason.RUNNER_LOST if lost else Reason.INTERNAL)
+        at = now if seen.ended_at is None else seen.ended_at
+        began = seen.started_at if row.started_at is None else row.started_at
+        if began is not None:
+            self._history.note_end(row.team, lane(row), at - began)
+        why = row.why if row.cancelled else ""
+        self._over(row, reason, why, at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
+
+    def _over(
+        self, row: QueueRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
+    ) -> None:
+        self._store.ended(row.id, at, reason, why, kept_bytes)
+
+    def _cancel(self, run_id: str, now: float) -> None:
+        last = self._cancelled_at.get(run_id)
+        if last is not None and now - last < CANCEL_AGAIN_S:
+            return
+        self._cancelled_at[run_id] = now
+        try:
+            self._runs.cancel(run_id)
+        except RaiError as error:  # it may have ended meanwhile: the next look tells
+            self._log("cancel_failed", run=run_id, error=str(error))
+
+
+def _words(problems: tuple[Problem, ...]) -> str:
+    return "\n".join(str(problem) for problem in problems)

@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct, ValidationError, json
-from msgspec.structs import replace
 
 from runner import files, machine, places, trees
-from runner.core import Reason, RunRecord, State, Verdict
+from runner.core import Reason, RunRecord, RunRequest, State, Verdict
 from runner.core import events as ev
 from runner.core.errors import BusyError, RaiError, UsageError
-from runner.core.order import Answer, Order
+from runner.core.request import Answer, to_json
 from runner.places import Standing
 from runner.scheduling.decision import RunStatus
 from runner.server.workers import Executor
@@ -122,8 +121,7 @@ class ServerRuns:
     def start(
         self,
         run_id: str,
-        order: Order,
-        parcel: bytes,
+        asked: RunRequest,
         source: Path,
         slurm: Mapping[str, str],
     ) -> Answer:
@@ -144,13 +142,13 @@ class ServerRuns:
             if _is_known(paths):
                 return Answer()
             try:
-                self._lay_out(paths, parcel, source)
+                self._lay_out(paths, asked, source)
             except OSError as error:
                 # Later there may be room again.
                 raise BusyError(files.problem(error)) from error
             if run_id in self._cancelled:
                 places.cancel(paths)
-            answer = self._begun(paths, replace(order, folder=str(paths.root)), slurm)
+            answer = self._begun(paths, asked, slurm)
         self.look([run_id])
         return answer
 
@@ -214,10 +212,12 @@ class ServerRuns:
                 self._cancelled.discard(run_id)
                 self._changed.notify_all()
 
-    def _begun(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+    def _begun(
+        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
+    ) -> Answer:
         """Have a run begun, and return its worker's answer; a refused one goes."""
         try:
-            answer = self._executor.start(paths, order, slurm)
+            answer = self._executor.start(paths, asked, slurm)
         except RaiError:
             if _is_known(paths):
                 return Answer()
@@ -227,7 +227,7 @@ class ServerRuns:
             removal.empty(paths.root.parent)
         return answer
 
-    def _lay_out(self, paths: RunPaths, parcel: bytes, source: Path) -> None:
+    def _lay_out(self, paths: RunPaths, asked: RunRequest, source: Path) -> None:
         """Make a run's folder, which has its name once it has its files."""
         name = f"{ASIDE}{paths.id}.{secrets.token_hex(4)}"
         new = RunPaths(paths.root.with_name(name))
@@ -235,7 +235,7 @@ class ServerRuns:
         try:
             with files.naming(new.source):
                 shutil.copyfile(source, new.source)
-            files.write(new.parcel, parcel)
+            files.write(new.parcel, to_json(asked.kept))
             new.root.rename(paths.root)
         except BaseException:
             with suppress(OSError):

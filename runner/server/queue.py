@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from runner.core import Reason
 from runner.core.screen import printable
-from runner.database.base import AuditEntry, Identity, RunRow
+from runner.database.base import AuditEntry, Identity, QueueRow
 from runner.scheduling.views import queue_view, view
 from runner.server import logs
 from runner.server.messages import decoded, refuse
@@ -38,7 +38,7 @@ class QueueSnapshot:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self.rows: dict[str, RunRow] = {}
+        self.rows: dict[str, QueueRow] = {}
         self._changes = -1
         self._looking = anyio.Lock()
 
@@ -56,7 +56,7 @@ class QueueSnapshot:
         self._site.wake()
         return await self._answer(identity)
 
-    def shown(self, row: RunRow, team: str, *, staff: bool = False) -> RemoteRun:
+    def shown(self, row: QueueRow, team: str, *, staff: bool = False) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
         standing = self._site.decision().standings.get(row.id)
         return view(row, standing, team, staff=staff)
@@ -112,7 +112,7 @@ class QueueSnapshot:
                     waited_s = max(row.started_at - row.queued_at, 0)
                     self._site.metrics.waited.observe(waited_s)
 
-    def _read(self) -> list[RunRow]:
+    def _read(self) -> list[QueueRow]:
         """Read the queue, and return the runs that ended since the last look."""
         # The number first: a change between the two calls is seen the next time.
         store, since = self._site.store, self._changes
@@ -128,7 +128,7 @@ class QueueSnapshot:
         body = await run_in_threadpool(self._view, list(self.rows.values()), asks)
         return Response(body, media_type=JSON)
 
-    def _view(self, rows: list[RunRow], asks: Identity) -> bytes:
+    def _view(self, rows: list[QueueRow], asks: Identity) -> bytes:
         decision = self._site.decision()
         found = queue_view(rows, decision, asks.team, staff=asks.staff)
         return json.encode(shortened(found))

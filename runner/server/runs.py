@@ -11,13 +11,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.core import MIB, Reason
+from runner.core import MIB, Reason, RunRequest
 from runner.core.errors import RaiError
-from runner.core.order import Order
-from runner.core.parcel import to_json
+from runner.core.request import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
-from runner.database.base import AuditEntry, Identity, RunRow
+from runner.database.base import AuditEntry, Identity, QueueRow
 from runner.scheduling.roles import Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, admitted, digest
@@ -33,7 +32,7 @@ from runner.server.messages import (
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
 from runner.server.uploads import free_bytes, size_there
-from runner.wire.remote_runs import QueueState, RunPage, RunRequest
+from runner.wire.remote_runs import QueueState, RunPage
 
 MOST_PAGE = 200
 MOST_SECRETS = 1000
@@ -77,11 +76,11 @@ class RunRoutes:
 
     async def _asked(
         self, identity: Identity, run_id: str, body: bytes, gpus: int | None
-    ) -> tuple[RunRow, bool]:
+    ) -> tuple[QueueRow, bool]:
         """Return the run that a body asks for, and whether it is new."""
         asked = parsed(body, RunRequest)
         store = run_in_threadpool
-        if len(asked.secrets) > MOST_SECRETS:
+        if len(asked.secret.values) > MOST_SECRETS:
             raise refuse(Reason.USAGE, f"more than {MOST_SECRETS:,} secrets")
         key = await store(digest, asked)
         if found := await store(self._site.store.run, run_id):
@@ -157,7 +156,7 @@ class RunRoutes:
         shown = self._queue.shown(row, identity.team, staff=identity.staff)
         return answer(shown, 202)
 
-    async def reached(self, request: Request, identity: Identity) -> RunRow:
+    async def reached(self, request: Request, identity: Identity) -> QueueRow:
         """Return the run that a request names, of its own team; staff reach all.
 
         That staff read another team's run is kept among their acts.
@@ -185,14 +184,14 @@ class RunRoutes:
         while len(self._noted) > MOST_NOTED:
             self._noted.pop(next(iter(self._noted)))
 
-    def _same(self, row: RunRow, identity: Identity, key: str) -> RunRow:
+    def _same(self, row: QueueRow, identity: Identity, key: str) -> QueueRow:
         """Return a run that is there already, if it is the one that is asked for."""
         if row.team != identity.team or row.digest != key:
             text = "another run has this id"
             raise refuse(Reason.USAGE, text, status=409, hint="ask for a new run")
         return row
 
-    def _added(self, row: RunRow, role: Role, who: Identity) -> tuple[RunRow, bool]:
+    def _added(self, row: QueueRow, role: Role, who: Identity) -> tuple[QueueRow, bool]:
         """Add a run within its team's quotas; return the run of this id if there is."""
         store, now = self._site.store, row.queued_at
         if found := store.run(row.id):
@@ -224,7 +223,7 @@ class RunRoutes:
         return added
 
 
-def _about(row: RunRow) -> str:
+def _about(row: QueueRow) -> str:
     return f"run {row.id} of {row.team}/{row.person}"
 
 
@@ -240,20 +239,19 @@ def _row(
     role: Role,
     gpus: int,
     now: float,
-) -> RunRow:
-    order = Order(spec_text=asked.spec_text, secrets=asked.secrets)
-    return RunRow(
+) -> QueueRow:
+    return QueueRow(
         id=run_id,
         team=identity.team,
         person=identity.person,
         role=identity.role,
         digest=key,
         sha256=asked.upload,
-        parcel=to_json(asked.parcel),
+        parcel=to_json(asked.kept),
         queued_at=now,
-        project=printable(asked.parcel.project),
+        project=printable(asked.project),
         engine=asked.engine,
         gpus=gpus,
         priority=role.priority,
-        secrets=json.encode(order).decode(),
+        secrets=json.encode(asked.secret).decode(),
     )

@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from runner.core import Reason, Stream
-from runner.database.base import Identity, RunRow
+from runner.database.base import Identity, QueueRow
 from runner.server.bounds import (
     LATEST_S,
     LINES_BYTES,
@@ -122,7 +122,7 @@ class _FollowedRun:
     """
 
     def __init__(
-        self, row: RunRow, who: Identity, site: Site, queue: QueueSnapshot
+        self, row: QueueRow, who: Identity, site: Site, queue: QueueSnapshot
     ) -> None:
         self._row, self._site, self._queue = row, site, queue
         self._who = who

@@ -19,7 +19,7 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import RaiError, UsageError
 from runner.core.units import DAY_S
-from runner.database.base import RunRow
+from runner.database.base import QueueRow
 from runner.database.store import Store, open_store
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.folders import ServerRuns
@@ -101,7 +101,7 @@ class Upkeep:
                 rows = self._store.removable(now - KEPT_S, AT_ONCE, team=team)
                 self._remove(_enough(rows, over), "its team is over its disk quota")
 
-    def _remove(self, rows: Iterable[RunRow], why: str) -> int:
+    def _remove(self, rows: Iterable[QueueRow], why: str) -> int:
         """Remove the folders of ended runs; return how many are gone."""
         if not (ids := [row.id for row in rows]):
             return 0
@@ -132,7 +132,7 @@ class Upkeep:
         return False
 
 
-def _enough(rows: Sequence[RunRow], wanted: int) -> Iterator[RunRow]:
+def _enough(rows: Sequence[QueueRow], wanted: int) -> Iterator[QueueRow]:
     """Yield the first rows whose folders take so many bytes, or all."""
     for row in rows:
         if wanted > 0:

@@ -20,16 +20,15 @@ from msgspec import DecodeError, json
 from msgspec.structs import replace
 
 from runner import __version__, files
-from runner.core import Problem, variables
+from runner.core import Problem, RunRequest, variables
 from runner.core.errors import BusyError, EngineError, RaiError
-from runner.core.order import (
+from runner.core.request import (
     FACTS,
     FOR_SERVER,
     MOST_BYTES,
     Answer,
-    Order,
     answer_from,
-    to_line,
+    to_json,
 )
 from runner.places.base import ANSWERED_WITHIN_S, WORKER
 from runner.process.detached import Detached
@@ -71,7 +70,9 @@ class Executor(Protocol):
     def capacity(self) -> Capacity | None:
         """Return what can run now; None before the first look is over."""
 
-    def start(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+    def start(
+        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
+    ) -> Answer:
         """Have a run begun whose folder is whole, and return whether it was refused.
 
         Raises:
@@ -158,15 +159,17 @@ class ThisMachine:
             threading.Thread(target=self._look, name="rai-survey", daemon=True).start()
         return found and without(found, self._gpus, self._home)
 
-    def start(self, paths: RunPaths, order: Order, slurm: Mapping[str, str]) -> Answer:
+    def start(
+        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
+    ) -> Answer:
         """Start a worker, and wait until it has its engine, GPUs and image's plan.
 
         Raises:
             NotBegunError: it ended before it claimed the run.
             BusyError: none can be started now.
         """
-        order = replace(order, gpus_out=self._gpus.words())
-        files.write(paths.order, to_line(order))
+        terms = replace(asked.terms, gpus_out=self._gpus.words())
+        files.write(paths.order, to_json(replace(asked, terms=terms)))
         try:
             worker = self._summon()
         except EngineError as error:  # there may be room for a process later

@@ -12,6 +12,7 @@ from runner.session.options import Options
 from runner.session.prepare import (
     Prepared,
     exported,
+    opened,
     prepare,
     reopen,
     replay,
@@ -31,6 +32,7 @@ __all__ = [
     "Watcher",
     "detach",
     "exported",
+    "opened",
     "prepare",
     "reopen",
     "replay",

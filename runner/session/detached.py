@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from runner import archive, places
-from runner.core import Archive, JobRequest
+from runner.core import JobRequest, Reason, RunRequest
 from runner.core import events as ev
+from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import Order
+from runner.core.request import Terms
 from runner.process.detached import Detached
 from runner.session.prepare import Prepared
 from runner.session.project import folder_project
@@ -37,23 +40,18 @@ def detach(
     """
     choice, home, request = ready(prepared)
     paths = runs.create(home)
-    order = Order(
-        str(paths.root),
-        stored.variables(prepared.settings),
-        prepared.text,
-        dict(request.secrets.values),
-        tuple(engine.name for engine in choice.engines),
-        choice.why,
-    )
-    worker = places.LocalWorker(order, loading)
+    worker = places.LocalWorker(paths, loading)
     try:
-        yield from sealed(request, paths, prepared.settings)
+        asked = yield from sealed(request, paths, prepared.settings)
     except BaseException:
         worker.dismiss()
         discard(home, paths)
         raise
     try:
-        answer = worker.carry_out()
+        names = tuple(engine.name for engine in choice.engines)
+        settings = stored.variables(prepared.settings)
+        terms = Terms(settings, names, choice.why)
+        answer = worker.carry_out(replace(asked, terms=terms))
     except BaseException:
         with suppress(FileNotFoundError):
             places.cancel(paths)
@@ -77,19 +75,30 @@ def sealed(
     paths: RunPaths,
     settings: Settings,
     cache: archive.PackCache | None = None,
-) -> Generator[ev.Event, None, None]:
-    """Pack and seal the project in a run's folder; yield what packing tells."""
+    check: Callable[[], None] = lambda: None,
+) -> Generator[ev.Event, None, RunRequest]:
+    """Pack and seal the project in a run's folder; yield what packing tells.
+
+    ``check`` is called after each event, and raises what ends the packing. Return what
+    is asked, with the facts of the packed project.
+    """
     project = folder_project(request.project, settings, cache)
     git, packing = project.git(), project.pack(paths.source)
-    warnings = []
-    packed: Archive
+    warnings: list[str] = []
     while True:
         try:
             event = next(packing)
         except StopIteration as end:
-            packed = end.value
-            break
+            told = tuple(warnings)
+            return archive.seal(request.asked, end.value, git, paths.parcel, told)
         if isinstance(event, ev.Warned):
             warnings.append(event.text)
         yield event
-    archive.seal(request, packed, git, paths.parcel, tuple(warnings))
+        check()
+
+
+def go_on(cancel: Cancel, paths: RunPaths | None = None, *, until: str) -> None:
+    """Raise RaiError if somebody asked for the run's end ``until`` it has begun."""
+    if cancel.requested or (paths is not None and paths.cancel.exists()):
+        text = f"stopped before the run was {until}; nothing of it is kept"
+        raise RaiError(text, reason=Reason.CANCELLED, advice="")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from runner.core.policy import RolePolicy
-from runner.core.variables import Secrets
+from runner.core.variables import NO_SECRETS, Secrets
 
 
 class Options(Struct, frozen=True):
@@ -21,10 +19,7 @@ class Options(Struct, frozen=True):
     commands that ``measured`` names have, ``budget`` the time span that the rounds
     after the first may take together. ``stop_grace_s`` is how long commands may live
     after SIGTERM, for a caller that is killed soon after it. ``elsewhere`` says that a
-    server carries the run out: this machine's policy and images do not count there.
-
-    ``allowed`` is what a server allows whose client sent the project, and ``gpus_out``
-    are the GPUs that no run gets, by their UUIDs, and why.
+    server runs it: this machine's policy and images do not count there.
     """
 
     engine: str | None = None
@@ -35,15 +30,13 @@ class Options(Struct, frozen=True):
     home: Path | None = None
     after: tuple[str, ...] = ()
     image: str | None = None
-    secrets: Secrets = Secrets()
+    secrets: Secrets = NO_SECRETS
     only: tuple[str, ...] = ()
     repeat: int = 1
     measured: tuple[str, ...] = ()
     budget: str | None = None
     stop_grace_s: float | None = None
     elsewhere: bool = False
-    allowed: RolePolicy | None = None
-    gpus_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, str | None]:

@@ -15,16 +15,16 @@ from runner.buildfile import selection
 from runner.core import (
     BuildSpec,
     GitState,
-    GpuRequest,
     JobRequest,
     Problem,
     Profile,
+    RunRequest,
     Severity,
     masking,
     policy,
+    written,
 )
 from runner.core.errors import ConfigError, NotAllowedError, UsageError
-from runner.core.parcel import Parcel
 from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.engines.imagestore import KEEPING
@@ -52,20 +52,16 @@ class Prepared(Struct, frozen=True):
     """A request that is checked and can be started, with the warnings found.
 
     ``parcel`` is the folder of the run that holds the sealed project; None for a
-    project that is packed from its folder. ``text`` is the build file with the values
-    that records mask. ``staged`` is a folder that is packed in place of the project's,
-    ``commit`` the one whose files it has. ``sent`` is whether the parcel comes from a
-    server's client, whose folders are not this machine's.
+    project that is packed from its folder. ``staged`` is a folder that is packed in
+    place of the project's, ``commit`` the one whose files it has.
     """
 
     request: JobRequest
     settings: Settings
     warnings: tuple[Problem, ...] = ()
     parcel: RunPaths | None = None
-    text: str = ""
     staged: Path | None = None
     commit: GitState | None = None
-    sent: bool = False
 
 
 def in_ci() -> bool:
@@ -94,10 +90,26 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     spec, problems, text = read_spec(path)
     spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
-    request, more = _request(project, spec, text, found, options)
+    shown = buildfile.redacted(text)
+    asked = RunRequest(
+        written.text(project),
+        spec.file,
+        shown,
+        gpus=options.gpus,
+        keep_going=options.keep_going,
+        after=options.after,
+        env_given=options.secrets.names,
+        only=options.only,
+        substitute=spec.substitute,
+        repeat=options.repeat,
+        measured=options.measured,
+        budget=options.budget,
+        secret=replace(options.secrets, spec_text=text if text != shown else ""),
+    )
+    request, more = _checked(asked, project, spec, found, options)
     skipped = {spec.commands[n].place for n in request.left_out}
     problems = [one for one in problems if not one.place or one.place not in skipped]
-    return Prepared(request, found, (*warnings, *problems, *more), text=text)
+    return Prepared(request, found, (*warnings, *problems, *more))
 
 
 def staged(
@@ -115,7 +127,8 @@ def staged(
     as ``prepare`` does.
     """
     prepared = _made_of(project.resolve(), prepare(folder, options))
-    request = replace(prepared.request, title=title, inner=inner)
+    asked = replace(prepared.request.asked, title=title)
+    request = replace(prepared.request, asked=asked, inner=inner)
     return replace(prepared, request=request)
 
 
@@ -135,7 +148,8 @@ def _made_of(project: Path, prepared: Prepared) -> Prepared:
     folder, request = prepared.request.project, prepared.request
     # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
-    request = replace(request, project=project, spec=spec)
+    asked = replace(request.asked, project=written.text(project), spec_file=spec.file)
+    request = replace(request, asked=asked, project=project, spec=spec)
     return replace(prepared, request=request, staged=folder)
 
 
@@ -143,58 +157,56 @@ def reopen(
     folder: RunPaths,
     options: Options = NONE_GIVEN,
     values: Mapping[str, str] = NO_VALUES,
-    text: str = "",
 ) -> Prepared:
     """Prepare to run a sealed parcel again: the project and request in a run's folder.
 
-    ``options`` choose the engine, the home folder and the wait for a GPU; the parcel
-    decides the rest. ``values`` are, by name, what is masked in its build file and what
-    was given by ``-e``; ``text`` is the whole of the file, unmasked. What a server's
-    client sent always runs in the strict profile, waits for no other run, and for a GPU
-    as long as this machine's settings say.
+    ``options`` choose the engine, the home folder, the wait for a GPU and the runs to
+    wait for; the parcel decides the rest. ``values`` are, by name, what is masked in
+    its build file and what was given by ``-e``.
 
     Raises:
         UsageError: there is no parcel, it is damaged, or a value is not given.
         SpecError, ConfigError, NotAllowedError: as for ``prepare``.
     """
+    asked = archive.read_parcel(folder.parcel)
+    secret = Secrets({**options.secrets.values, **values})
+    return opened(folder, replace(asked, secret=secret, after=options.after), options)
+
+
+def opened(
+    folder: RunPaths, asked: RunRequest, options: Options = NONE_GIVEN
+) -> Prepared:
+    """Prepare to run what was asked with the sealed project in a run's folder.
+
+    What a server's client sent always runs in the strict profile, waits for no other
+    run, and for a GPU as long as this machine's settings say. Raise errors as
+    ``reopen`` does.
+    """
     found, warnings = settings(options)
-    parcel = archive.read_parcel(folder.parcel)
-    known = {**options.secrets.values, **values}
-    text = _filled(parcel, known, text)
-    secrets = Secrets({name: known[name] for name in parcel.env_given})
-    spec, problems = buildfile.parse(text, parcel.spec_file)
-    spec = substitutes.applied(spec, parcel.substitute)
-    given = replace(
-        options,
-        gpus=parcel.gpus,
-        keep_going=parcel.keep_going,
-        secrets=secrets,
-        only=parcel.only,
-        repeat=parcel.repeat,
-        measured=parcel.measured,
-        budget=parcel.budget,
-    )
-    if sent := options.allowed is not None:
-        _check_sent(parcel)
+    text = _filled(asked)
+    values = {name: asked.secret.values[name] for name in asked.env_given}
+    secret = Secrets(values, text if text != asked.spec_text else "")
+    spec, problems = buildfile.parse(text, asked.spec_file)
+    spec = substitutes.applied(spec, asked.substitute)
+    if asked.sent:
+        _check_sent(asked)
         found = replace(found, profile=Profile.STRICT)
     else:
         found = replace(
             found,
-            profile=Profile(parcel.profile) if parcel.profile else None,
-            gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
+            profile=Profile(asked.profile) if asked.profile else None,
+            gpu_wait=asked.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
         )
-    project = Path(parcel.project)
-    request, more = _request(project, spec, text, found, given)
-    request = replace(request, title=parcel.title)
-    warnings = [*warnings, *problems, *more]
-    return Prepared(request, found, tuple(warnings), folder, sent=sent)
+    asked = replace(asked, secret=secret)
+    request, more = _checked(asked, Path(asked.project), spec, found, options)
+    return Prepared(request, found, (*warnings, *problems, *more), folder)
 
 
-def _check_sent(parcel: Parcel) -> None:
+def _check_sent(asked: RunRequest) -> None:
     """Raise NotAllowedError for what a server's clients may not ask for."""
-    if parcel.after:
+    if asked.after:
         raise NotAllowedError("a run on a server cannot wait for others (--after)")
-    for option, words in (("--only", parcel.only), ("--command", parcel.measured)):
+    for option, words in (("--only", asked.only), ("--command", asked.measured)):
         if len(words) > MOST_WORDS:
             text = f"{option} is given {len(words):,} times, and at most {MOST_WORDS:,}"
             raise NotAllowedError(f"{text} is allowed on a server")
@@ -238,41 +250,42 @@ def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
     return substitutes.applied(spec, substitutes.decide(spec, options.image, rules))
 
 
-def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
-    """Return the parcel's build file with its masked values filled in.
+def _filled(asked: RunRequest) -> str:
+    """Return the whole build file, with its masked values filled in.
 
-    ``text`` is that already, or "". Raise UsageError unless the values are those that
-    the parcel lacks.
+    Raise UsageError unless the values are those that the request lacks.
     """
-    names = dict.fromkeys((*buildfile.masked(parcel.spec_text), *parcel.env_given))
+    values = asked.secret.values
+    names = dict.fromkeys((*buildfile.masked(asked.spec_text), *asked.env_given))
     if unknown := [name for name in values if name not in names]:
         needed = f"only {', '.join(names)}" if names else "none"
         problem = f"{', '.join(unknown)} is not a masked value of the run; it has "
         raise UsageError(problem + needed)
-    filled = text or buildfile.filled(parcel.spec_text, values)
+    filled = asked.secret.spec_text or buildfile.filled(asked.spec_text, values)
     masked = buildfile.masked(filled)
-    variables = [name for name in parcel.env_given if name not in values]
+    variables = [name for name in asked.env_given if name not in values]
     if missing := dict.fromkeys((*masked, *variables)):
-        lacking = [f"{name} of {parcel.spec_file}" for name in masked] + variables
+        lacking = [f"{name} of {asked.spec_file}" for name in masked] + variables
         text = f"the record has no value of {', '.join(lacking)}, because it is secret"
         options = " ".join(f"-e {name}=VALUE" for name in missing)
         raise UsageError(Problem(text, hint=f"add {options} to the command"))
     return filled
 
 
-def _request(
+def _checked(
+    asked: RunRequest,
     project: Path,
     spec: BuildSpec,
-    text: str,
     found: Settings,
     options: Options,
 ) -> tuple[JobRequest, Sequence[Problem]]:
-    """Apply the options and the site's policy to a spec; return its warnings too."""
-    if wrong := list(_wrong(options.secrets)):
+    """Apply what is asked and the site's policy to a spec; return its warnings too."""
+    secret, text = asked.secret, asked.secret.spec_text or asked.spec_text
+    if wrong := list(_wrong(secret)):
         raise UsageError(*wrong)
-    left_out = selection.left_out(spec.commands, options.only)
-    rules = NO_POLICY if options.elsewhere else _rules(options.allowed)
-    warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
+    left_out = selection.left_out(spec.commands, asked.only)
+    rules = NO_POLICY if options.elsewhere else _rules(asked.terms.allowed)
+    warnings = [*_unmasked(secret), *_written(secret, text)]
     # A server runs what it was sent in the strict profile, whatever image is named.
     usual = Profile.STRICT if options.elsewhere else spec.profile
     profile = found.profile or usual
@@ -280,38 +293,28 @@ def _request(
     if options.stop_grace_s is not None:
         limits = replace(limits, stop_grace_s=options.stop_grace_s)
     spec = replace(spec, limits=limits)
-    if options.gpus is not None:
-        spec = replace(spec, gpu=_gpus(options.gpus, spec))
+    if asked.gpus is not None:
+        spec = replace(spec, gpu=choice.applied(asked.gpus, spec.gpu))
     if refused := refusals(spec, profile, rules, found.engine):
         raise NotAllowedError(*refused)
-    asked = selection.repeating(
+    rounds = selection.repeating(
         spec,
         left_out,
         rules,
-        repeat=options.repeat,
-        measured=options.measured,
-        budget=options.budget,
+        repeat=asked.repeat,
+        measured=asked.measured,
+        budget=asked.budget,
     )
     request = JobRequest(
-        project=project,
-        spec=spec,
-        spec_text=buildfile.redacted(text),
-        profile=profile,
-        keep_going=options.keep_going,
-        gpu_wait_s=found.gpu_wait,
-        gpus=options.gpus,
-        after=options.after,
-        secrets=options.secrets,
-        only=options.only,
+        replace(asked, profile=profile.value, gpu_wait_s=found.gpu_wait),
+        project,
+        spec,
+        profile,
         left_out=left_out,
         policy=rules,
         strict_limits=_strict_limits(found, rules),
-        repeat=options.repeat,
-        measured=options.measured,
-        repeated=asked.repeated,
-        budget=options.budget,
-        budget_s=asked.budget_s,
-        gpus_out=options.gpus_out,
+        repeated=rounds.repeated,
+        budget_s=rounds.budget_s,
     )
     return request, warnings
 
@@ -364,14 +367,6 @@ def _written(secrets: Secrets, text: str) -> Iterator[Problem]:
                 hint=f"write ${name} there",
                 severity=Severity.WARNING,
             )
-
-
-def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:
-    """Apply the GPUs of the command line, which are never optional."""
-    asked = choice.parse(text)
-    if asked is None or spec.gpu is None:
-        return asked
-    return replace(spec.gpu, count=asked.count, uuids=asked.uuids, optional=False)
 
 
 def refusals(

@@ -7,11 +7,14 @@ import io
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from runner import archive, files, places
-from runner.core import Reason
+from runner.core import RunRequest
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
@@ -20,14 +23,13 @@ from runner.remote import bounds
 from runner.remote.api import Pauses, ServerClient
 from runner.remote.mirror import Mirror
 from runner.remote.problems import NOT_AS_ANNOUNCED, RefusedError, UnreachableError
-from runner.session.detached import discard, sealed
+from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import Prepared
 from runner.session.run import StartedRun
 from runner.store import claim, runs, seen
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me
-from runner.wire.remote_runs import RunRequest
 
 LOOK_S = 0.05
 MOST_IDS = 3
@@ -80,12 +82,11 @@ def submit(
     paths, request = runs.create(home), prepared.request
     try:
         with Claim(paths):
-            yield from _stoppable(
-                sealed(request, paths, prepared.settings, cache), paths, cancel
-            )
-            files.write(paths.spec, request.spec_text.encode())
+            stop = partial(_go_on, cancel, paths)
+            asked = yield from sealed(request, paths, prepared.settings, cache, stop)
+            files.write(paths.spec, asked.spec_text.encode())
             found = yield from _sent(client, paths, cancel)
-            asked = _asked(prepared, found, paths, engine)
+            asked = replace(asked, upload=found, engine=engine)
             queue = _Queue(prepared, client, team, home)
             paths = yield from queue.put(asked, paths, cancel)
     except BaseException:
@@ -95,26 +96,8 @@ def submit(
     return StartedRun(prepared, paths)
 
 
-def _asked(prepared: Prepared, found: str, paths: RunPaths, engine: str) -> RunRequest:
-    request = prepared.request
-    text = prepared.text if prepared.text != request.spec_text else ""
-    parcel = archive.read_parcel(paths.parcel)
-    return RunRequest(found, parcel, text, dict(request.secrets.values), engine)
-
-
-def _stoppable(
-    events: Generator[ev.Event, None, None], paths: RunPaths, cancel: Cancel
-) -> Generator[ev.Event, None, None]:
-    for event in events:
-        yield event
-        _go_on(cancel, paths)
-
-
 def _go_on(cancel: Cancel, paths: RunPaths | None = None) -> None:
-    """Raise RaiError if somebody asked for the run's end before it was queued."""
-    if cancel.requested or (paths is not None and paths.cancel.exists()):
-        text = "stopped before the run was queued; nothing of it is kept"
-        raise RaiError(text, reason=Reason.CANCELLED, advice="")
+    go_on(cancel, paths, until="queued")
 
 
 def _sent(

@@ -11,15 +11,14 @@ from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
 from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
-from runner.core import JobRequest, Place, Problem, RunRecord
+from runner.core import JobRequest, Place, Problem, RunRecord, RunRequest
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, NotAllowedError
 from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.job.rounds import GoOn
-from runner.session.options import NONE_GIVEN, Options
-from runner.session.prepare import Prepared, in_ci, reopen
+from runner.session.prepare import Prepared, in_ci, opened
 from runner.session.project import folder_project
 from runner.store import handed, prune, runs
 from runner.store import home as homes
@@ -68,8 +67,9 @@ def ready(
     on_node = prepared.parcel is not None and handed.read(prepared.parcel)
     opened = homes.make if on_node else places.open_home
     home = opened(settings.home)
-    after = tuple(homes.find(home, text).id for text in request.after)
-    return choice, home, replace(request, after=after, why=choice.why)
+    after = tuple(homes.find(home, text).id for text in request.asked.after)
+    asked = replace(request.asked, after=after)
+    return choice, home, replace(request, asked=asked, why=choice.why)
 
 
 def sources(
@@ -85,10 +85,10 @@ def sources(
         folder, settings, cache, prepared.staged, prepared.commit
     )
     if sealed is not None:
-        parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
-        project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
+        asked, caps = prepared.request.asked, settings.project_caps
+        project = SealedProject(sealed.source, asked, paths.unpacked, caps)
     # The folder of another machine's user is not this machine's of that name.
-    origin = folder if sealed is not None and not prepared.sent else None
+    origin = folder if sealed is not None and not prepared.request.asked.sent else None
     own = folder if prepared.staged is not None else project.folder
     where = datafiles.DataPlaces(settings.data_dir, own, home.data, origin)
     return project, where
@@ -97,31 +97,28 @@ def sources(
 def resume(
     paths: RunPaths,
     claim: Claim,
-    options: Options = NONE_GIVEN,
-    text: str = "",
-    choice: Choice | None = None,
+    asked: RunRequest,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
-
-    ``options`` has the values of the variables that the parcel names. ``text`` is its
-    build file with the values that the parcel masks, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
-    after = archive.read_parcel(paths.parcel).after
-    prepared = reopen(paths, replace(options, after=after), text=text)
-    choice, home, request = ready(prepared, choice)
+    prepared = opened(paths, asked)
+    terms = asked.terms
+    chosen = engines.chosen(terms.engines, terms.why) if terms.engines else None
+    choice, home, request = ready(prepared, chosen)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
 def _engine(prepared: Prepared) -> Choice:
     request, wanted = prepared.request, prepared.settings.engine
-    if prepared.sent and wanted == engines.UNCONFINED:
+    sent = request.asked.sent
+    if sent and wanted == engines.UNCONFINED:
         text = f"a project that somebody sent is not run with the {wanted} engine"
         raise NotAllowedError(Problem(text, hint="docker and local confine it"))
     try:
-        return engines.choose(wanted, request.spec, ci=in_ci() or prepared.sent)
+        return engines.choose(wanted, request.spec, ci=in_ci() or sent)
     except EngineError as error:
         if not request.replays or wanted == "auto":
             raise

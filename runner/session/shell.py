@@ -68,7 +68,8 @@ class Shell:
         limits = replace(request.spec.limits, time_s=_time_s(request.policy))
         command_of_all = Command(shlex.join(words), env=_variables(request.spec))
         spec = replace(request.spec, limits=limits, commands=(command_of_all,))
-        self._request = replace(request, spec=spec, only=(), left_out=frozenset())
+        asked = replace(request.asked, only=())
+        self._request = replace(request, asked=asked, spec=spec, left_out=frozenset())
         self.limits = limits
         self._caps = archive.build_caps(limits)
         self.has_build = False

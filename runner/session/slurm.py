@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
+from functools import partial
+
+from msgspec.structs import replace
 
 from runner import files, places
-from runner.core import JobRequest, Problem, Reason
+from runner.core import JobRequest, Problem
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
-from runner.core.order import Order
+from runner.core.request import Terms
 from runner.core.units import MIB
 from runner.places.slurm import SlurmWorker, programs
-from runner.session.detached import discard, sealed
+from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import WITHOUT_IMAGES, Prepared, in_ci
 from runner.session.run import StartedRun
 from runner.slurm.jobs import NAME
@@ -22,7 +25,6 @@ from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
-from runner.store.paths import RunPaths
 
 CI = "CI"
 WORKER_BYTES = 512 * MIB
@@ -48,23 +50,24 @@ def submit(
     needs = needs_of(prepared)
     home = places.open_home(settings.home)
     paths = runs.create(home)
+    stop = partial(go_on, cancel, paths, until="submitted")
     worker = None
     try:
         with LifeSign(paths):
             handing = HandedRun(paths.id, PLACE, str(target), f"{NAME}{paths.id}")
             handed.write(paths, handing)
-            for event in sealed(request, paths, settings):
-                yield event
-                _go_on(paths, cancel)
-            files.write(paths.spec, request.spec_text.encode())
-            order = _order(prepared, paths)
-            worker = SlurmWorker(target, order, needs, settings.slurm)
+            asked = yield from sealed(request, paths, settings, check=stop)
+            files.write(paths.spec, asked.spec_text.encode())
+            ci = {CI: "true"} if in_ci() else {}
+            terms = Terms({**stored.variables(settings), **ci})
+            asked = replace(asked, terms=terms)
+            worker = SlurmWorker(paths, target, asked, needs, settings.slurm)
             answer = worker.carry_out(cancel)
     except BaseException:
         if worker is not None:
             worker.withdraw()
         discard(home, paths)
-        _go_on(paths, cancel)
+        stop()
         raise
     if answer.reason is not None:
         discard(home, paths)
@@ -73,23 +76,6 @@ def submit(
         with suppress(RaiError):  # its worker looks for the request
             places.cancel(paths)
     return StartedRun(prepared, paths)
-
-
-def _order(prepared: Prepared, paths: RunPaths) -> Order:
-    settings = stored.variables(prepared.settings)
-    return Order(
-        str(paths.root),
-        {**settings, **({CI: "true"} if in_ci() else {})},
-        prepared.text,
-        dict(prepared.request.secrets.values),
-    )
-
-
-def _go_on(paths: RunPaths, cancel: Cancel) -> None:
-    """Raise RaiError if somebody asked for the run's end before it was submitted."""
-    if cancel.requested or paths.cancel.exists():
-        text = "stopped before the run was submitted; nothing of it is kept"
-        raise RaiError(text, reason=Reason.CANCELLED, advice="")
 
 
 def needs_of(prepared: Prepared) -> JobNeeds:
@@ -114,13 +100,13 @@ def needs_of(prepared: Prepared) -> JobNeeds:
         gpus=gpu.count if gpu else 0,
         gpu_optional=gpu.optional if gpu else False,
         cores=spec.cpu_cores,
-        alone=request.repeat > 1,
+        alone=request.asked.repeat > 1,
     )
 
 
 def _commands_s(request: JobRequest) -> float:
     """Return how long all rounds may take; a last one may begin within the budget."""
     once_s = request.spec.limits.time_s
-    if request.repeat == 1:
+    if request.asked.repeat == 1:
         return once_s
     return 2 * once_s + request.budget_s + request.idle_s

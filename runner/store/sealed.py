@@ -5,19 +5,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from runner import files
-from runner.core import RunRecord, State, parcel
-from runner.core.parcel import Parcel
+from runner.core import RunRecord, RunRequest, State
+from runner.core.request import MOST_PARCEL_BYTES, from_json
 from runner.store import claim, handed
 from runner.store.paths import RunPaths
 
 
-def parcel_of(paths: RunPaths) -> Parcel | None:
+def parcel_of(paths: RunPaths) -> RunRequest | None:
     """Return the parcel of a run; None if there is none that can be read."""
     try:
         name = paths.parcel.name
-        return parcel.from_json(
-            files.read_below(paths.root, name, parcel.LONGEST_BYTES)
-        )
+        return from_json(files.read_below(paths.root, name, MOST_PARCEL_BYTES))
     except (OSError, ValueError):
         return None
 

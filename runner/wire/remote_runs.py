@@ -8,7 +8,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from runner.core.ending import Reason
-from runner.core.parcel import Parcel
 
 MOST_WHY = 200
 """Characters of why a queue is drained."""
@@ -24,24 +23,6 @@ class QueueState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     ENDED = "ended"
-
-
-class RunRequest(Struct, frozen=True):
-    """`PUT /api/v1/runs/{id}`; the client chooses the id, ten hexadecimal digits.
-
-    ``upload`` is the SHA-256 of the packed project, which was sent before.
-    ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
-    the values of the variables that the parcel only names; the server forgets both when
-    the run starts. ``engine`` is the client's wish, "" for the server's choice. The
-    same request again has the same answer; another one under the id of a run is
-    refused.
-    """
-
-    upload: str
-    parcel: Parcel
-    spec_text: str = ""
-    secrets: dict[str, str] = {}
-    engine: str = ""
 
 
 class RemoteRun(Struct, frozen=True):

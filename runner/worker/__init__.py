@@ -7,50 +7,31 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from runner import files, session
-from runner.core import State, record
+from runner import files
+from runner.core import RunRequest, State, record
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, Order, from_line
-from runner.core.variables import Secrets
-from runner.engines import Choice
+from runner.core.request import MOST_BYTES, from_json
 from runner.report import verdicts
-from runner.session import Options
-from runner.session.run import Run
 from runner.store import sealed
-from runner.store.claim import Claim
 from runner.store.paths import RunPaths
 
 
-def resume(
-    paths: RunPaths, claim: Claim, order: Order, choice: Choice | None = None
-) -> Run:
-    """Begin the run of an order; ``choice`` is the client's, if it made one.
+def order_of(paths: RunPaths) -> RunRequest:
+    """Return what is asked of a run by its folder's order, and remove that file.
 
-    Raises:
-        RaiError: as for ``session.resume``.
-    """
-    options = Options(
-        secrets=Secrets(order.secrets),
-        allowed=order.allowed,
-        gpus_out=order.gpus_out,
-    )
-    return session.resume(paths, claim, options, order.spec_text, choice)
-
-
-def order_of(paths: RunPaths) -> Order:
-    """Return the order in a run's folder, and remove it: it may have secrets.
+    It may have secrets.
 
     Raises:
         RaiError: there is none that can be read.
     """
     try:
-        order = from_line(files.read_below(paths.root, paths.order.name, MOST_BYTES))
+        asked = from_json(files.read_below(paths.root, paths.order.name, MOST_BYTES))
     except (OSError, ValueError) as error:
         text = f"the order of run {paths.id} cannot be read: {error}"
         raise RaiError(text) from error
     paths.order.unlink()
-    return order
+    return asked
 
 
 def refuse(paths: RunPaths, error: RaiError) -> None:

@@ -1,48 +1,51 @@
 """Run one detached run on this machine: `python -m runner.worker`.
 
-The worker reads on stdin which folder to take, and claims it. Once it reads that the
-project is sealed there, it runs it. Where the client leaves before, there is nothing to
-run, and the folder goes.
+The worker reads on stdin which folder to take, and claims it. Once it reads what is
+asked, the project is sealed there, and it runs it. Where the client leaves before,
+there is nothing to run, and the folder goes.
 
 With `--for-server` it reads one line of a server: the id of a run, whose folder in its
 own home has the order, or `facts`, to say what this machine can run. By systemd stdin
-is a socket of the server's; nothing but the id is taken from it.
+is a socket of the server's; nothing but the id is taken from it. It looks at engines
+and GPUs for the server, which thus cannot hang in a driver.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import json
 from msgspec.structs import replace
 
-from runner import engines
-from runner.core import Problem
+from runner import __version__, engines, machine, session
+from runner.core import BuildSpec, Gpu, GpuSituation, Problem, RunRequest
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import ConfigError, NotAllowedError, RaiError
-from runner.core.order import (
+from runner.core.policy import RolePolicy
+from runner.core.request import (
     FACTS,
     FOR_SERVER,
     LONGEST_ASKED,
     MOST_BYTES,
     MOST_PROBLEMS,
-    SEALED,
     Answer,
-    Order,
-    from_line,
-    to_line,
+    from_json,
+    to_json,
 )
-from runner.core.policy import RolePolicy
+from runner.gpu import watch
 from runner.store import removal, runs, settings
 from runner.store.claim import Claim, ClaimedError
 from runner.store.home import make
 from runner.store.paths import Home, RunPaths
-from runner.worker import cancel_on_signals, order_of, refuse, resume
+from runner.wire.capacity import Capacity, ServerGpu
+from runner.worker import cancel_on_signals, order_of, refuse
 
 ENGINE = "RAI_ENGINE"
 HOME = "RAI_HOME"
@@ -56,17 +59,25 @@ USUAL = 0o022
 
 
 def main() -> int:
-    """Take one order; return 0 if it was run, however the run ended."""
+    """Take one run; return 0 if it was run, however the run ended."""
     if FOR_SERVER in sys.argv[1:]:
         return _serve(
             sys.stdin.buffer.readline(LONGEST_ASKED).decode("ascii", "replace")
         )
     line = sys.stdin.buffer.readline(MOST_BYTES)
-    if not line:
-        return 0
-    order = from_line(line)
-    os.environ |= order.settings
-    return _take(RunPaths(Path(order.folder)), order)
+    return _take(RunPaths(Path(json.decode(line, type=str))), _sealed) if line else 0
+
+
+def _sealed(paths: RunPaths) -> RunRequest | None:
+    """Return what a client on this machine asks for, None if it leaves before."""
+    line = sys.stdin.buffer.readline(MOST_BYTES)
+    if not line.endswith(b"\n"):
+        removal.discard(paths.root.parent, paths.id)
+        removal.empty(paths.root.parent)
+        return None
+    asked = from_json(line)
+    os.environ |= asked.terms.settings
+    return asked
 
 
 def _serve(line: str) -> int:
@@ -75,18 +86,16 @@ def _serve(line: str) -> int:
     try:
         home = _shared_home()
         if word == FACTS:
-            from runner.worker.survey import survey
-
             # What the server may not delete of runs that were killed is this user's.
             removal.empty(home.runs)
-            client.send(json.encode(survey(home.root)) + b"\n")
+            client.send(json.encode(survey(home.root)))
             return 0
         if not re.fullmatch(runs.ID, word):
             raise ConfigError(f"{word[:100]!r} is neither `{FACTS}` nor a run's id")
     except RaiError as error:
         client.tell(Answer(error.problems[:MOST_PROBLEMS], error.reason))
         return error.reason.exit_code
-    return _take(home.run(word), None, client)
+    return _take(home.run(word), _of_server, client)
 
 
 def _shared_home() -> Home:
@@ -98,8 +107,12 @@ def _shared_home() -> Home:
     return home
 
 
-def _take(paths: RunPaths, order: Order | None, client: _Client | None = None) -> int:
-    """Claim a run and run it; without an order its folder has one, of a server."""
+def _take(
+    paths: RunPaths,
+    asked_of: Callable[[RunPaths], RunRequest | None],
+    client: _Client | None = None,
+) -> int:
+    """Claim a run and run it, unless nothing is asked of it any more."""
     cancel = Cancel()
     cancel_on_signals(cancel)
     try:
@@ -112,16 +125,9 @@ def _take(paths: RunPaths, order: Order | None, client: _Client | None = None) -
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
         try:
-            if order is None:
-                order = _of_server(order_of(paths))
-            elif sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
-                removal.discard(paths.root.parent, paths.id)
-                removal.empty(paths.root.parent)
+            if (asked := asked_of(paths)) is None:
                 return 0
-            chosen = order.engines
-            choice = engines.chosen(chosen, order.why) if chosen else None
-            run = resume(paths, claim, order, choice)
-            for event in run.events(cancel):
+            for event in session.resume(paths, claim, asked).events(cancel):
                 client.follow(event)
         except RaiError as error:
             print(error, file=sys.stderr)
@@ -131,8 +137,8 @@ def _take(paths: RunPaths, order: Order | None, client: _Client | None = None) -
     return 0
 
 
-def _of_server(order: Order) -> Order:
-    """Return an order with no more rights than a server's has.
+def _of_server(paths: RunPaths) -> RunRequest:
+    """Return what a server asks for, with no more rights than a server's client has.
 
     Only the engine is the server's wish: all other settings are this machine's, and
     what a client sent is confined even where the server does not say so.
@@ -140,12 +146,14 @@ def _of_server(order: Order) -> Order:
     Raises:
         NotAllowedError: it asks for an engine that does not confine.
     """
-    engine = order.settings.get(ENGINE, os.environ.get(ENGINE, "auto"))
+    asked = order_of(paths)
+    engine = asked.engine or os.environ.get(ENGINE, "auto")
     if engine not in ENGINES:
         text = f"a server runs nothing with the engine {engine[:100]!r}"
         raise NotAllowedError(Problem(text, hint=f"it has {', '.join(ENGINES)}"))
     os.environ[ENGINE] = engine
-    return replace(order, engines=(), allowed=order.allowed or THIS_SERVER)
+    allowed = asked.terms.allowed or THIS_SERVER
+    return replace(asked, terms=replace(asked.terms, engines=(), allowed=allowed))
 
 
 class _Client:
@@ -163,7 +171,7 @@ class _Client:
 
     def tell(self, answer: Answer) -> bool:
         """Write the answer, unless there was one; return if somebody still reads."""
-        return self.send(to_line(answer))
+        return self.send(to_json(answer))
 
     def send(self, line: bytes) -> bool:
         """Write a line as the one answer."""
@@ -171,10 +179,63 @@ class _Client:
             return True
         pipe, self._pipe = self._pipe, -1
         with suppress(OSError), os.fdopen(pipe, "wb") as file:
-            file.write(line)
+            file.write(line + b"\n")
             file.flush()
             return True
         return False
+
+
+def survey(home: Path) -> Capacity:
+    """Look at every engine that confines, and at the disk of the runs' home."""
+    serving: list[str] = []
+    problems: list[Problem] = []
+    situations: list[GpuSituation] = []
+    unenforced: list[str] = []
+    for name in engines.TABLE:
+        if name == engines.UNCONFINED:
+            continue
+        engine = engines.make(name)
+        try:
+            found = engine.check(BuildSpec("rai_build.yml"))
+            if not found:
+                serving.append(name)
+                situations.append(engine.gpus())
+                if limits := engine.facts().unenforced:
+                    unenforced.append(f"{name}: {', '.join(limits)}")
+        except RaiError as error:
+            found = list(error.problems)
+        problems += [Problem(f"{name}: {p.message}", hint=p.hint) for p in found]
+    here = machine.describe()
+    return Capacity(
+        __version__,
+        tuple(serving),
+        surveyed(watch.this_machine().gpus, situations),
+        () if serving else tuple(problems),
+        shutil.disk_usage(home).free,
+        here.memory_bytes,
+        here.cores,
+        unenforced=tuple(unenforced),
+    )
+
+
+def surveyed(
+    gpus: tuple[Gpu, ...], situations: list[GpuSituation]
+) -> tuple[ServerGpu, ...]:
+    """Return a machine's GPUs, from what the engines that serve say of them. Pure."""
+    given = {
+        gpu.uuid for one in situations if one.any for gpu in one.gpus or () if one.open
+    }
+    states = {s.uuid: s.problem for one in situations for s in one.states}
+    why = next((one.problem for one in situations if one.problem), "")
+    none = why or "no engine can give it to a run"
+    return tuple(
+        ServerGpu(
+            gpu.uuid,
+            gpu.name,
+            states.get(gpu.uuid, "") if gpu.uuid in given else none,
+        )
+        for gpu in gpus
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner import files
+from runner import files, session
 from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
@@ -25,7 +25,7 @@ from runner.slurm.jobs import JobStage, shown, stage
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s
 from runner.store.paths import RunPaths
-from runner.worker import cancel_on_signals, order_of, refuse, resume
+from runner.worker import cancel_on_signals, order_of, refuse
 
 ENDED = "Slurm told the job to end"
 LOOK_S = 1.0
@@ -133,9 +133,9 @@ def _sent_soon(paths: RunPaths) -> Iterator[None]:
 
 def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     try:
-        order = order_of(paths)
-        os.environ |= order.settings
-        for _ in resume(paths, claim, order).events(cancel):
+        asked = order_of(paths)
+        os.environ |= asked.terms.settings
+        for _ in session.resume(paths, claim, asked).events(cancel):
             pass
     except RaiError as error:
         print(error, file=sys.stderr)

@@ -22,7 +22,7 @@ from runner.core import Reason
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
-from runner.core.parcel import from_json, to_json
+from runner.core.request import from_json, to_json
 from runner.places import sweep
 from runner.store.paths import Home, RunPaths
 from tests.conftest import ROOT

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from runner import machine, places
 from runner.core import Reason, State, events
-from runner.core.parcel import Parcel, to_json
+from runner.core.request import RunRequest, to_json
 from runner.places import Standing
 from runner.store import claim, runs
 from runner.store.claim import Claim, ClaimedError
@@ -189,7 +189,7 @@ def test_a_folder_that_may_be_somebodys_is_never_removed(home, name, file):
 
 
 def test_what_was_called_lost_is_never_begun(home, paths):
-    paths.parcel.write_bytes(to_json(Parcel("/p", "rai_build.yml", "", "0" * 64)))
+    paths.parcel.write_bytes(to_json(RunRequest("/p", "rai_build.yml", "", "0" * 64)))
     aged(paths.root, paths.parcel)
     places.sweep(home)
 
@@ -263,7 +263,7 @@ def test_a_folder_that_nobody_claimed_is_left_alone_at_first_and_then_goes(home,
 
 
 def test_a_sealed_run_that_nobody_claims_is_lost(home, paths):
-    paths.parcel.write_bytes(to_json(Parcel("/p", "rai_build.yml", "", "0" * 64)))
+    paths.parcel.write_bytes(to_json(RunRequest("/p", "rai_build.yml", "", "0" * 64)))
     assert places.sweep(home) == []
 
     half = paths.root / ".build.tar.zst.part"

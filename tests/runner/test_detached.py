@@ -16,8 +16,8 @@ from runner import places, session
 from runner.cli.main import _status
 from runner.core import Reason, record
 from runner.core.errors import RaiError
-from runner.core.order import SEALED, Order, to_line
-from runner.core.parcel import Parcel, to_json
+from runner.core.request import RunRequest
+from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine
 from runner.process import descendants
 from runner.process.detached import Detached, python
@@ -212,7 +212,9 @@ def test_a_run_that_ends_before_it_begins_ends_its_client_as_an_attached_one(fol
 
 def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder):
     prepared = session.prepare(Path(project(folder, "true")))
-    other = replace(prepared, text="commands: {build: [{}, {}]}")
+    secret = Secrets(spec_text="commands: {build: [{}, {}]}")
+    asked = replace(prepared.request.asked, secret=secret)
+    other = replace(prepared, request=replace(prepared.request, asked=asked))
 
     with pytest.raises(RaiError) as caught:
         list(session.detach(other))
@@ -224,13 +226,12 @@ def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder)
 
 def test_a_worker_that_fails_is_told_in_one_line():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = places.LocalWorker(Order(str(run.root), {}))
-    parcel = Parcel("/p", "rai_build.yml", "commands: {build: ['true']}", "0")
-    run.parcel.write_bytes(to_json(parcel))
+    worker = places.LocalWorker(run)
+    asked = RunRequest("/p", "rai_build.yml", "commands: {build: ['true']}", "0")
     run.spec.mkdir()
 
     with pytest.raises(RaiError, match="did not start: IsADirectory") as caught:
-        worker.carry_out()
+        worker.carry_out(asked)
 
     assert "\n" not in str(caught.value)
 
@@ -247,7 +248,7 @@ def test_a_program_that_is_left_to_itself_leaves_no_zombie():
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
     worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
-    worker.stdin.write(to_line(Order(str(run.root), {})))
+    worker.stdin.write(json.dumps(str(run.root)).encode() + b"\n")
     worker.stdin.flush()
     waiting.until(run.holder.exists)
     worker.stdin.close()
@@ -260,7 +261,7 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     run = detached(project(folder, until(gate)))
     said(run, "waiting")
 
-    said_to_it = to_line(Order(str(run.root), {})) + SEALED
+    said_to_it = json.dumps(str(run.root)).encode() + b"\n" + run.parcel.read_bytes()
     second = subprocess.run(python("runner.worker"), input=said_to_it, check=False)
     assert second.returncode == 0
 

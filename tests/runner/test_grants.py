@@ -17,6 +17,7 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.request import Terms
 from runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_job import PROJECT, carry_out
 
@@ -238,13 +239,13 @@ def test_a_command_that_succeeds_is_done_whatever_becomes_of_the_gpu(project):
     assert found.gpu.after[0].problem == "it is lost"
 
 
-OUT = {"GPU-1": "run 0123456789 ended with an error of this GPU"}
+OUT = Terms(gpus_out={"GPU-1": "run 0123456789 ended with an error of this GPU"})
 
 
 def test_a_run_never_gets_a_gpu_that_is_out(project):
     engine = FakeEngine(images=True, situation=HERE)
 
-    found, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
+    found, _, _ = carry_out(project, engine, text=spec(), terms=OUT)
 
     assert found.gpu is not None and found.gpu.gpus == (TWO,)
 
@@ -253,7 +254,7 @@ def test_it_does_not_get_one_that_only_a_container_sees(project):
     remote = GpuSituation((WayTried(GpuWay.REQUEST),), None)
     engine = FakeEngine(images=True, situation=remote, seen_inside=HERE)
 
-    found, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
+    found, _, _ = carry_out(project, engine, text=spec(), terms=OUT)
 
     assert found.gpu is not None and found.gpu.gpus == (TWO,)
 
@@ -261,10 +262,10 @@ def test_it_does_not_get_one_that_only_a_container_sees(project):
 def test_where_all_gpus_are_out_why_is_said(project):
     engine = FakeEngine(images=True, situation=replace(HERE, gpus=(ONE,)))
 
-    needs, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
-    can, _, _ = carry_out(project, engine, text=spec(optional=True), gpus_out=OUT)
+    needs, _, _ = carry_out(project, engine, text=spec(), terms=OUT)
+    can, _, _ = carry_out(project, engine, text=spec(optional=True), terms=OUT)
 
-    text = f"out of order: NVIDIA H200 GPU-1 ({OUT['GPU-1']})"
+    text = f"out of order: NVIDIA H200 GPU-1 ({OUT.gpus_out['GPU-1']})"
     assert needs.verdict is not None and needs.verdict.reason is Reason.NO_GPU
     assert text in needs.verdict.message
     assert text in can.warnings[0]

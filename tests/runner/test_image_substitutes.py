@@ -109,7 +109,7 @@ def test_a_parcel_carries_what_was_decided_whatever_the_settings_say_now(
     folder = RunPaths(tmp_path / "run")
     folder.root.mkdir()
     packed = Archive(folder.source, "c0ffee", 1, 1, 1)
-    archive.seal(request, packed, None, folder.parcel)
+    archive.seal(request.asked, packed, None, folder.parcel)
     write(home / "config" / "rai" / "config.yml", 'images: {"*/*": another/one}\n')
 
     again = session.reopen(folder).request

@@ -23,7 +23,7 @@ from runner.core import (
     record,
 )
 from runner.core.cancel import Cancel
-from runner.core.parcel import Parcel
+from runner.core.request import RunRequest
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.job.rounds import GoOn
 from runner.store import latest, runs
@@ -61,7 +61,15 @@ def carry_out(
     text = text or SPEC % str(forgiving).lower()
     parsed, _ = buildfile.parse(text, "rai_build.yml")
     profile = parsed.profile
-    request = JobRequest(project, parsed, text, profile, keep_going, gpu_wait_s, **more)
+    asked = RunRequest(
+        str(project),
+        "rai_build.yml",
+        text,
+        keep_going=keep_going,
+        gpu_wait_s=gpu_wait_s,
+        **{name: more.pop(name) for name in RunRequest.__struct_fields__ & more.keys()},
+    )
+    request = JobRequest(asked, project, parsed, profile, **more)
     paths = runs.create(home)
     places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()
@@ -312,7 +320,7 @@ def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
 
 def test_a_sealed_project_is_unpacked_while_commands_run_and_gone_at_the_end(project):
     first, _, home = carry_out(project, FakeEngine())
-    parcel = Parcel(str(project), "rai_build.yml", "", first.archive_sha256)
+    parcel = RunRequest(str(project), "rai_build.yml", "", first.archive_sha256)
     scratch = project.parent / "unpacked"
     sealed = SealedProject(home.run(first.id).source, parcel, scratch)
     seen = {}

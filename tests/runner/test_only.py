@@ -64,7 +64,7 @@ def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> RunReco
     list(run.events(Cancel()))
     assert engine.ran == ["second"]
     again = session.reopen(run.paths).request
-    assert (again.only, again.left_out) == (("2",), {0, 2})
+    assert (again.asked.only, again.left_out) == (("2",), {0, 2})
     return run.record
 
 

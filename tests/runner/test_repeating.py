@@ -87,7 +87,7 @@ def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
 
     again = session.reopen(run.paths).request
 
-    assert (again.repeat, again.measured) == (3, ("3",))
+    assert (again.asked.repeat, again.asked.measured) == (3, ("3",))
     assert (again.repeated, again.budget_s) == ({2}, 300.0)
 
 

@@ -112,7 +112,7 @@ def test_a_repeated_run_needs_the_values_again(project, engine):
     with pytest.raises(UsageError, match="only TOKEN"):
         session.reopen(run.paths, values={"TOKEN": "a", "OTHER": "b"})
     again = session.reopen(run.paths, values={"TOKEN": "another"})
-    assert again.request.secrets.values == {"TOKEN": "another"}
+    assert again.request.asked.secret.values == {"TOKEN": "another"}
 
 
 def test_wrong_names_and_values_are_all_told(project):

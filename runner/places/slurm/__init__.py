@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import archive, files
-from runner.core import Reason, Verdict, parcel
+from runner import files
+from runner.core import Reason, RunRequest, Verdict
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import Answer, Order, to_line
+from runner.core.request import Answer, to_json
 from runner.places.base import RunPlace, last_words
 from runner.places.slurm import fate, programs, queue
 from runner.places.slurm.fate import LeftRun, RunSigns
@@ -143,12 +142,13 @@ def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
 
 
 class SlurmWorker:
-    """A worker to come: its order goes to the run's folder, its job to Slurm."""
+    """A worker to come: what is asked goes to the run's folder, its job to Slurm."""
 
     def __init__(
         self,
+        paths: RunPaths,
         at: SlurmTarget,
-        order: Order,
+        asked: RunRequest,
         needs: JobNeeds,
         options: Sequence[str] = (),
         worker: Sequence[str] = WORKER,
@@ -158,9 +158,8 @@ class SlurmWorker:
         ``worker`` is the command that carries a run out, given its folder.
         """
         self._target, self._options, self._worker = at, options, worker
-        self._order, self._needs = order, needs
-        self._paths = RunPaths(Path(order.folder))
-        self._job = f"{NAME}{self._paths.id}"
+        self._paths, self._asked, self._needs = paths, asked, needs
+        self._job = f"{NAME}{paths.id}"
 
     def carry_out(self, cancel: Cancel | None = None) -> Answer:
         """Submit the job; return once Slurm has it, or has refused it.
@@ -169,14 +168,15 @@ class SlurmWorker:
             RaiError: Slurm does not answer, or a ``cancel`` was requested meanwhile; it
                 may have the job all the same.
         """
-        paths, again = self._paths, self._order.allowed is not None
+        paths, again = self._paths, self._asked.sent
         handing = HandedRun(
             paths.id, target.PLACE, str(self._target), self._job, again=again
         )
         handed.write(paths, handing)
-        files.write(paths.order, to_line(self._order), private=True)
+        needs = self._fitting(cancel)
+        files.write(paths.order, to_json(self._asked), private=True)
         asked = submission.submission(
-            self._fitting(cancel),
+            needs,
             self._options,
             self._target,
             run_id=paths.id,
@@ -227,7 +227,7 @@ class SlurmWorker:
             f"Slurm ends this run after {most} min, the most in {where}; its limits,"
             f" with what rai itself needs, allow {wanted} min"
         )
-        warned = archive.read_parcel(self._paths.parcel)
-        warned = replace(warned, warnings=(*warned.warnings, text))
-        files.write(self._paths.parcel, parcel.to_json(warned))
+        warnings = *self._asked.warnings, text
+        self._asked = replace(self._asked, warnings=warnings)
+        files.write(self._paths.parcel, to_json(self._asked.kept))
         return replace(needs, time_s=found.time_s)

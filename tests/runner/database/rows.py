@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.database.base import Invitation, RunRow
+from runner.database.base import Invitation, QueueRow
 from runner.database.store import Store
 from runner.wire.accounts import Scope
 
@@ -11,7 +11,7 @@ DAY_S = 86_400.0
 RUN_ONLY = (Scope.RUN,)
 
 
-def run(name: str = "0123456789", team: str = "red", **changes: object) -> RunRow:
+def run(name: str = "0123456789", team: str = "red", **changes: object) -> QueueRow:
     """Return a run that waits, with all that a request has."""
     fields: dict[str, object] = {
         "id": name,
@@ -26,7 +26,7 @@ def run(name: str = "0123456789", team: str = "red", **changes: object) -> RunRo
         "engine": "local",
         "secrets": '{"KEY":"hunter2"}',
     }
-    return RunRow(**(fields | changes))  # type: ignore[arg-type]
+    return QueueRow(**(fields | changes))  # type: ignore[arg-type]
 
 
 def token(store: Store, team: str = "red", person: str = "ada", role: str = "") -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
-from runner.database.base import RunRow, TeamUse
+from runner.database.base import QueueRow, TeamUse
 from runner.database.store import Store
 from runner.scheduling.room import GpuDay
 from runner.wire.remote_runs import QueueState
@@ -19,7 +19,7 @@ WAITING, STARTING = QueueState.WAITING, QueueState.STARTING
 RUNNING, ENDED = QueueState.RUNNING, QueueState.ENDED
 
 
-def state(store: Store, name: str = "0123456789") -> RunRow:
+def state(store: Store, name: str = "0123456789") -> QueueRow:
     row = store.run(name)
     assert row is not None
     return row

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from runner.core import Machine, Reason, State, Stream, Verdict
 from runner.core import events as ev
-from runner.core.parcel import Parcel, to_json
+from runner.core.request import RunRequest, to_json
 from runner.remote.problems import RefusedError, UnreachableError
 from runner.remote.profile import ProfileEntry
 from runner.store import claim, runs
@@ -65,7 +65,7 @@ def handed_over(home: Path, run: str = ID) -> RunPaths:
     """Make the folder that a client has of a run which it handed over."""
     paths = Home(home).run(run)
     paths.root.mkdir(parents=True)
-    parcel = Parcel("/home/me/p", "rai_build.yml", SPEC, "0" * 64)
+    parcel = RunRequest("/home/me/p", "rai_build.yml", SPEC, "0" * 64)
     paths.parcel.write_bytes(to_json(parcel))
     paths.source.write_bytes(b"source")
     claim.hand_over(paths, "server", URL, "gpu.example.org", TEAM)

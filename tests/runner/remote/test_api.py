@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.parcel import Parcel
+from runner.core.request import RunRequest
 from runner.remote import api, bounds
 from runner.remote.api import Patience, ServerClient
 from runner.remote.problems import (
@@ -23,12 +24,12 @@ from runner.remote.problems import (
 )
 from runner.remote.profile import ProfileEntry
 from runner.wire.accounts import Scope
-from runner.wire.remote_runs import QueueState, RunRequest
+from runner.wire.remote_runs import QueueState
 from tests.runner.remote import played
 from tests.runner.remote.played import TOKEN, WAITING, Playing, as_json, refusal
 
 RUN = "0123456789"
-PARCEL = Parcel("/home/ada/p", "rai_build.yml", "rai: {}", "0" * 64)
+PARCEL = RunRequest("/home/ada/p", "rai_build.yml", "rai: {}", "0" * 64)
 
 
 def test_each_request_bears_the_token_and_names_the_version(client, server):
@@ -100,11 +101,11 @@ def test_a_run_is_put_under_its_id(client, server):
     def put(request: Playing):
         sent = json.loads(request.body())
         assert sent["upload"] == "u1"
-        assert sent["parcel"]["spec_file"] == "rai_build.yml"
+        assert sent["spec_file"] == "rai_build.yml"
         return as_json(WAITING | {"ahead": 3, "estimate_s": 20.0}, 201)
 
     server.plays["PUT", f"/runs/{RUN}"] = put
-    run = client.put_run(RUN, RunRequest("u1", PARCEL))
+    run = client.put_run(RUN, replace(PARCEL, upload="u1"))
     assert (run.state, run.ahead, run.estimate_s) == (QueueState.WAITING, 3, 20.0)
 
 
@@ -200,7 +201,7 @@ def test_the_next_try_is_told_in_local_time(client, server):
         429, "five runs a day", reason="rate_limit", retry_at=at
     )
     with pytest.raises(RefusedError, match="five runs a day; try again ") as raised:
-        client.put_run(RUN, RunRequest("u1", PARCEL))
+        client.put_run(RUN, replace(PARCEL, upload="u1"))
     assert raised.value.reason.exit_code == 8
     assert raised.value.refusal.retry_at == at
 

@@ -17,7 +17,7 @@ import pytest
 from runner import places
 from runner.archive import BUILD, BuildWriter
 from runner.cli.main import _status
-from runner.core import Problem, Reason, State, Verdict
+from runner.core import Problem, Reason, RunRequest, State, Verdict
 from runner.remote.api import NONE
 from runner.remote.problems import RefusedError, UnreachableError
 from runner.remote.profile import ProfileEntry
@@ -26,7 +26,7 @@ from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me, Scope
 from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
+from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.remote.recorded import (
     TEAM,
     URL,

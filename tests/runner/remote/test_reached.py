@@ -13,7 +13,7 @@ import pytest
 
 from runner.cli.main import _status
 from runner.core import Reason
-from runner.core.parcel import Parcel, to_json
+from runner.core.request import RunRequest, from_json, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
 from tests.runner.remote.test_mirror_commands import archive_of
@@ -70,7 +70,7 @@ class Room:
         row = self.web.store.run(run)
         assert row is not None
         assert self.web.store.claim(run, row.attempt)
-        self.web.runs.start(run, parcel=row.parcel)
+        self.web.runs.start(run, from_json(row.parcel))
         self.web.runs.write(run, "spec.yml", SPEC.encode())
         self.web.store.started(run, self.web.now())
         return run
@@ -203,7 +203,12 @@ def test_a_run_whose_files_are_gone_is_said_to_be(room, capfd):
 def test_what_is_no_run_is_not_kept(room, capfd):
     there, run = room.machine("blue", "ann"), room.ended()
     parcel = room.web.runs.paths(run).parcel
-    for text in (b"", b"{}", b"[" * 100_000, to_json(Parcel("p", "s", "t", "0"))[:-9]):
+    for text in (
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        to_json(RunRequest("p", "s", "t", "0"))[:-9],
+    ):
         parcel.write_bytes(text)
         assert there.rai("show", run) != 0
         assert "sends what is no run" in capfd.readouterr().err

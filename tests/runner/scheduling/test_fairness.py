@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.database.base import RunRow
+from runner.database.base import QueueRow
 from runner.scheduling.roles import Role, ServerRules
 from tests.runner.scheduling.queues import Played, machine, row
 
@@ -18,7 +18,7 @@ BOUNDS = st.sampled_from([None, 1, 2, 3])
 
 
 @st.composite
-def runs(draw) -> RunRow:
+def runs(draw) -> QueueRow:
     return row(draw(TEAMS), gpus=draw(st.sampled_from([0, 0, 1, 1, 2])))
 
 

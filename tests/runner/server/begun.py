@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import archive, session
-from runner.core.order import Answer, Order
+from runner.core.request import NO_TERMS, Answer, RunRequest, Terms, from_json
 from runner.scheduling.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
@@ -22,15 +22,13 @@ from runner.store.home import make
 from runner.store.paths import RunPaths
 from tests.waiting import until
 
-LOCAL = {"RAI_ENGINE": "local"}
-
 
 class SealedFiles(Struct, frozen=True):
-    """A sealed project: its two files, and its build file."""
+    """A sealed project: its two files, and what is asked."""
 
     parcel: Path
     source: Path
-    text: str
+    asked: RunRequest
 
 
 def sealed(
@@ -64,8 +62,9 @@ def packed(
         try:
             next(packing)
         except StopIteration as end:
-            archive.seal(prepared.request, end.value, own.git(), parcel)
-            return SealedFiles(parcel, source, prepared.text)
+            asked = prepared.request.asked
+            asked = archive.seal(asked, end.value, own.git(), parcel)
+            return SealedFiles(parcel, source, asked)
 
 
 class Begun:
@@ -91,13 +90,17 @@ class Begun:
         self,
         run_id: str,
         project: SealedFiles,
-        settings: Mapping[str, str] = LOCAL,
-        **more: object,
+        engine: str = "local",
+        terms: Terms = NO_TERMS,
     ) -> Answer:
-        """Start a run, by the local engine."""
-        order = Order("", dict(settings), **more)  # type: ignore[arg-type]
-        parcel = project.parcel.read_bytes()
-        return self.runs.start(run_id, order, parcel, project.source, {})
+        """Start a run of what the project's parcel says by now."""
+        asked = replace(
+            from_json(project.parcel.read_bytes()),
+            engine=engine,
+            secret=project.asked.secret,
+            terms=terms,
+        )
+        return self.runs.start(run_id, asked, project.source, {})
 
     def run(self, run_id: str) -> RunStatus | None:
         """Return what the run's folder tells."""

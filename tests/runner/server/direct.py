@@ -6,16 +6,17 @@ import secrets
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import archive, session
-from runner.core.parcel import Parcel
+from runner.core.request import RunRequest
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
 from runner.remote.following import Follower
 from runner.session.detached import sealed
 from runner.session.remote import upload
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
+from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.server.site import Person
 from tests.waiting import until
 
@@ -26,7 +27,7 @@ BOUNDS = MirrorBounds(MOST, MOST)
 class SealedProject(Struct, frozen=True):
     """A packed project and its parcel, which any number of runs are made of."""
 
-    parcel: Parcel
+    parcel: RunRequest
     source: Path
 
 
@@ -52,7 +53,7 @@ def queue(client: ServerClient, packed: SealedProject, run: str = "") -> str:
     """Send a project, unless the server has it, and queue a run of it."""
     run = run or secrets.token_hex(5)
     sent = upload(client, packed.source)
-    client.put_run(run, RunRequest(sent, packed.parcel))
+    client.put_run(run, replace(packed.parcel, upload=sent))
     return run
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from runner.core import Machine, Problem, Reason, State, Stream, Verdict
 from runner.core import events as ev
-from runner.core.order import Answer, Order
+from runner.core.request import Answer, RunRequest, to_json
 from runner.scheduling.decision import RunStatus
 from runner.server.folders import READABLE
 from runner.server.workers import NotBegunError
@@ -27,7 +27,7 @@ from runner.store import runs
 from runner.store.paths import Home, RunPaths
 from runner.wire.capacity import Capacity, ServerGpu
 
-NONE = Order("", {})
+NONE = RunRequest("/project", "rai_build.yml", "")
 NOTHING: Mapping[str, str] = {}
 MACHINE = Machine("fake", "Linux", "a CPU", 4, 8 << 30, "3.11", "0")
 GATE_S = 30.0
@@ -41,7 +41,7 @@ class FakeRuns:
         self.home = Home(folder)
         self.known: dict[str, RunStatus] = {}
         self.ended: Callable[[], None] = lambda: None
-        self.asked: list[tuple[str, Order]] = []
+        self.asked: list[tuple[str, RunRequest]] = []
         self.slurm: list[Mapping[str, str]] = []
         self.workers: list[str] = []
         """The runs that a worker took, one item for each time: none may be twice."""
@@ -78,14 +78,13 @@ class FakeRuns:
     def start(
         self,
         run_id: str,
-        order: Order = NONE,
-        parcel: bytes = b"{}",
+        asked: RunRequest = NONE,
         source: Path = Path(__file__),
         slurm: Mapping[str, str] = NOTHING,
     ) -> Answer:
         assert self.gate.wait(GATE_S), "the test never let the start go"
         with self._lock:
-            self.asked.append((run_id, order))
+            self.asked.append((run_id, asked))
             self.slurm.append(slurm)
             found = self.known.get(run_id)
             if found is None or not found.claimed:
@@ -94,7 +93,7 @@ class FakeRuns:
                 if self.dying:
                     self.dying -= 1
                     raise NotBegunError("its worker ended before it began the run")
-                self._keep(run_id, parcel, source)
+                self._keep(run_id, to_json(asked.kept), source)
             if self.failing:
                 self.failing -= 1
                 raise OSError("the disk failed")

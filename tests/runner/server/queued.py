@@ -12,8 +12,9 @@ from msgspec import json
 from sqlalchemy import event
 
 from runner.core import Reason
-from runner.core.parcel import Parcel, to_json
-from runner.database.base import RunRow
+from runner.core.request import RunRequest, to_json
+from runner.core.variables import Secrets
+from runner.database.base import QueueRow
 from runner.database.store import Store, open_store
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.feeder import Feeder
@@ -96,11 +97,14 @@ class Queue:
         self.store.add_upload(team, sha256, 6, self.now)
         return path
 
-    def put(self, run_id: str, team: str = "red", **other: object) -> RunRow:
+    def put(self, run_id: str, team: str = "red", **other: object) -> QueueRow:
         """Queue a run of an upload."""
         sha256 = str(other.pop("sha256", SHA256))
         self.upload(team, sha256)
-        kept = {"spec_text": "rai: {}", "secrets": {"KEY": "hunter2"}}
+        asked = RunRequest(
+            "/home/ada/net", "rai_build.yml", "rai: {}", "t", engine="local"
+        )
+        secret = Secrets({"KEY": "hunter2"}, "rai: {}")
         fields: dict[str, object] = {
             "id": run_id,
             "team": team,
@@ -108,12 +112,12 @@ class Queue:
             "role": "student",
             "digest": "d" * 64,
             "sha256": sha256,
-            "parcel": to_json(Parcel("/home/ada/net", "rai_build.yml", "rai: {}", "t")),
+            "parcel": to_json(asked),
             "queued_at": self.now,
             "engine": "local",
-            "secrets": json.encode(kept).decode(),
+            "secrets": json.encode(secret).decode(),
         }
-        row = RunRow(**(fields | other))  # type: ignore[arg-type]
+        row = QueueRow(**(fields | other))  # type: ignore[arg-type]
         return self.store.add_run(row)[0]
 
     def step(self, times: int = 1, after_s: float = 1.0) -> None:
@@ -121,7 +125,7 @@ class Queue:
             self.now += after_s
             self.feeder.step(self.now)
 
-    def row(self, run_id: str) -> RunRow:
+    def row(self, run_id: str) -> QueueRow:
         found = self.store.run(run_id)
         assert found is not None
         return found

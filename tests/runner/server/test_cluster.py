@@ -6,11 +6,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import Reason
 from runner.core.errors import ConfigError
-from runner.core.order import Order
 from runner.core.policy import RolePolicy
+from runner.core.request import Terms
 from runner.server import cluster as clusters
 from runner.server.cluster import SlurmCluster
 from runner.server.folders import ServerRuns
@@ -87,9 +88,9 @@ def start(runs: ServerRuns, tmp_path: Path, **more: object):
     resources = more.pop("resources", {})
     slurm = more.pop("slurm", {})
     project = sealed(tmp_path, "true", **resources)  # type: ignore[arg-type]
-    run_id, parcel = new_id(), project.parcel.read_bytes()
-    order = Order("", {}, allowed=RolePolicy(source="a role"))
-    return run_id, runs.start(run_id, order, parcel, project.source, slurm)
+    terms = Terms(allowed=RolePolicy(source="a role"))
+    asked = replace(project.asked, terms=terms)
+    return (run_id := new_id()), runs.start(run_id, asked, project.source, slurm)
 
 
 def test_the_facts_are_whether_slurm_answers_and_the_gpus_of_a_node(runs, slurm):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from runner.core import Reason
 from runner.scheduling.roles import Role
 from runner.scheduling.views import queue_view
-from runner.server import starts
+from runner.server import feeder
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_cluster import WAITS, FakeCluster
 from tests.runner.server.queued import Queue
@@ -51,7 +51,7 @@ def test_a_run_that_waits_in_slurm_says_so_and_is_not_handed_over_again(queue):
     assert queue.state(A) is STARTING
     assert queue.row(A).why == WAITS
     for _ in range(10):
-        queue.step(after_s=starts.CLAIMED_WITHIN_S)
+        queue.step(after_s=feeder.CLAIMED_WITHIN_S)
     assert queue.state(A) is STARTING
     assert [one for one, _ in queue.runs.asked] == [A]
     queue.runs.room = 4

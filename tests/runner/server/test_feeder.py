@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from runner.core import GIB, Problem, Reason, Severity
 from runner.core.errors import BusyError
-from runner.core.order import Answer
+from runner.core.request import Answer
 from runner.core.units import DAY_S
+from runner.core.variables import Secrets
 from runner.scheduling.roles import Role, ServerRules
 from runner.server import feeder as feeding
 from runner.server.feeder import Feeder
@@ -34,9 +35,9 @@ def test_a_run_goes_to_a_worker_and_ends_with_what_its_record_says(queue):
     queue.step()
     assert queue.state(A) is STARTING
     ((_, asked),) = queue.runs.asked
-    assert asked.settings == {"RAI_ENGINE": "local"}
-    assert (asked.spec_text, asked.secrets) == ("rai: {}", {"KEY": "hunter2"})
-    assert asked.allowed == RULES.role("student").policy
+    assert (asked.engine, asked.terms.settings) == ("local", {})
+    assert asked.secret == Secrets({"KEY": "hunter2"}, "rai: {}")
+    assert asked.terms.allowed == RULES.role("student").policy
     paths = queue.runs.paths(A)
     assert paths.source.read_bytes() == b"packed"
     assert paths.parcel.read_bytes() == queue.row(A).parcel

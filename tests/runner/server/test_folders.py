@@ -22,7 +22,8 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.errors import BusyError
-from runner.core.order import Answer, Order, from_line
+from runner.core.request import Answer, RunRequest, from_json
+from runner.core.variables import Secrets
 from runner.scheduling.decision import RunStatus
 from runner.server import folders, gpus_out, workers
 from runner.server.folders import ServerRuns
@@ -175,10 +176,13 @@ class Worker:
         pass
 
 
-def begin(runs: ServerRuns, home, run_id: str, order: Order, began) -> Answer:
+ASKED = RunRequest("/project", "rai_build.yml", "")
+
+
+def begin(runs: ServerRuns, home, run_id: str, asked: RunRequest, began) -> Answer:
     """Start a run whose worker the test plays."""
     runs._executor._summon = lambda: Worker(began)
-    return runs.start(run_id, order, b"{}", Path(__file__), {})
+    return runs.start(run_id, asked, Path(__file__), {})
 
 
 def test_a_run_is_told_which_gpus_are_out_even_by_a_run_nobody_looked_at(home):
@@ -194,20 +198,20 @@ def test_a_run_is_told_which_gpus_are_out_even_by_a_run_nobody_looked_at(home):
     orders = []
 
     def began(run_id: str) -> None:
-        orders.append(from_line(home.run(run_id).order.read_bytes()))
+        orders.append(from_json(home.run(run_id).order.read_bytes()))
         Claim(home.run(run_id)).close()
 
-    begin(runs_, home, run_id := new_id(), Order("", {}, "text", {"A": "b"}), began)
+    begin(runs_, home, new_id(), replace(ASKED, secret=Secrets({"A": "b"})), began)
 
     (order,) = orders
-    assert list(order.gpus_out) == [A.uuid]
-    assert (order.folder, order.secrets) == (str(home.run(run_id).root), {"A": "b"})
+    assert list(order.terms.gpus_out) == [A.uuid]
+    assert order.secret.values == {"A": "b"}
 
 
 def test_a_worker_that_ends_before_its_claim_leaves_nothing(home):
     runs_, run_id = seeing(home), new_id()
     with pytest.raises(workers.NotBegunError):
-        begin(runs_, home, run_id, Order("", {}), lambda _: None)
+        begin(runs_, home, run_id, ASKED, lambda _: None)
     assert not home.run(run_id).root.exists()
 
 
@@ -249,7 +253,7 @@ def test_a_run_that_is_being_started_is_not_lost_and_can_be_cancelled(
         seen.append(paths.cancel.exists())
 
     monkeypatch.setattr(folders.shutil, "copyfile", slow)
-    begin(runs_, home, run_id, Order("", {}), began)
+    begin(runs_, home, run_id, ASKED, began)
 
     assert seen == [RunStatus(run_id, claimed=False, ended=False), True]
 
@@ -261,7 +265,7 @@ def test_a_full_disk_is_for_later_and_leaves_nothing(home, monkeypatch):
 
     monkeypatch.setattr(folders.shutil, "copyfile", full)
     with pytest.raises(BusyError, match="No space left"):
-        begin(seeing(home), home, new_id(), Order("", {}), lambda _: None)
+        begin(seeing(home), home, new_id(), ASKED, lambda _: None)
     assert list(home.runs.glob("[.0-9]*")) == []
 
 

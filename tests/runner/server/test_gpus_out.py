@@ -9,7 +9,7 @@ from runner.core import GpuWay, WayTried
 from runner.gpu import access, nvidia
 from runner.server import gpus_out
 from runner.server.gpus_out import LEAST_S, NONE, GpusOut
-from runner.worker.survey import surveyed
+from runner.worker.__main__ import surveyed
 from tests.runner.gpus import machines
 
 RUN, A, B = "0123456789", "GPU-a", "GPU-b"

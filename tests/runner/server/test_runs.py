@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from runner.core import MIB, Reason
-from runner.core.order import Order
+from runner.core.policy import RolePolicy
+from runner.core.request import Terms, from_json
 from runner.core.units import DAY_S
+from runner.core.variables import Secrets
 from runner.scheduling.roles import Role, ServerRules
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.web import SPEC, request, serving
@@ -23,9 +25,9 @@ def rules(**role):
     return ServerRules(roles={"student": Role("student", **role)}, low_disk_bytes=0)
 
 
-def put(web, token, run_id=RUN, spec=SPEC, spec_text="", engine="", **parcel):
-    asked = request(web.upload(token), spec, **parcel)
-    asked = msgspec.structs.replace(asked, spec_text=spec_text, engine=engine)
+def put(web, token, run_id=RUN, spec=SPEC, spec_text="", engine="", **more):
+    secret = Secrets(spec_text=spec_text)
+    asked = request(web.upload(token), spec, secret=secret, engine=engine, **more)
     return web.ask("PUT", f"/api/v1/runs/{run_id}", token, asked)
 
 
@@ -198,12 +200,12 @@ def test_a_days_runs_are_counted_and_the_refusal_tells_when_to_come_back(tmp_pat
 def test_secrets_are_kept_until_the_start_and_are_never_shown(web):
     secret = "the value that nobody sees"
     token = web.token("blue")
-    asked = request(web.upload(token), env_given=("TOKEN",))
-    asked = msgspec.structs.replace(asked, secrets={"TOKEN": secret})
+    given = {"env_given": ("TOKEN",), "secret": Secrets({"TOKEN": secret})}
+    asked = request(web.upload(token), **given)
     made = web.ask("PUT", PATH, token, asked)
     assert made.status == 201
-    kept = msgspec.json.decode(web.store.run(RUN).secrets, type=Order)
-    assert kept.secrets == {"TOKEN": secret}
+    kept = msgspec.json.decode(web.store.run(RUN).secrets, type=Secrets)
+    assert kept.values == {"TOKEN": secret}
     answers = [
         made,
         web.ask("GET", PATH, token),
@@ -219,9 +221,15 @@ def test_secrets_are_kept_until_the_start_and_are_never_shown(web):
 )
 def test_secrets_are_those_that_the_parcel_names(web, secrets, names):
     token = web.token("blue")
-    asked = request(web.upload(token), env_given=names)
-    asked = msgspec.structs.replace(asked, secrets=secrets)
+    given = {"env_given": names, "secret": Secrets(secrets)}
+    asked = request(web.upload(token), **given)
     assert web.ask("PUT", PATH, token, asked).status == 400
+
+
+def test_what_a_client_says_of_its_own_rights_is_forgotten(web):
+    terms = Terms({"RAI_ENGINE": "bare"}, ("bare",), "", RolePolicy(source="a client"))
+    assert put(web, web.token("blue"), terms=terms).status == 201
+    assert from_json(web.store.run(RUN).parcel).terms == Terms()
 
 
 def test_a_parcel_shows_the_build_file_that_is_run(web):

@@ -10,7 +10,7 @@ import pytest
 
 from runner.cli.main import _status
 from runner.core import Reason
-from runner.database.base import RunRow
+from runner.database.base import QueueRow
 from runner.database.store import open_store
 from runner.server import rules, workers
 from runner.server.gpus_out import GpusOut
@@ -123,7 +123,7 @@ def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
 
 
 def add_run(store, name, person, team="red", begun=False):
-    row = RunRow(name, team, person, "student", "", "", b"{}", time.time())
+    row = QueueRow(name, team, person, "student", "", "", b"{}", time.time())
     store.add_run(row)
     if begun:
         store.claim(name, 0)

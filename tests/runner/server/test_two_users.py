@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core.order import FOR_SERVER
+from runner.core.request import FOR_SERVER
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState

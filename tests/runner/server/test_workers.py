@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import Reason, State
 from runner.core.errors import RaiError
-from runner.core.order import Order, answer_from, to_line
 from runner.core.policy import RolePolicy
+from runner.core.request import Terms, answer_from, to_json
 from runner.core.variables import Secrets
 from runner.server import workers
 from runner.session import Options
@@ -38,7 +39,8 @@ def begun(tmp_path):
 START = """
 import os, signal, sys
 from pathlib import Path
-from runner.core.order import Order
+from msgspec.structs import replace
+from runner.core.request import from_json
 from runner.process.detached import Detached
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
@@ -52,8 +54,8 @@ import runner.server.workers as workers
 workers.Detached = Killed
 home = make(Path(home))
 runs = ServerRuns(home, ThisMachine(home, children(home, os.environ)))
-order = Order("", {{"RAI_ENGINE": "local"}})
-runs.start(run_id, order, Path(parcel).read_bytes(), Path(source), {{}})
+asked = replace(from_json(Path(parcel).read_bytes()), engine="local")
+runs.start(run_id, asked, Path(source), {{}})
 """
 NO_LINE = START.format(method="write", before="")
 LINE = START.format(method="read_line", before="")
@@ -120,7 +122,7 @@ def test_a_role_without_the_network_has_its_runs_refused_that_want_it(begun, tmp
     project = sealed(tmp_path, "true", network=True)
     role = RolePolicy({"network": 0.0}, source="the role `student`")
 
-    refused = begun.start(new_id(), project, allowed=role)
+    refused = begun.start(new_id(), project, terms=Terms(allowed=role))
 
     assert refused.reason is Reason.NOT_ALLOWED
     assert "by the role `student`" in refused.problems[0].message
@@ -185,8 +187,8 @@ def test_a_run_that_is_refused_while_no_server_listens_has_a_record(begun, tmp_p
     paths.root.mkdir()
     paths.parcel.write_bytes(project.parcel.read_bytes())
     paths.source.write_bytes(project.source.read_bytes())
-    order = Order(settings={"RAI_ENGINE": "local"}, allowed=role)
-    paths.order.write_bytes(to_line(order))
+    asked = replace(project.asked, engine="local", terms=Terms(allowed=role))
+    paths.order.write_bytes(to_json(asked))
     worker = begun.machine._summon()
     worker.write(f"{run_id}\n".encode())
     worker.leave()
@@ -275,20 +277,22 @@ def test_a_refused_run_leaves_nothing_and_says_whose_rule_it_is(begun, tmp_path)
     project = sealed(tmp_path, "true", limits={"time": "2h"})
     role, run_id = RolePolicy({"time_s": 60.0}, source="the role `student`"), new_id()
 
-    answer = begun.start(run_id, project, allowed=role)
+    answer = begun.start(run_id, project, terms=Terms(allowed=role))
 
     text = "resources.limits.time is 7,200 s, and at most 60 s is allowed by"
     assert answer.reason is Reason.NOT_ALLOWED
     assert [p.message for p in answer.problems] == [f"{text} the role `student`"]
     assert begun.run(run_id) is None
-    assert begun.start(run_id, project, allowed=role).reason is Reason.NOT_ALLOWED
+    again = begun.start(run_id, project, terms=Terms(allowed=role))
+    assert again.reason is Reason.NOT_ALLOWED
 
 
 def test_a_default_is_lowered_to_the_roles_ceiling_and_the_profile_is_strict(
     begun, tmp_path
 ):
     project, run_id = sealed(tmp_path, "true"), new_id()
-    begun.start(run_id, project, allowed=RolePolicy({"time_s": 60.0}, source="a role"))
+    role = RolePolicy({"time_s": 60.0}, source="a role")
+    begun.start(run_id, project, terms=Terms(allowed=role))
     begun.ended(run_id)
 
     record = json.loads(begun.paths(run_id).record.read_text())
@@ -296,9 +300,9 @@ def test_a_default_is_lowered_to_the_roles_ceiling_and_the_profile_is_strict(
     assert record["profile"] == "strict"
 
 
-@pytest.mark.parametrize("engine", ["bare", " bare", "fake", ""])
+@pytest.mark.parametrize("engine", ["bare", " bare", "fake"])
 def test_no_other_engine_than_docker_and_local_is_used(begun, tmp_path, engine):
-    answer = begun.start(new_id(), sealed(tmp_path, "true"), {"RAI_ENGINE": engine})
+    answer = begun.start(new_id(), sealed(tmp_path, "true"), engine)
     assert answer.reason is Reason.NOT_ALLOWED
 
 
@@ -307,7 +311,7 @@ def test_auto_never_takes_the_engine_without_isolation(tmp_path):
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     away = {"PATH": str(nothing), "DOCKER_HOST": f"unix://{nothing}/docker.sock"}
-    answer = Begun(tmp_path / "home", **away).start(run_id, project, {})
+    answer = Begun(tmp_path / "home", **away).start(run_id, project, "")
 
     assert answer.reason is Reason.NO_ENGINE
     names = {p.message.partition(":")[0] for p in answer.problems}
@@ -316,14 +320,15 @@ def test_auto_never_takes_the_engine_without_isolation(tmp_path):
 
 def test_a_server_whose_variables_say_bare_runs_nothing(tmp_path):
     begun = Begun(tmp_path / "home", RAI_ENGINE="bare")
-    answer = begun.start(new_id(), sealed(tmp_path, "true"), {})
+    answer = begun.start(new_id(), sealed(tmp_path, "true"), "")
     assert answer.reason is Reason.NOT_ALLOWED
 
 
 def test_an_order_has_no_other_setting_and_no_more_rights(begun, tmp_path):
     run_id, role = new_id(), RolePolicy({"time_s": 60.0}, source="a role")
-    given = {"RAI_ENGINE": "local", "RAI_HOME": str(tmp_path), "PATH": "/"}
-    begun.start(run_id, sealed(tmp_path, "true"), given, allowed=role)
+    given = {"RAI_ENGINE": "bare", "RAI_HOME": str(tmp_path), "PATH": "/"}
+    terms = Terms(given, ("bare",), allowed=role)
+    begun.start(run_id, sealed(tmp_path, "true"), terms=terms)
     assert begun.ended(run_id).reason is Reason.DONE
 
     asked = sealed(tmp_path, "true")
@@ -362,7 +367,7 @@ def test_secrets_reach_the_run_and_no_file(begun, tmp_path):
     project = sealed(tmp_path, tell, options=Options(secrets=secrets))
     run_id = new_id()
 
-    begun.start(run_id, project, secrets=dict(secrets.values), spec_text=project.text)
+    begun.start(run_id, project)
 
     assert begun.ended(run_id).reason is Reason.DONE
     assert begun.paths(run_id).stdout.read_text() == "0 ***\n"
@@ -398,7 +403,6 @@ def test_no_file_of_this_machine_comes_into_a_run_by_a_clients_path(begun, tmp_p
         ("repeat", 10**9, Reason.USAGE),
         ("gpus", "all", Reason.USAGE),
         ("budget", "1000d", Reason.NOT_ALLOWED),
-        ("version", 99, Reason.USAGE),
         ("spec_text", "- " * 10_000, Reason.BAD_SPEC),
         ("spec_text", "x: &a [1]\n" * 50_000, Reason.BAD_SPEC),
     ],
@@ -409,7 +413,8 @@ def test_what_a_parcel_may_not_ask_for_is_refused(begun, tmp_path, key, value, r
     project.parcel.write_text(json.dumps(parcel | {key: value}))
     role = RolePolicy({"time_s": 60.0}, source="a role")
 
-    assert begun.start(run_id, project, allowed=role).reason is reason
+    answer = begun.start(run_id, project, terms=Terms(allowed=role))
+    assert answer.reason is reason
     assert not begun.paths(run_id).root.exists()
 
 
@@ -439,7 +444,7 @@ def test_another_archive_than_the_parcel_names_is_not_run(begun, tmp_path):
 def test_the_docker_engine_carries_out_a_run(begun, tmp_path):
     project, run_id = sealed(tmp_path, "id -u"), new_id()
 
-    begun.start(run_id, project, {"RAI_ENGINE": "docker"})
+    begun.start(run_id, project, "docker")
 
     assert begun.ended(run_id).reason is Reason.DONE
     assert begun.paths(run_id).stdout.read_text() != "0\n"

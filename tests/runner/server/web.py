@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 
-from runner.core.parcel import Parcel
+from runner.core.request import RunRequest
 from runner.database.base import Invitation
 from runner.database.store import Store, open_store
 from runner.scheduling.decision import QueueDecision
@@ -31,7 +31,6 @@ from runner.server.app import make_app
 from runner.server.connections import Listener, PatientProtocol, served
 from runner.server.requests import Site
 from runner.wire.accounts import Scope
-from runner.wire.remote_runs import RunRequest
 from tests.runner.remote import certificates
 from tests.runner.server.fake_runs import FakeRuns
 
@@ -177,12 +176,16 @@ class WebServer:
         return self.ask("PUT", f"/api/v1/runs/{run_id}", token, asked)
 
 
-def request(upload: str, spec: str = SPEC, **parcel: Any) -> RunRequest:
+def request(upload: str, spec: str = SPEC, **more: Any) -> RunRequest:
     """Return a request for a run of an upload."""
-    sealed = Parcel(
-        "/home/ann/project", "/home/ann/project/rai_build.yml", spec, "0" * 64
-    )
-    return RunRequest(upload, msgspec.structs.replace(sealed, **parcel))
+    fields = {
+        "project": "/home/ann/project",
+        "spec_file": "/home/ann/project/rai_build.yml",
+        "spec_text": spec,
+        "sha256": "0" * 64,
+        "upload": upload,
+    }
+    return RunRequest(**(fields | more))
 
 
 @contextmanager

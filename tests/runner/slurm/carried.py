@@ -25,7 +25,7 @@ from runner.core import Step, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Created, Event, Finished
-from runner.core.order import Order
+from runner.core.request import RunRequest
 from runner.places.slurm import SlurmWorker
 from runner.slurm.submission import JobNeeds
 from runner.slurm.target import SlurmTarget
@@ -88,8 +88,9 @@ class CarriedEngine:
         )
         given = {n: v for n, v in vars(self).items() if not n.startswith("_")}
         (paths.root / WORK).write_bytes(pickle.dumps((self._made, given, carried)))
-        order = Order(str(paths.root), {})
-        answer = SlurmWorker(SlurmTarget(), order, NEEDS, worker=WORKER).carry_out()
+        asked = RunRequest("/project", "rai_build.yml", "")
+        job = SlurmWorker(paths, SlurmTarget(), asked, NEEDS, worker=WORKER)
+        answer = job.carry_out()
         assert answer.reason is None, answer.problems
         yield from _followed(paths, cancel)
         yield from _pieces(paths.root / BUILD)
