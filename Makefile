@@ -116,8 +116,8 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
-	@echo "Adding PyCUDA, cuDNN, nvprof and matplotlib to $(VENV), once: some minutes." >&2
-	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu,report]' \
+	@echo "Adding PyCUDA, cuDNN and nvprof to $(VENV), once: some minutes." >&2
+	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
 	  && $(MAKE) -C image/nvprof install BUILD=$(abspath $(VENV))/nvprof \
 	    PREFIX=$(abspath $(VENV)) PYTHON=$(abspath $(BIN))/python; } \
 	  >$(VENV)/gpu.log 2>&1 && : >$@ || { echo --gpus 0 >$@; \
