@@ -1,10 +1,8 @@
-"""RESULTS.md, the block of docs/kernels.md and the plot, made of measured rows."""
+"""RESULTS.md and the block of docs/kernels.md, made of measured rows."""
 
 import itertools
-from xml.etree import ElementTree
 
 import bench
-import chart
 import code_hash
 import editions
 import goals
@@ -14,7 +12,6 @@ import pytest
 import results
 import trials
 from bench import Bench
-from chart import Bar
 from kernels import VARIANTS
 from variants import Launch, Variant
 
@@ -344,19 +341,6 @@ def test_a_page_says_where_the_rows_come_from():
 
 def test_a_page_of_no_rows_can_be_made():
     assert "not measured" in results.page([], VARIANTS)
-    ElementTree.fromstring(results.plot([], VARIANTS))
-
-
-def test_the_plot_has_a_bar_for_each_part_and_marks_for_floor_and_vendor():
-    picture = chart.draw("a < b", {"fp32": [Bar("one", (1.0, 3.0), 0.5, 8.0)]})
-
-    root = ElementTree.fromstring(picture)
-    names = [text.text for text in root.iter() if text.tag.endswith("text")]
-    assert {"a < b", "one", "fp32", "4"} <= set(names)
-    scale = chart.Scale([0.5, 4.0, 8.0])
-    assert (scale.low, scale.high) == (0.5, 10)
-    assert scale.ticks() == [0.5, 1, 2, 5, 10]
-    assert scale.x(0.5) == chart.LEFT
 
 
 def test_a_block_goes_between_its_marks():
