@@ -1,13 +1,15 @@
 """Each kind of picture: where its parts lie, which a template of SVG then draws.
 
-A place is in pixels from the upper left.
+A place is in pixels from the upper left: a complex number whose real part goes to the
+right and whose imaginary part goes down.
 """
 
 from __future__ import annotations
 
+from cmath import phase, rect
 from collections.abc import Iterable, Sequence
 from functools import cache
-from math import atan2, cos, degrees, hypot, radians, sin
+from math import degrees, radians
 from pathlib import Path
 
 import jinja2
@@ -37,16 +39,19 @@ LABEL_ROOM, VALUE_ROOM = 300.0, 240.0
 
 EDGE, WIDTH = 16, 900
 LEFT, RIGHT, TOP, BOTTOM = 112.0, 600.0, 56.0, 400.0
-"""Where the axes of lines and points lie; names are at their right."""
+"""Where the axes of lines and points lie; names are at their right.
+
+Many names make the axes of a roofline higher.
+"""
 
 AROUND = [
-    (distance * cos(radians(angle)), distance * sin(radians(angle)))
+    rect(distance, radians(angle))
     for distance in (15, 22, 32, 42, 54)
     for angle in (0, 180, 90, 270, 45, 315, 135, 225)
 ]
 """Where the number of a point may be, from the point: to its right, left, below, ..."""
 
-Place = tuple[float, float]
+Span = tuple[float, float]
 Box = tuple[float, float, float, float]
 """A left, top, right and bottom."""
 
@@ -56,8 +61,8 @@ class BarRow(Struct, frozen=True):
 
     bar: Bar
     look: int
-    span: Place | None
-    spread: Place | None
+    span: Span | None
+    spread: Span | None
     marks: list[tuple[float, int]]
     after: float
 
@@ -66,8 +71,8 @@ class RoofLine(Struct, frozen=True):
     """A bound with its two ends; its name is along it, if there is room."""
 
     name: str
-    ends: tuple[Place, Place]
-    name_at: Place | None = None
+    ends: tuple[complex, complex]
+    name_at: complex | None = None
     angle: float = 0
 
 
@@ -77,8 +82,8 @@ class Spot(Struct, frozen=True):
     point: RoofPoint
     number: int
     look: int
-    at: Place
-    number_at: Place | None = None
+    at: complex
+    number_at: complex | None = None
 
 
 def svg(chart: Chart, style: str = STYLE) -> str:
@@ -107,7 +112,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= vars(scales)
+    used = (scales.fitted, scales.round_value, scales.safe, width, written)
+    made.globals |= {each.__name__: each for each in used}
     return made
 
 
@@ -132,7 +138,7 @@ def _bars(chart: BarChart) -> dict[str, object]:
         (
             value
             for bar in shown
-            for value in (bar.value, bar.low, bar.high, *_marked(bar))
+            for value in (bar.value, bar.low, bar.high, *(m.value for m in bar.marks))
             if has_place(value, log)
         ),
         EDGE + min(labels, LABEL_ROOM) + 12,
@@ -158,10 +164,6 @@ def _row(
         if after - 8 < place < after + text + 8:
             after = place + 12
     return BarRow(bar, look, span, spread, marks, after)
-
-
-def _marked(bar: Bar) -> Iterable[float]:
-    return (mark.value for mark in bar.marks)
 
 
 def _lines(chart: LineChart) -> dict[str, object]:
@@ -200,7 +202,7 @@ def _roofline(chart: Roofline) -> dict[str, object]:
     x, y = _axes(points, roofs)
     series = _numbered(point.series for point in points)
     spots = [
-        Spot(one, n, series[one.series], (x.at(one.intensity), y.at(one.flops)))
+        Spot(one, n, series[one.series], complex(x.at(one.intensity), y.at(one.flops)))
         for n, one in enumerate(points, 1)
     ]
     lines = [
@@ -208,7 +210,8 @@ def _roofline(chart: Roofline) -> dict[str, object]:
         for roof in roofs
         if (ends := _ends(roof, roofs, x, y))
     ]
-    taken = [_box(*spot.at, 10, 10) for spot in spots]
+    taken = [_box(spot.at, 10, 10) for spot in spots]
+    taken.append((LEFT, y.start, RIGHT, y.start + 99))
     taken += [box for line in lines for box in _squares(*line.ends, 2)]
     return {
         "x": x,
@@ -235,15 +238,16 @@ def _axes(points: Sequence[RoofPoint], roofs: Sequence[Roof]) -> tuple[Scale, Sc
     ridges = [peak / rate for peak in peaks for rate in rates]
     across = [*(one.intensity for one in points), *ridges] or [1.0]
     up = [*(one.flops for one in points), *peaks] or [1.0]
+    bottom = max(BOTTOM, 24.0 + 22 * len(points))
     return (
         Scale(min(across) / 4, max(across) * 4, LEFT, RIGHT, True),
-        Scale(min(*up, max(up) / 1000) / 2, max(up) * 2.5, BOTTOM, TOP, True),
+        Scale(min(*up, max(up) / 1000) / 2, max(up) * 2.5, bottom, TOP, True),
     )
 
 
 def _ends(
     one: Roof, roofs: Sequence[Roof], x: Scale, y: Scale
-) -> tuple[Place, Place] | None:
+) -> tuple[complex, complex] | None:
     """Return where a bound begins and ends, within the axes and the other bounds."""
     rate = one.bandwidth or 1.0
     if one.flops:
@@ -254,53 +258,54 @@ def _ends(
         ends = [max(x.low, y.low / rate), min(x.high, peak / rate)]
     if ends[0] >= ends[1]:
         return None
-    left, right = ((x.at(at), y.at(one.flops or at * rate)) for at in ends)
+    left, right = (complex(x.at(at), y.at(one.flops or at * rate)) for at in ends)
     return left, right
 
 
 def _with_name(line: RoofLine, taken: list[Box]) -> RoofLine:
     """Write a bound's name above its line, where nothing is; and take the place."""
-    (x, y), (right, top) = line.ends
-    length, room = hypot(right - x, top - y), width(line.name, SMALL)
-    run, fall = (right - x) / length, (top - y) / length
-    along = 18 if fall else length - room
-    x, y = x + run * along + fall * 9, y + fall * along - run * 9
-    boxes = _squares((x, y), (x + run * room, y + fall * room), 10)
-    if length < room + 12 or not _free(boxes, taken):
+    (start, end), room = line.ends, width(line.name, SMALL)
+    length = abs(end - start)
+    ahead = (end - start) / length
+    above = -1j * ahead
+    begin = start + ahead * (30 if ahead.imag else length - room)
+    boxes = _squares(begin + above * 9, begin + above * 9 + ahead * room, 10)
+    if length < room + 30 or not _free(boxes, taken):
         return line
     taken += boxes
-    at = x - fall * 4 if fall else right - 4, y + run * 4
-    return replace(line, name_at=at, angle=degrees(atan2(fall, run)))
+    name_at = above * 5 + (begin if ahead.imag else end - 4)
+    return replace(line, name_at=name_at, angle=degrees(phase(ahead)))
 
 
 def _with_number(spot: Spot, taken: list[Box]) -> Spot:
     """Write a point's number beside it, where nothing is; and take the place."""
-    for right, down in AROUND:
-        at = spot.at[0] + right, spot.at[1] + down
-        box = _box(*at, width(str(spot.number), SMALL) + 3, 12)
+    for offset in AROUND:
+        at = spot.at + offset
+        box = _box(at, width(str(spot.number), SMALL) + 3, 12)
         if _free([box], taken):
             taken.append(box)
             return replace(spot, number_at=at)
     return spot
 
 
-def _squares(start: Place, end: Place, side: float) -> list[Box]:
+def _squares(start: complex, end: complex, side: float) -> list[Box]:
     """Return the squares that follow a line."""
-    (x, y), (right, bottom) = start, end
-    steps = int(hypot(right - x, bottom - y) // side) + 1
-    shares = [n / steps for n in range(steps + 1)]
-    return [_box(x + (right - x) * n, y + (bottom - y) * n, side, side) for n in shares]
+    steps = int(abs(end - start) // side) + 1
+    return [
+        _box(start + (end - start) * n / steps, side, side) for n in range(steps + 1)
+    ]
 
 
-def _box(x: float, y: float, wide: float, high: float) -> Box:
+def _box(middle: complex, wide: float, high: float) -> Box:
+    x, y = middle.real, middle.imag
     return x - wide / 2, y - high / 2, x + wide / 2, y + high / 2
 
 
 def _free(boxes: Sequence[Box], taken: Sequence[Box]) -> bool:
-    """Return whether boxes lie within the axes and on no other box."""
+    """Return whether boxes lie between the axes' edges, and on no other box."""
     return all(
-        left >= LEFT and right <= RIGHT + 8 and top >= TOP and bottom <= BOTTOM
-        for left, top, right, bottom in boxes
+        left >= LEFT and right <= RIGHT + 8 and top >= TOP
+        for left, top, right, _ in boxes
     ) and not any(
         left < other[2] and other[0] < right and top < other[3] and other[1] < bottom
         for left, top, right, bottom in boxes

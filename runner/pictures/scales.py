@@ -14,21 +14,15 @@ from msgspec import Struct
 
 from runner.core.screen import printable
 from runner.report.words import brief
-from runner.report.words import size as bytes_size
 
 SMALLEST, LARGEST = 1e-15, 1e18
 """Nothing smaller has a place on a logarithmic axis, and nothing larger on any."""
-
-PREFIXED = ("FLOP/s", "B/s", "FLOP", "Hz")
-"""Units that take the prefixes of thousands."""
 
 BODY, SMALL = 13.0, 12.0
 """Sizes of text, in pixels."""
 
 MOST_CHARACTERS = 2000
 """A longer text is cut, even where there is room."""
-
-Places = tuple[float, float]
 
 _NO_XML = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
 _NARROW, _WIDE = set(" !'(),-./:;I[\\]`fijlrt|"), set("#%+<=>@MW^mw~")
@@ -50,14 +44,12 @@ class Scale(Struct, frozen=True):
             low, high, value = log10(low), log10(high), log10(value)
         return self.start + (self.end - self.start) * (value - low) / (high - low)
 
-    def between(self, one: float | None, other: float | None) -> Places | None:
+    def between(
+        self, one: float | None, other: float | None
+    ) -> tuple[float, float] | None:
         """Return the places of two values, the left one first, if both have one."""
-        if not (
-            has_place(one, self.logarithmic) and has_place(other, self.logarithmic)
-        ):
-            return None
-        ends = self.at(one), self.at(other)
-        return min(ends), max(ends)
+        ends = [self.at(v) for v in (one, other) if has_place(v, self.logarithmic)]
+        return (min(ends), max(ends)) if len(ends) == 2 else None
 
     def ticks(self, gap: float) -> list[float]:
         """Return as many round values as lie so many pixels apart."""
@@ -111,11 +103,9 @@ def written(value: float, unit: str) -> str:
     sign, amount = "-" if value < 0 else "", abs(value)
     if unit == "s" and amount < LARGEST:
         return sign + (brief(amount) if amount else "0 s")
-    if unit == "B" and amount < LARGEST:
-        return sign + bytes_size(amount)
     if unit == "%" and (0.05 <= amount < LARGEST or not amount):
         return f"{value:.1f} %"
-    prefixes = " kMGTPE" if unit in PREFIXED else " "
+    prefixes = " kMGTPE" if unit in ("FLOP/s", "B/s") else " "
     while amount >= 999.95 and len(prefixes) > 1:
         amount, prefixes = amount / 1000, prefixes[1:]
     digits = f"{amount:,.0f}" if 1e4 <= amount < 1e9 else f"{amount:.4g}"
@@ -124,12 +114,11 @@ def written(value: float, unit: str) -> str:
 
 def round_value(value: float, unit: str) -> str:
     """Format a round value, for an axis: 10 ms, 0.5 s, 20 %."""
+    if unit == "%":
+        return f"{value:.4g} %"
     number, _, rest = written(value, unit).partition(" ")
-    return (
-        f"{float(number):g} {rest}".rstrip()
-        if "." in number
-        else f"{number} {rest}".rstrip()
-    )
+    short = f"{float(number):g}" if "." in number else number
+    return f"{short} {rest}".rstrip()
 
 
 def safe(text: str) -> str:

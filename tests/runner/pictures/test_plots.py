@@ -99,7 +99,7 @@ CURVES = (
     "chart",
     [
         *(Roofline(ODD, roofs, points) for roofs in FEW for points in POINTS),
-        *(LineChart(ODD, ODD, "B", one, log) for one in CURVES for log in (0, 1)),
+        *(LineChart(ODD, ODD, "B/s", one, log) for one in CURVES for log in (0, 1)),
     ],
 )
 def test_any_figures_give_a_picture_with_all_of_it_inside(chart):
