@@ -7,17 +7,8 @@ import re
 import pytest
 
 from runner import pages, pictures
+from runner.report import charts
 from runner.report.blocks import ProgramOutput, Section, Table
-from runner.report.charts import (
-    Bar,
-    BarChart,
-    Curve,
-    LineChart,
-    Mark,
-    Roof,
-    Roofline,
-    RoofPoint,
-)
 from tests.runner.pages import sample
 
 pytestmark = pytest.mark.browser
@@ -160,19 +151,15 @@ def test_without_scripts_all_is_there_and_no_button_is(opened):
 
 
 def test_texts_of_pictures_are_inside_and_none_lies_on_another(opened):
-    marks = (Mark("floor", 0.4), Mark("peer", 1.7))
-    bars = [Bar(f"W{'m' * n}", 1.3**n, series="Ω", marks=marks) for n in range(40)]
-    points = [RoofPoint(f"k{n % 7}", 1.0 + n % 7, 1e12) for n in range(30)]
-    roofs = (
-        Roof("FP32", flops=6e13),
-        Roof("TF32", flops=4e14),
-        Roof("HBM", None, 5e12),
+    marks = (charts.Mark("floor", 0.4), charts.Mark("peer", 1.7))
+    bars = [charts.Bar("m" * n, 1.3**n, series="Ω", marks=marks) for n in range(40)]
+    points = [charts.RoofPoint("k", 1.0 + n % 7, 1e12) for n in range(30)]
+    roofs = (charts.Roof("FP32", flops=6e13), charts.Roof("HBM", None, 5e12))
+    curves = [charts.Curve("W" * n, ((1, 1), (9, 1 + n / 50))) for n in range(8)]
+    every = (
+        charts.BarChart("W" * 99, "s", tuple(bars), logarithmic=True),
+        charts.Roofline("t", roofs, tuple(points)),
+        charts.LineChart("t", "images", "s", tuple(curves), logarithmic=True),
     )
-    curves = [Curve("W" * n, ((1, 1 + n / 9), (1e5, 1 + n / 50))) for n in range(8)]
-    charts = (
-        BarChart("W" * 99, "s", tuple(bars), logarithmic=True),
-        Roofline("t", roofs, tuple(points)),
-        LineChart("t", "images", "s", tuple(curves), logarithmic=True),
-    )
-    visit = opened("".join(map(pictures.svg, charts)), width=1000)
+    visit = opened("".join(map(pictures.svg, every)), width=1000)
     assert visit.has(CROWDED) == []
