@@ -74,6 +74,7 @@ gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 100
 	@$(BIN)/python project/bench.py --sweep
 	@$(BIN)/python -m benchmarks.judge_ladder
 	@$(BIN)/python project/results.py --drop
+	@$(BIN)/python tools/plots.py
 
 soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 600 s
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
@@ -81,8 +82,9 @@ soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 
 	  echo "Atheris cannot be installed here: Hypothesis makes up the inputs." >&2
 	@$(BIN)/python -m tests.fuzz $(TARGET) --seconds $(or $(SECONDS),600)
 
-results: $(VENV)/.ready-dev ## write RESULTS.md, the figures of docs/kernels.md and the plot from measurements/
+results: $(VENV)/.ready-dev ## write RESULTS.md, the figures of docs/kernels.md and its plots from measurements/
 	@$(BIN)/python project/results.py
+	@$(BIN)/python tools/plots.py
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -116,8 +118,8 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
-	@echo "Adding PyCUDA, cuDNN, nvprof and matplotlib to $(VENV), once: some minutes." >&2
-	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu,report]' \
+	@echo "Adding PyCUDA, cuDNN and nvprof to $(VENV), once: some minutes." >&2
+	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
 	  && $(MAKE) -C image/nvprof install BUILD=$(abspath $(VENV))/nvprof \
 	    PREFIX=$(abspath $(VENV)) PYTHON=$(abspath $(BIN))/python; } \
 	  >$(VENV)/gpu.log 2>&1 && : >$@ || { echo --gpus 0 >$@; \

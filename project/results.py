@@ -1,4 +1,4 @@
-"""Write RESULTS.md, the block of docs/kernels.md and the plot from the measured rows.
+"""Write RESULTS.md and the block of docs/kernels.md from the measured rows.
 
 python results.py [--gpu NAME] [--drop]
 
@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import chart
 import code_hash
 import goals
 import judged
@@ -27,7 +26,7 @@ from variants import RTOL, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, KERNELS = ROOT / "RESULTS.md", ROOT / "docs" / "kernels.md"
-PLOT = ROOT / "docs" / "kernels" / "results.svg"
+PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # the GPU of the goals
 NONE = "–"
@@ -86,7 +85,7 @@ def page(
         table(ladder_table(found, variants, verdicts)),
         slower(found, variants),
         judged.refused(verdicts.values()),
-        f"![The variants against their floors]({_link(PLOT)})\n",
+        f"![The variants against their floors]({_link(PLOTS / 'results.svg')})\n",
         "## The goals\n",
         table(goal_table(rows)),
         "## Every edition\n",
@@ -96,6 +95,7 @@ def page(
         "call: the host's time of a call from Python, from an idle GPU to an idle GPU, "
         "with warm caches.\n",
         table(size_table(found)),
+        f"![The time per image]({_link(PLOTS / 'sizes.svg')})\n",
         "## The forward pass\n",
         "All layers, with the images already on the GPU.\n",
         table(forward_table(rows)),
@@ -196,27 +196,34 @@ def edition_table(rows: Iterable[Row]) -> Table:
     return shown
 
 
+def fastest_by_size(found: Iterable[Result]) -> list[Result]:
+    """Return the fastest correct result of each class and number of images."""
+    order = list(RTOL)
+    groups: dict[tuple[int, int], list[Result]] = {}
+    for result in found:
+        if result.why is None:
+            group = order.index(result.accuracy), result.images
+            groups.setdefault(group, []).append(result)
+    return [min(groups[key], key=lambda result: result.ms) for key in sorted(groups)]
+
+
 def size_table(found: Iterable[Result]) -> Table:
     """Return the table of the fastest results of each class and number of images."""
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
     calls = ("call us", "cuDNN's call us")
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", *calls]]
-    found = [result for result in found if result.why is None]
-    for accuracy in RTOL:
-        for images in sorted({r.images for r in found if r.accuracy == accuracy}):
-            fitting = [r for r in found if (r.accuracy, r.images) == (accuracy, images)]
-            best = min(fitting, key=lambda r: r.ms)
-            shown.append(
-                [
-                    *(accuracy, f"{images:,}", f"`{best.variant}`"),
-                    *(f"{row['median_ms']:.4g}" for row in best.rows),
-                    f"{best.ms:.4g}",
-                    f"{1000 * best.ms / images:.4f}",
-                    f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
-                    f"{best.times:.2f}" if best.times else NONE,
-                    *(_us(best.call_ms(who)) for who in (goals.OURS, goals.PEER)),
-                ]
-            )
+    for best in fastest_by_size(found):
+        shown.append(
+            [
+                *(best.accuracy, f"{best.images:,}", f"`{best.variant}`"),
+                *(f"{row['median_ms']:.4g}" for row in best.rows),
+                f"{best.ms:.4g}",
+                f"{1000 * best.ms / best.images:.4f}",
+                f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
+                f"{best.times:.2f}" if best.times else NONE,
+                *(_us(best.call_ms(who)) for who in (goals.OURS, goals.PEER)),
+            ]
+        )
     return shown
 
 
@@ -333,21 +340,6 @@ def replaced(text: str, made: str) -> str:
     return f"{before}{BEGIN}\n{made}{END}{after}"
 
 
-def plot(rows: Iterable[Row], variants: Mapping[str, Variant]) -> str:
-    """Draw the correct variants of the main edition, grouped by class."""
-    found = {r.variant: r for r in goals.results(rows) if r.images == IMAGES}
-    groups: dict[str, list[chart.Bar]] = {accuracy: [] for accuracy in RTOL}
-    for name, variant in variants.items():
-        result = found.get(name)
-        if result and result.why is None:
-            layers = tuple(row["median_ms"] for row in result.rows)
-            groups[variant.accuracy].append(
-                chart.Bar(name, layers, result.floor_ms, result.peer_ms)
-            )
-    title = f"Both convolutions of {MAIN}, {IMAGES:,} images, ms (median)"
-    return chart.draw(title, {name: bars for name, bars in groups.items() if bars})
-
-
 def _named(name: str) -> str:
     """Return a variant's name, linked to its page if it has one."""
     path = ROOT / "docs" / "kernels" / f"{name}.md"
@@ -364,7 +356,6 @@ def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
     return {
         PAGE: page(rows, VARIANTS, ledger.tried(kept, gpu)),
         KERNELS: replaced(KERNELS.read_text(encoding="utf-8"), block(rows)),
-        PLOT: plot(rows, VARIANTS),
     }
 
 

@@ -8,16 +8,12 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from runner.cli import ci, common
-from runner.core import Severity
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
     from runner.core.milestone import Milestone
     from runner.evidence import FoundEvidence
-    from runner.report.blocks import Section
     from runner.report.diff import RunDiff
     from runner.report.document import Report
     from runner.store.paths import RunPaths
@@ -120,7 +116,7 @@ def made(
         for one in found
         for path, timeline in one.timelines.items()
     }
-    return pages.report(title(report), sections, _drawn(sections), timelines)
+    return pages.report(title(report), sections, timelines)
 
 
 def _record(paths: RunPaths) -> RunRecord:
@@ -179,21 +175,6 @@ def title(report: Report) -> str:
     runs = ", ".join(run.tag or run.run for run in report.runs)
     several = "runs" if len(report.runs) > 1 else "run"
     return f"{', '.join(names)}: {several} {runs}"
-
-
-def _drawn(sections: Sequence[Section]) -> dict[str, str]:
-    """Return the pictures of a report; without matplotlib none, and a warning.
-
-    Tables stand in their place.
-    """
-    from runner import pictures
-    from runner.report.document import charts
-
-    try:
-        return {one.name: pictures.svg(one.chart) for one in charts.pictures(sections)}
-    except pictures.PicturesMissingError as error:
-        common.warn(replace(p, severity=Severity.WARNING) for p in error.problems)
-        return {}
 
 
 def check_points(visibility: str, points: float) -> None:

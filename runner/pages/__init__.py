@@ -1,7 +1,7 @@
 """Reports as pages of HTML: one file each, which needs no network.
 
-    report(title, sections, pictures, timelines)    # the text of the file
-    timeline_page(title, timeline)                  # one with a timeline only
+    report(title, sections, timelines)    # the text of the file
+    timeline_page(title, timeline)        # one with a timeline only
 
 What a run printed is escaped, and the page's own policy allows no script, style or
 picture but those that it was made with.

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
+from runner.pictures.drawings import bound
+from runner.pictures.scales import written
 from runner.report.blocks import Table
-from runner.report.charts import Bar, BarChart, Chart, Roofline
-from runner.report.words import brief
+from runner.report.charts import Bar, BarChart, Chart, LineChart
 
 
 def table(chart: Chart) -> Table:
-    """Return the data of a chart."""
-    return _bars(chart) if isinstance(chart, BarChart) else _roofline(chart)
-
-
-def _bars(chart: BarChart) -> Table:
-    with_series = any(bar.series for bar in chart.bars)
-    with_spread = any(bar.low is not None for bar in chart.bars)
-    heads = ["bar", "series", "value", "lowest", "highest"]
-    rows = [_bar(bar, chart.unit) for bar in chart.bars]
-    kept = [0, *([1] if with_series else []), 2, *([3, 4] if with_spread else [])]
+    """Return the data of a chart; a column without anything is not shown."""
+    if isinstance(chart, BarChart):
+        marks = dict.fromkeys(mark.label for bar in chart.bars for mark in bar.marks)
+        heads: tuple[str, ...] = ("bar", "series", "value", "lowest", "highest", *marks)
+        rows: list[tuple[str, ...]] = [
+            _bar(bar, chart.unit, tuple(marks)) for bar in chart.bars
+        ]
+    elif isinstance(chart, LineChart):
+        heads = ("line", "", chart.across, "value")
+        rows = [
+            (one.label, "", written(across, ""), written(up, chart.unit))
+            for one in chart.curves
+            for across, up in one.points
+        ]
+    else:
+        heads = ("kernel or bound", "series", "FLOP per byte", "rate")
+        rows = [
+            (
+                *(one.label, one.series, written(one.intensity, "")),
+                written(one.flops, "FLOP/s"),
+            )
+            for one in chart.points
+        ]
+        rows += [(bound(roof), "bound", "", "") for roof in chart.roofs]
     return Table(
         f"Data of the picture: {chart.title}",
-        tuple(heads[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in rows),
-        right=frozenset(place for place, i in enumerate(kept) if i > 1),
+        heads,
+        tuple(rows),
+        right=frozenset(range(2, len(heads))),
         names=frozenset({0}),
     )
 
 
-def _bar(bar: Bar, unit: str) -> tuple[str, ...]:
-    figures = (bar.value, bar.low, bar.high)
-    return (bar.label, bar.series, *(_figure(each, unit) for each in figures))
-
-
-def _figure(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    return brief(value) if unit == "s" else f"{value:.4g} {unit}".rstrip()
-
-
-def _roofline(chart: Roofline) -> Table:
-    points = [
-        (each.label, each.series, f"{each.intensity:.4g}", f"{each.flops / 1e9:,.1f}")
-        for each in chart.points
-    ]
-    bounds = [
-        (roof.label, "bound", "", f"{roof.flops / 1e9:,.1f}")
-        if roof.flops is not None
-        else (roof.label, "bound", f"{(roof.bandwidth or 0) / 1e9:,.1f} GB/s", "")
-        for roof in chart.roofs
-    ]
-    return Table(
-        f"Data of the picture: {chart.title}",
-        ("kernel", "series", "FLOP per byte", "GFLOP/s"),
-        (*points, *bounds),
-        right=frozenset({2, 3}),
-        names=frozenset({0}),
-    )
+def _bar(bar: Bar, unit: str, marks: tuple[str, ...]) -> tuple[str, ...]:
+    marked = {mark.label: mark.value for mark in bar.marks}
+    values = (bar.value, bar.low, bar.high, *map(marked.get, marks))
+    figures = ("" if each is None else written(each, unit) for each in values)
+    return (bar.label, bar.series, *figures)

@@ -24,15 +24,14 @@ LISTED_LEVELS = 2
 def report(
     title: str,
     sections: Sequence[Section],
-    pictures: Mapping[str, str],
     timelines: Mapping[str, Timeline],
 ) -> str:
     """Return the page of a report.
 
-    ``pictures`` has an SVG for the name of each Picture, and ``timelines`` the spans
-    for the path of each TimelineView. The page says so where one is absent.
+    ``timelines`` has the spans for the path of each TimelineView. The page says so
+    where one is absent.
     """
-    writer = PartWriter(pictures, timelines, Anchors(sections))
+    writer = PartWriter(timelines, Anchors(sections))
     body = Markup().join(_section(each, writer, TOP) for each in sections)
     own = PageElement(
         Markup(), templates.asset("report.css"), templates.asset("report.js")

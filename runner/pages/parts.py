@@ -24,11 +24,10 @@ class PartWriter:
 
     def __init__(
         self,
-        drawn: Mapping[str, str],
         timelines: Mapping[str, Timeline],
         anchors: Anchors,
     ) -> None:
-        self._drawn, self._timelines, self._anchors = drawn, timelines, anchors
+        self._timelines, self._anchors = timelines, anchors
         self._title = ""
         self.elements: list[PageElement] = []
 
@@ -69,16 +68,13 @@ class PartWriter:
         return made.markup
 
     def _picture(self, picture: Picture) -> Markup:
-        svg = self._drawn.get(picture.name)
-        if svg is not None:  # the page has their common style once
-            self.elements.append(PageElement(Markup(), pictures.STYLE))
-            svg = svg.replace(f"<style>{pictures.STYLE}</style>", "", 1)
-        data = charted.table(picture.chart)
+        self.elements.append(PageElement(Markup(), pictures.STYLE))
         return templates.render(
             "picture.html",
             picture=picture,
-            svg=None if svg is None else Markup(svg),
-            data=self._table(data),
+            name=self._anchors.unlike(picture.chart.title),
+            svg=Markup(pictures.svg(picture.chart, style="")),
+            data=self._table(charted.table(picture.chart)),
         )
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 
+class Mark(Struct, frozen=True):
+    """A value to compare a bar with; marks with one label look alike."""
+
+    label: str
+    value: float
+
+
 class Bar(Struct, frozen=True):
     """One bar, and how far its samples spread, if there were several.
 
-    Bars with one ``series`` have one colour and one entry in the legend.
+    Bars with one ``series`` have one colour.
     """
 
     label: str
@@ -16,6 +23,7 @@ class Bar(Struct, frozen=True):
     low: float | None = None
     high: float | None = None
     series: str = ""
+    marks: tuple[Mark, ...] = ()
 
 
 class BarChart(Struct, frozen=True):
@@ -24,6 +32,26 @@ class BarChart(Struct, frozen=True):
     title: str
     unit: str
     bars: tuple[Bar, ...]
+    logarithmic: bool = False
+
+
+class Curve(Struct, frozen=True):
+    """Points that a line joins: how far to the right each is, and how far up."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+class LineChart(Struct, frozen=True):
+    """Lines on two axes, both linear or both logarithmic.
+
+    ``across`` names the values to the right, and ``unit`` is that of the values up.
+    """
+
+    title: str
+    across: str
+    unit: str
+    curves: tuple[Curve, ...]
     logarithmic: bool = False
 
 
@@ -52,7 +80,7 @@ class Roofline(Struct, frozen=True):
     points: tuple[RoofPoint, ...]
 
 
-Chart = BarChart | Roofline
+Chart = BarChart | LineChart | Roofline
 
 
 class Picture(Struct, frozen=True):

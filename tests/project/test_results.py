@@ -1,7 +1,6 @@
-"""RESULTS.md, the block of docs/kernels.md and the plot, made of measured rows."""
+"""RESULTS.md and the block of docs/kernels.md, made of measured rows."""
 
 import itertools
-from xml.etree import ElementTree
 
 import bench
 import code_hash
@@ -276,7 +275,6 @@ def test_a_scripts_whole_time_is_a_goal():
 
 def test_a_page_of_no_rows_can_be_made():
     assert "not measured" in results.page([], VARIANTS)
-    ElementTree.fromstring(results.plot([], VARIANTS))
 
 
 def test_what_is_shown_was_measured_with_the_code_that_is_here():

@@ -8,11 +8,10 @@ Its figures are made up.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from runner import pages, pictures
+from runner import pages
 from runner.core.trace import Timeline
 from runner.report.blocks import (
     Pairs,
@@ -200,15 +199,9 @@ def _output(anchor: str, title: str, text: str, left_out: int = 0) -> Section:
 
 
 @cache
-def drawn() -> Mapping[str, str]:
-    """Return the report's pictures."""
-    return {each.name: pictures.svg(each.chart) for each in (BARS, ROOFLINE)}
-
-
-@cache
 def page() -> str:
     """Return the report as a page."""
-    return pages.report(TITLE, sections(), drawn(), {TRACE: _timeline()})
+    return pages.report(TITLE, sections(), {TRACE: _timeline()})
 
 
 def _timeline() -> Timeline:

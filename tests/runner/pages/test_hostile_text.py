@@ -24,7 +24,7 @@ SHOWN = r"a\u202eb\u2028c\x00d\ud800e\u200bf\x1b[31mg\rh"
 
 def everywhere(*texts: str) -> str:
     """Return a page that shows these texts wherever one can stand."""
-    return pages.report(texts[0], [_section(text) for text in texts], {}, {})
+    return pages.report(texts[0], [_section(text) for text in texts], {})
 
 
 def _section(text: str) -> Section:

@@ -20,7 +20,7 @@ KIB = 1024
 
 
 def page(*parts: Part, **more: object) -> str:
-    return pages.report("T", (Section("a", "A", parts),), {}, {}, **more)
+    return pages.report("T", (Section("a", "A", parts),), {}, **more)
 
 
 def text_of(html: str) -> str:
@@ -121,10 +121,10 @@ def test_a_value_without_a_name_goes_on_with_the_one_above():
     assert "<dt>GPU</dt><dd>one</dd><dd>two</dd></div>" in html
 
 
-def test_where_there_is_no_picture_its_figures_are():
+def test_below_a_picture_are_its_figures_as_a_table():
     chart = BarChart("Times", "s", (Bar("a", 0.0166, 0.01, 0.02), Bar("b", 1.0)))
     shown = text_of(page(Picture("p", "what it shows", chart)))
-    assert "The picture is not here; its figures are. what it shows" in shown
+    assert "what it shows Figures of this picture" in shown
     assert "bar value lowest highest a 16.60 ms 10.00 ms 20.00 ms b 1.000 s" in shown
 
 

@@ -1,123 +1,98 @@
-"""Pictures in general: the same everywhere, for all schemes, with nothing of others."""
+"""Pictures in general: their axes, words and colours."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner import pictures
-from runner.pictures import colours
+from runner.pictures.scales import Scale, round_value, written
 from runner.report.charts import Bar, BarChart
-from tests.program import run_program
-from tests.runner.pictures.drawn import drawn
+from tests.runner.pictures.drawn import Drawn
 
-CHART = BarChart(
-    "Op Time $1$", "s", (Bar("a", 1.0, series="x"), Bar("b", 2.0, series="y"))
+CHART = BarChart("Op Time $1$", "s", (Bar("a", 1.0, series="x"), Bar("b", 2.0)))
+COLOURS = dict(
+    re.findall(r"\.(\w+) \{ color: #\w+; color: light-dark\((.*?)\)", pictures.STYLE)
 )
-PROGRAM = """
-from runner import pictures
-from tests.runner.pictures.test_pictures import CHART
-print(pictures.svg(CHART), end="")
-"""
-WITHOUT = """
-import sys
-sys.modules["matplotlib"] = None
-from runner import pictures
-from runner.report.charts import BarChart
-try:
-    pictures.svg(BarChart("", "", ()))
-except pictures.PicturesMissingError as error:
-    print(error.problems[0].hint)
-"""
 
 
-def python(code: str, folder, **variables: str) -> str:
-    path = os.pathsep.join(filter(None, sys.path))
-    environ = {"PYTHONPATH": path, "PATH": os.environ["PATH"], **variables}
-    command = [sys.executable, "-c", code]
-    done = run_program(command, cwd=folder, env=environ, check=True)
-    assert done.stderr == ""
-    return done.stdout
+@given(st.floats(1e-15, 1e17), st.floats(1.01, 10), st.booleans())
+def test_ticks_are_round_values_as_far_apart_as_is_asked(low, factor, log):
+    scale = Scale(low, low * factor, 100, 800, log)
+    ticks = scale.ticks(60)
+    assert ticks and all(low * 0.999 <= tick <= low * factor * 1.001 for tick in ticks)
+    assert all(scale.at(b) - scale.at(a) >= 60 for a, b in pairwise(ticks))
+    assert all(len(f"{tick:.12g}".strip("0.").split("e")[0]) < 8 for tick in ticks)
 
 
-@pytest.mark.programs
-def test_settings_of_the_folder_and_the_user_change_nothing(tmp_path):
-    settings = "svg.fonttype: path\ntext.usetex: True\nfont.size: 40\nbackend: TkAgg\n"
-    for folder in (tmp_path, tmp_path / ".config/matplotlib"):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "matplotlibrc").write_text(settings)
-    variables = {"HOME": str(tmp_path), "PYTHONHASHSEED": "7", "MPLCONFIGDIR": ""}
-    text = python(PROGRAM, tmp_path, **variables)
-    assert text == pictures.svg(CHART)
-    made = {path.name for path in tmp_path.iterdir()}
-    assert made <= {"matplotlibrc", ".config", ".cache"}
-    assert {path.name for path in tmp_path.glob(".cache/*")} <= {"rai"}
+@pytest.mark.parametrize(
+    ("low", "high", "log", "words"),
+    [
+        (0, 0.055, False, "0 s|10 ms|20 ms|30 ms|40 ms|50 ms"),
+        (0.0006, 0.08, True, "1 ms|2 ms|5 ms|10 ms|20 ms|50 ms"),
+        (1e-9, 1, True, "10 ns|1 us|100 us|10 ms|1 s"),
+        (0, 0.3, False, "0 s|50 ms|100 ms|150 ms|200 ms|250 ms|300 ms"),
+        (1.15, 1.9, True, "1.2 s|1.4 s|1.6 s|1.8 s"),
+    ],
+)
+def test_the_words_of_ticks(low, high, log, words):
+    ticks = Scale(low, high, 100, 800, log).ticks(90)
+    assert [round_value(tick, "s") for tick in ticks] == words.split("|")
 
 
-@pytest.mark.programs
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path):
-    hint = python(WITHOUT, tmp_path, HOME=str(tmp_path))
-    assert f"{sys.executable} -m pip install matplotlib" in hint
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("16.60 ms", 0.0166, "s"),
+        ("1.234 TFLOP/s", 1.2341e12, "FLOP/s"),
+        ("40,000", 40000, ""),
+        ("unknown", float("nan"), "s"),
+    ],
+)
+def test_a_value_is_written_with_its_unit(text, value, unit):
+    assert written(value, unit) == text
 
 
 def test_a_picture_has_a_name_and_a_text_for_screen_readers():
-    picture = drawn(CHART)
-    ids = picture.root.attrib["aria-labelledby"].split()
-    found = {
-        each.attrib["id"]: each.text for each in picture.root if "id" in each.attrib
+    picture = Drawn(CHART)
+    assert picture.root.attrib["role"] == "img"
+    title, about = picture.root[:2]
+    assert (title.tag[-5:], title.text) == ("title", "Op Time $1$")
+    assert (about.tag[-4:], about.text) == (
+        "desc",
+        "2 bars: a, x: 1.000 s; b: 2.000 s",
+    )
+
+
+def test_a_chart_gives_the_same_picture_again_and_a_page_has_the_style_once():
+    assert pictures.svg(CHART) == pictures.svg(CHART)
+    assert pictures.STYLE in pictures.svg(CHART)
+    assert "<style>" not in pictures.svg(CHART, style="")
+
+
+def test_every_class_has_a_colour_for_light_and_one_for_dark():
+    named = {
+        name
+        for each in Drawn(CHART).root.iter()
+        for name in each.attrib.get("class", "").split()
     }
-    assert [found[each] for each in ids] == [
-        "Op Time $1$",
-        "2 bars: a, x: 1.000 s; b, y: 2.000 s",
-    ]
-
-
-def test_pictures_of_one_page_share_no_id():
-    one = drawn(CHART)
-    other = drawn(BarChart("another", "s", CHART.bars))
-    ids = [set(re.findall(r'\bid="([^"]+)"', each.text)) for each in (one, other)]
-    assert ids[0] and not ids[0] & ids[1]
-
-
-def test_each_colour_has_another_one_for_dark():
-    picture = drawn(CHART)
-    paints = {
-        (name, value)
-        for each in picture.root.iter()
-        for name, value in each.attrib.items()
-        if name in ("fill", "stroke") and value.startswith("#")
-    }
-    assert {value for _, value in paints} <= set(colours.NAMED)
-    for each in picture.root.iter():
-        classes = each.attrib.get("class", "").split()
-        for name, kind in (("fill", "f"), ("stroke", "s")):
-            if (colour := each.attrib.get(name, "")).startswith("#"):
-                assert f"{kind}-{colours.NAMED[colour]}" in classes
-    for ink in colours.INKS:
-        assert f"light-dark({ink.light},{ink.dark})" in pictures.STYLE
+    assert named - {"rai-picture", "mark"} <= set(COLOURS)
+    assert ".rai-picture:root { color-scheme: light; }" in pictures.STYLE  # on paper
 
 
 def luminance(colour: str) -> float:
-    shares = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    red, green, blue = ((int(colour[n : n + 2], 16) / 255) ** 2.2 for n in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_texts_and_colours_stand_out_from_the_paper():
-    for ink in (colours.TEXT, colours.FAINT):
-        assert contrast(ink.light, colours.PAPER.light) >= 4.5
-        assert contrast(ink.dark, colours.PAPER.dark) >= 4.5
-    for ink in colours.SERIES:
-        assert contrast(ink.light, colours.PAPER.light) >= 3
-        assert contrast(ink.dark, colours.PAPER.dark) >= 3
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_texts_and_colours_stand_out_from_the_paper(scheme):
+    paper = luminance(COLOURS["paper"].split(", ")[scheme])
+    for name, both in COLOURS.items():
+        low, high = sorted((luminance(both.split(", ")[scheme]), paper))
+        least = {"ink": 4.5, "faint": 4.5, "grid": 1, "paper": 1}.get(name, 3)
+        assert (high + 0.05) / (low + 0.05) >= least, name

@@ -391,7 +391,7 @@ def test_a_narrower_window_is_drawn_anew(shown):
 def test_several_timelines_of_a_page_do_not_meet(opened):
     views = tuple(TimelineView(name, f"view {name}") for name in "ab")
     both = {"a": made(), "b": timeline([Span(0, 5, 10)])}
-    report = pages.report("r", [Section("t", "Timelines", views)], {}, both)
+    report = pages.report("r", [Section("t", "Timelines", views)], both)
     visit = opened(report)
     visit.until("document.querySelectorAll('[data-state=drawn]').length === 2")
     second = visit.page.locator(".timeline-canvas").nth(1)
@@ -404,7 +404,7 @@ def test_several_timelines_of_a_page_do_not_meet(opened):
 def test_the_wheel_scrolls_a_report_until_its_timeline_is_used(opened):
     view = TimelineView("a", "a")
     sections = [Section("t", "T", (view,)), Section("u", "U", (view, view))]
-    visit = opened(pages.report("r", sections, {}, {"a": made()}))
+    visit = opened(pages.report("r", sections, {"a": made()}))
     visit.until("document.querySelectorAll('[data-state=drawn]').length === 3")
     visit.has("document.querySelector('.timeline-canvas').scrollIntoView()")
     before = seen(visit)

@@ -136,7 +136,7 @@ def test_a_report_has_the_timeline_at_its_place():
     view = TimelineView("conv.nvprof", "m3.1.py 10000")
     sections = [Section("timeline", "Timeline", (view, view))]
     made = timeline([Span(0, 1, 2)])
-    report = pages.report("r", sections, {}, {"conv.nvprof": made})
+    report = pages.report("r", sections, {"conv.nvprof": made})
     assert report.count(packed(made)) == 2
     assert report.count("DecompressionStream") == 1
-    assert packed(made) not in pages.report("r", sections, {}, {})
+    assert packed(made) not in pages.report("r", sections, {})

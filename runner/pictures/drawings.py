@@ -1,0 +1,317 @@
+"""Each kind of picture: where its parts lie, which a template of SVG then draws.
+
+A place is in pixels from the upper left: a complex number whose real part goes to the
+right and whose imaginary part goes down.
+"""
+
+from __future__ import annotations
+
+from cmath import phase, rect
+from collections.abc import Iterable, Sequence
+from functools import cache
+from math import degrees, radians
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner.pictures import scales
+from runner.pictures.scales import SMALL, Scale, around, has_place, width, written
+from runner.report.charts import (
+    Bar,
+    BarChart,
+    Chart,
+    LineChart,
+    Roof,
+    Roofline,
+    RoofPoint,
+)
+
+TEMPLATES = Path(__file__).parent / "templates"
+STYLE = (TEMPLATES / "style.css").read_text("utf-8")
+"""The style of each picture. Within a page it follows the page's light or dark."""
+
+MOST_BARS, MOST_LINES, MOST_POINTS = 40, 8, 30
+LABEL_ROOM, VALUE_ROOM = 300.0, 240.0
+"""The most room for the labels left of bars, and for the values right of them."""
+
+EDGE, WIDTH = 16, 900
+LEFT, RIGHT, TOP, BOTTOM = 112.0, 600.0, 56.0, 400.0
+"""Where the axes of lines and points lie; names are at their right.
+
+Many names make the axes of a roofline higher.
+"""
+
+AROUND = [
+    rect(distance, radians(angle))
+    for distance in (15, 22, 32, 42, 54)
+    for angle in (0, 180, 90, 270, 45, 315, 135, 225)
+]
+"""Where the number of a point may be, from the point: to its right, left, below, ..."""
+
+Span = tuple[float, float]
+Box = tuple[float, float, float, float]
+"""A left, top, right and bottom."""
+
+
+class BarRow(Struct, frozen=True):
+    """A bar: its ends, those of its samples, its marks, and where its value is."""
+
+    bar: Bar
+    look: int
+    span: Span | None
+    spread: Span | None
+    marks: list[tuple[float, int]]
+    after: float
+
+
+class RoofLine(Struct, frozen=True):
+    """A bound with its two ends; its name is along it, if there is room."""
+
+    name: str
+    ends: tuple[complex, complex]
+    name_at: complex | None = None
+    angle: float = 0
+
+
+class Spot(Struct, frozen=True):
+    """A kernel's point, with its number beside it, if there is room."""
+
+    point: RoofPoint
+    number: int
+    look: int
+    at: complex
+    number_at: complex | None = None
+
+
+def svg(chart: Chart, style: str = STYLE) -> str:
+    """Return the picture of a chart as the text of an `<svg>` element.
+
+    The same chart gives the same text. A page that has the style needs it only once.
+    """
+    if isinstance(chart, BarChart):
+        name, parts = "bars.svg", _bars(chart)
+    elif isinstance(chart, LineChart):
+        name, parts = "lines.svg", _lines(chart)
+    else:
+        name, parts = "roofline.svg", _roofline(chart)
+    template = _environment().get_template(name)
+    return template.render(chart=chart, style=Markup(style), **parts)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    used = (scales.fitted, scales.round_value, scales.safe, width, written)
+    made.globals |= {each.__name__: each for each in used}
+    return made
+
+
+def _shown(value: object) -> object:
+    """Return a place with one digit after the point, and a text that is harmless."""
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    text = isinstance(value, str) and not isinstance(value, Markup)
+    return scales.safe(str(value)) if text else value
+
+
+def _bars(chart: BarChart) -> dict[str, object]:
+    """Return the axis and the rows of bars, and the numbers of their marks by name."""
+    log, shown = chart.logarithmic, chart.bars[:MOST_BARS]
+    series = _numbered(bar.series for bar in shown)
+    names = _numbered(mark.label for bar in shown for mark in bar.marks)
+    labels = max((width(bar.label) for bar in shown), default=0)
+    ends = {
+        bar: width(f"{written(bar.value, chart.unit)}  {bar.series}") for bar in shown
+    }
+    scale = around(
+        (
+            value
+            for bar in shown
+            for value in (bar.value, bar.low, bar.high, *(m.value for m in bar.marks))
+            if has_place(value, log)
+        ),
+        EDGE + min(labels, LABEL_ROOM) + 12,
+        WIDTH - EDGE - min(max(ends.values(), default=0), VALUE_ROOM) - 24,
+        log,
+    )
+    rows = [_row(bar, scale, series[bar.series], names, ends[bar]) for bar in shown]
+    return {"scale": scale, "names": names, "rows": rows}
+
+
+def _row(
+    bar: Bar, scale: Scale, look: int, names: dict[str, int], text: float
+) -> BarRow:
+    span = scale.between(scale.low if scale.logarithmic else 0, bar.value)
+    spread = scale.between(bar.low, bar.high) if bar.low != bar.high else None
+    marks = sorted(
+        (scale.at(mark.value), names[mark.label])
+        for mark in bar.marks
+        if has_place(mark.value, scale.logarithmic)
+    )
+    after = max([scale.start, *(span or ()), *(spread or ())]) + 8
+    for place, _ in marks:  # the value is not written over a mark
+        if after - 8 < place < after + text + 8:
+            after = place + 12
+    return BarRow(bar, look, span, spread, marks, after)
+
+
+def _lines(chart: LineChart) -> dict[str, object]:
+    """Return the axes of lines, and those of their points that have a place."""
+    log = chart.logarithmic
+    curves = [
+        (
+            one.label,
+            [p for p in one.points if has_place(p[0], log) and has_place(p[1], log)],
+        )
+        for one in chart.curves[:MOST_LINES]
+    ]
+    curves = [(label, points) for label, points in curves if points]
+    places = [place for _, points in curves for place in points]
+    y = around((up for _, up in places), BOTTOM, TOP, log)
+    return {
+        "x": around((across for across, _ in places), LEFT, RIGHT, log),
+        "y": y,
+        "curves": curves,
+        "ends": sorted(
+            (y.at(points[-1][1]), look, label)
+            for look, (label, points) in enumerate(curves)
+        ),
+    }
+
+
+def _roofline(chart: Roofline) -> dict[str, object]:
+    """Return the axes, bounds and points of a roofline, with names and numbers."""
+    placed = [
+        one
+        for one in chart.points
+        if has_place(one.intensity, True) and has_place(one.flops, True)
+    ]
+    roofs = [one for one in chart.roofs if has_place(one.flops or one.bandwidth, True)]
+    points, roofs = placed[:MOST_POINTS], roofs[:MOST_LINES]
+    x, y = _axes(points, roofs)
+    series = _numbered(point.series for point in points)
+    spots = [
+        Spot(one, n, series[one.series], complex(x.at(one.intensity), y.at(one.flops)))
+        for n, one in enumerate(points, 1)
+    ]
+    lines = [
+        RoofLine(bound(roof), ends)
+        for roof in roofs
+        if (ends := _ends(roof, roofs, x, y))
+    ]
+    taken = [_box(spot.at, 10, 10) for spot in spots]
+    taken.append((LEFT, y.start, RIGHT, y.start + 99))
+    taken += [box for line in lines for box in _squares(*line.ends, 2)]
+    return {
+        "x": x,
+        "y": y,
+        "lines": [_with_name(line, taken) for line in lines],
+        "spots": [_with_number(spot, taken) for spot in spots],
+        "several": len(series) > 1,
+        "unplaced": len(chart.points) - len(placed),
+        "more": len(placed) - len(points),
+        "bounds": list(map(bound, chart.roofs)),
+    }
+
+
+def bound(roof: Roof) -> str:
+    """Return a bound's label and value: memory 4.8 TB/s."""
+    unit = "FLOP/s" if roof.flops else "B/s"
+    return f"{roof.label} {written(roof.flops or roof.bandwidth or 0, unit)}"
+
+
+def _axes(points: Sequence[RoofPoint], roofs: Sequence[Roof]) -> tuple[Scale, Scale]:
+    """Return axes around the points, and around the bounds above them."""
+    peaks = [one.flops for one in roofs if one.flops]
+    rates = [one.bandwidth for one in roofs if one.bandwidth]
+    ridges = [peak / rate for peak in peaks for rate in rates]
+    across = [*(one.intensity for one in points), *ridges] or [1.0]
+    up = [*(one.flops for one in points), *peaks] or [1.0]
+    bottom = max(BOTTOM, 24.0 + 22 * len(points))
+    return (
+        Scale(min(across) / 4, max(across) * 4, LEFT, RIGHT, True),
+        Scale(min(*up, max(up) / 1000) / 2, max(up) * 2.5, bottom, TOP, True),
+    )
+
+
+def _ends(
+    one: Roof, roofs: Sequence[Roof], x: Scale, y: Scale
+) -> tuple[complex, complex] | None:
+    """Return where a bound begins and ends, within the axes and the other bounds."""
+    rate = one.bandwidth or 1.0
+    if one.flops:
+        most = max((each.bandwidth or 0 for each in roofs), default=0)
+        ends = [max(x.low, one.flops / most if most else 0), x.high]
+    else:
+        peak = max((each.flops or 0 for each in roofs), default=0) or y.high
+        ends = [max(x.low, y.low / rate), min(x.high, peak / rate)]
+    if ends[0] >= ends[1]:
+        return None
+    left, right = (complex(x.at(at), y.at(one.flops or at * rate)) for at in ends)
+    return left, right
+
+
+def _with_name(line: RoofLine, taken: list[Box]) -> RoofLine:
+    """Write a bound's name above its line, where nothing is; and take the place."""
+    (start, end), room = line.ends, width(line.name, SMALL)
+    length = abs(end - start)
+    ahead = (end - start) / length
+    above = -1j * ahead
+    begin = start + ahead * (30 if ahead.imag else length - room)
+    boxes = _squares(begin + above * 9, begin + above * 9 + ahead * room, 10)
+    if length < room + 30 or not _free(boxes, taken):
+        return line
+    taken += boxes
+    name_at = above * 5 + (begin if ahead.imag else end - 4)
+    return replace(line, name_at=name_at, angle=degrees(phase(ahead)))
+
+
+def _with_number(spot: Spot, taken: list[Box]) -> Spot:
+    """Write a point's number beside it, where nothing is; and take the place."""
+    for offset in AROUND:
+        at = spot.at + offset
+        box = _box(at, width(str(spot.number), SMALL) + 3, 12)
+        if _free([box], taken):
+            taken.append(box)
+            return replace(spot, number_at=at)
+    return spot
+
+
+def _squares(start: complex, end: complex, side: float) -> list[Box]:
+    """Return the squares that follow a line."""
+    steps = int(abs(end - start) // side) + 1
+    return [
+        _box(start + (end - start) * n / steps, side, side) for n in range(steps + 1)
+    ]
+
+
+def _box(middle: complex, wide: float, high: float) -> Box:
+    x, y = middle.real, middle.imag
+    return x - wide / 2, y - high / 2, x + wide / 2, y + high / 2
+
+
+def _free(boxes: Sequence[Box], taken: Sequence[Box]) -> bool:
+    """Return whether boxes lie between the axes' edges, and on no other box."""
+    return all(
+        left >= LEFT and right <= RIGHT + 8 and top >= TOP
+        for left, top, right, _ in boxes
+    ) and not any(
+        left < other[2] and other[0] < right and top < other[3] and other[1] < bottom
+        for left, top, right, bottom in boxes
+        for other in taken
+    )
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: n for n, name in enumerate(dict.fromkeys(names))}

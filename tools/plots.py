@@ -1,0 +1,79 @@
+"""Draw the plots of docs/kernels/ from measurements/, as `make results` does.
+
+    python tools/plots.py [GPU]
+
+Rows that were measured with other code than that in the tree are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "project")]
+
+import code_hash  # noqa: E402  # of the folder above, as all below
+import goals  # noqa: E402
+import ledger  # noqa: E402
+import results  # noqa: E402
+from goals import Result  # noqa: E402
+from kernels import VARIANTS  # noqa: E402
+from trials import IMAGES, MAIN  # noqa: E402
+from variants import RTOL  # noqa: E402
+
+from runner import pictures  # noqa: E402
+from runner.report.charts import Bar, BarChart, Curve, LineChart, Mark  # noqa: E402
+
+
+def drawn(gpu: str = results.GPU) -> dict[Path, str]:
+    """Return the text of each plot by its path."""
+    rows = list(ledger.read())
+    stale = code_hash.stale(rows)
+    kept = ledger.latest([row for row in rows if row not in stale], gpu)
+    found = [result for result in goals.results(kept) if result.why is None]
+    return {
+        results.PLOTS / "results.svg": pictures.svg(variants(found)),
+        results.PLOTS / "sizes.svg": pictures.svg(sizes(found)),
+    }
+
+
+def variants(found: Sequence[Result]) -> BarChart:
+    """Return the times of the main edition, with their floors and cuDNN's times."""
+    classes, order = list(RTOL), list(VARIANTS)
+    shown = [result for result in found if result.images == IMAGES]
+    shown.sort(key=lambda r: (classes.index(r.accuracy), order.index(r.variant)))
+    bars = [
+        Bar(
+            result.variant,
+            result.ms / 1000,
+            series=result.accuracy,
+            marks=(
+                Mark("floor", result.floor_ms / 1000),
+                *([Mark("cuDNN", result.peer_ms / 1000)] if result.peer_ms else []),
+            ),
+        )
+        for result in shown
+    ]
+    title = f"Both convolutions of {MAIN}, {IMAGES:,} images: medians, floors, cuDNN"
+    return BarChart(title, "s", tuple(bars), logarithmic=True)
+
+
+def sizes(found: Sequence[Result]) -> LineChart:
+    """Return the time per image of each class, the fastest of ours and cuDNN's."""
+    best = results.fastest_by_size(found)
+    curves = []
+    for accuracy in dict.fromkeys(result.accuracy for result in best):
+        own = [result for result in best if result.accuracy == accuracy]
+        ours = [(r.images, r.ms / 1000 / r.images) for r in own]
+        peers = [(r.images, r.peer_ms / 1000 / r.images) for r in own if r.peer_ms]
+        curves.append(Curve(f"{accuracy}, the fastest", tuple(ours)))
+        curves.append(Curve(f"{accuracy}, cuDNN", tuple(peers)))
+    title = f"Time per image of both convolutions of {MAIN}"
+    return LineChart(title, "images", "s", tuple(curves), logarithmic=True)
+
+
+if __name__ == "__main__":
+    for path, text in drawn(*sys.argv[1:]).items():
+        path.write_text(text, encoding="utf-8")
