@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from runner.core import Problem
 from runner.core.errors import RaiError, UsageError
 from runner.remote import profile
@@ -20,21 +18,12 @@ from runner.remote.problems import (
     shown,
 )
 from runner.remote.profile import Logins, ProfileEntry
-from runner.wire import addresses
 from runner.wire.accounts import Me
 
 Confirm = Callable[[str], bool]
 """Asks whether a fingerprint is the right one."""
 
 MOST_NAME = 100
-
-
-class Login(Struct, frozen=True):
-    """A login that was made, and what logins there are now."""
-
-    entry: ProfileEntry
-    me: Me
-    logins: Logins
 
 
 def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
@@ -71,8 +60,10 @@ def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
     return ""
 
 
-def log_in(url: str, pin: str, code: str, device: str, file: Path) -> Login:
+def log_in(url: str, pin: str, code: str, device: str, file: Path) -> tuple[Me, Logins]:
     """Exchange a code for a token, and keep it; revoke an earlier one of this file.
+
+    Returns who one is there, and what logins there are now.
 
     Raises:
         RaiError: the server refuses the code.
@@ -87,7 +78,7 @@ def log_in(url: str, pin: str, code: str, device: str, file: Path) -> Login:
     if before is not None and before.token:
         with suppress(RaiError), ServerClient(before) as client:
             client.revoke()
-    return Login(entry, me, logins)
+    return me, logins
 
 
 def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
@@ -102,29 +93,6 @@ def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
         failed = error
     profile.forget(entry.url, file)
     return failed
-
-
-def same_server(url: str, logins: Logins) -> ProfileEntry | None:
-    """Return the login at a server; for "" that of the host, or the only one."""
-    if url:
-        return logins.servers.get(url)
-    if logins.host in logins.servers:
-        return logins.servers[logins.host]
-    only = tuple(logins.servers.values())
-    return only[0] if len(only) == 1 else None
-
-
-def fingerprint(text: str | None) -> str:
-    """Return the fingerprint that a command line gives, "" for none.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if text is None:
-        return ""
-    if (found := addresses.fingerprint(text)) is None:
-        raise UsageError(f"--fingerprint {text}: expected SHA256: and 64 digits")
-    return found
 
 
 def _greet(url: str, pin: str) -> None:

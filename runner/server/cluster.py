@@ -21,16 +21,17 @@ from runner.core import Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.core.order import Answer, Order
 from runner.core.variables import Secrets
-from runner.places.slurm import SlurmWorker, programs
+from runner.places import slurm as cluster
+from runner.places.slurm import programs
+from runner.places.slurm.submission import JobNeeds
 from runner.scheduling.decision import RunStatus
 from runner.server.workers import keep
 from runner.session.slurm import needs_of
-from runner.slurm import target as targets
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import SlurmTarget
 from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
 from runner.store.settings import Settings
+from runner.wire import addresses
+from runner.wire.addresses import SlurmTarget
 from runner.wire.capacity import Capacity
 
 FRESH_S = 5.0
@@ -61,13 +62,13 @@ class SlurmCluster:
         asked = dict(slurm)
         target = SlurmTarget(asked.pop(PARTITION, self._target.partition))
         written = shlex.join(f"--{name}={value}" for name, value in asked.items())
-        if (words := targets.words(written)) is None and asked:
+        if (words := addresses.sbatch_words(written)) is None and asked:
             raise ConfigError(f"sbatch is not given {written[:200]!r}")
         # Nothing of this process's environment says on the node what it does here.
         home = {"RAI_HOME": str(self._home.root)}
         order = replace(order, settings={**self._settings, **order.settings, **home})
         options = (*self._options, *(words or ()))
-        return SlurmWorker(target, order, _needs(order), options).carry_out()
+        return cluster.hand_over(target, order, _needs(order), options)
 
     def failed(self, run: RunStatus) -> None:
         """Do nothing: the GPUs are Slurm's, and the run says what happened."""

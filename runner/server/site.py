@@ -35,11 +35,10 @@ from runner.server.folders import ServerRuns
 from runner.server.listening import ListenAt
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
-from runner.slurm import target
-from runner.slurm.target import SlurmTarget
 from runner.store import settings
 from runner.store.paths import Home
 from runner.wire import addresses
+from runner.wire.addresses import SlurmTarget
 
 SELF = "self"
 FEEDER_ENDS_S = 5.0
@@ -98,7 +97,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         uploadfiles.forget_arriving(folder.uploads)
         store = open_store(database)
         opened.callback(store.close)
-        place = options.place or target.parse(known.place)
+        place = options.place or addresses.slurm_target(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
         feeder = Feeder(store, runs, known, folder.uploads, logs.step)

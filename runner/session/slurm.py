@@ -12,17 +12,18 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
 from runner.core.order import Order
 from runner.core.units import MIB
-from runner.places.slurm import SlurmWorker, programs
+from runner.places import slurm as cluster
+from runner.places.slurm import programs
+from runner.places.slurm.jobs import NAME
+from runner.places.slurm.submission import JobNeeds
 from runner.session.detached import discard, sealed
 from runner.session.prepare import WITHOUT_IMAGES, Prepared, in_ci
 from runner.session.run import StartedRun
-from runner.slurm.jobs import NAME
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
 from runner.store.paths import RunPaths
+from runner.wire.addresses import SLURM, SlurmTarget
 
 CI = "CI"
 WORKER_BYTES = 512 * MIB
@@ -48,21 +49,21 @@ def submit(
     needs = needs_of(prepared)
     home = places.open_home(settings.home)
     paths = runs.create(home)
-    worker = None
+    submitted = False
     try:
         with LifeSign(paths):
-            handing = HandedRun(paths.id, PLACE, str(target), f"{NAME}{paths.id}")
+            handing = HandedRun(paths.id, SLURM, str(target), f"{NAME}{paths.id}")
             handed.write(paths, handing)
             for event in sealed(request, paths, settings):
                 yield event
                 _go_on(paths, cancel)
             files.write(paths.spec, request.spec_text.encode())
             order = _order(prepared, paths)
-            worker = SlurmWorker(target, order, needs, settings.slurm)
-            answer = worker.carry_out(cancel)
+            submitted = True
+            answer = cluster.hand_over(target, order, needs, settings.slurm, cancel)
     except BaseException:
-        if worker is not None:
-            worker.withdraw()
+        if submitted:
+            cluster.withdraw(paths)
         discard(home, paths)
         _go_on(paths, cancel)
         raise

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from runner import archive, session
 from runner.core.parcel import Parcel
+from runner.places.following import Follower
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.remote.following import Follower
 from runner.session.detached import sealed
 from runner.session.remote import upload
 from runner.store.paths import RunPaths

@@ -26,12 +26,12 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Created, Event, Finished
 from runner.core.order import Order
-from runner.places.slurm import SlurmWorker
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import SlurmTarget
+from runner.places.slurm import hand_over
+from runner.places.slurm.submission import JobNeeds
 from runner.store import latest, runs
 from runner.store.paths import Home, RunPaths
 from runner.store.tail import Tail
+from runner.wire.addresses import SlurmTarget
 
 POLL_S = 0.02
 PIECE_BYTES = 1 << 20
@@ -89,7 +89,7 @@ class CarriedEngine:
         given = {n: v for n, v in vars(self).items() if not n.startswith("_")}
         (paths.root / WORK).write_bytes(pickle.dumps((self._made, given, carried)))
         order = Order(str(paths.root), {})
-        answer = SlurmWorker(SlurmTarget(), order, NEEDS, worker=WORKER).carry_out()
+        answer = hand_over(SlurmTarget(), order, NEEDS, worker=WORKER)
         assert answer.reason is None, answer.problems
         yield from _followed(paths, cancel)
         yield from _pieces(paths.root / BUILD)
