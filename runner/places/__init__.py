@@ -44,10 +44,6 @@ AT_ONCE = 16
 Told = Callable[[str], None]
 
 
-def _ignore(text: str) -> None:
-    pass
-
-
 def standing(paths: RunPaths) -> Standing:
     """Return whether somebody carries out a run, as its place knows."""
     # Of a run on a server its claim tells, so that HTTP is not loaded for it.
@@ -200,7 +196,9 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
 
 
 def as_they_end(
-    runs: Sequence[RunPaths], timeout_s: float | None = None, told: Told = _ignore
+    runs: Sequence[RunPaths],
+    timeout_s: float | None = None,
+    told: Told = lambda _: None,
 ) -> Iterator[RunPaths]:
     """Yield each run when it has ended; after ``timeout_s`` no more.
 
@@ -385,8 +383,7 @@ def _place(name: str) -> RunPlace:
 
 def _following(runs: Iterable[RunPaths]) -> list[Following]:
     """Return what keeps the copies among these up to date, of runs that go on."""
-    going_on = [paths for paths in runs if active(paths)]
-    found = [_place_of(paths).follow(paths) for paths in going_on]
+    found = (_place_of(paths).follow(paths) for paths in runs if active(paths))
     return [one for one in found if one is not None]
 
 

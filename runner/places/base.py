@@ -104,7 +104,7 @@ class Following(ABC):
         """Why the folder is not up to date, "" if it is."""
         if self.error is not None:
             return str(self.error)
-        return self.trouble or ("" if self.settled else "the server is silent")
+        return self.trouble or ("" if self.settled else "there is no answer yet")
 
     def start(self) -> None:
         """Begin."""

@@ -12,31 +12,26 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from io import BufferedReader
-from pathlib import Path
 from typing import BinaryIO, Self
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import files
 from runner.core import Problem, Reason, RunRecord, State, Verdict, record
 from runner.core.errors import NotAllowedError, RaiError
-from runner.core.units import Moment
 from runner.places.base import Following
-from runner.remote.api import AWAY, Patience, Pauses, ServerClient
+from runner.remote.api import PASSING, Patience, Pauses, ServerClient
 from runner.remote.bounds import MirrorBounds
 from runner.remote.connection import PIECE_BYTES
 from runner.remote.problems import NoServerError, RefusedError, UnreachableError, shown
 from runner.store import claim, latest, runs, sealed, seen
 from runner.store.paths import RunPaths
-from runner.store.runs import MOST_LINE_BYTES
 from runner.store.scratch import alone
 from runner.wire import tail
 from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import FILES, TailHeader
 
-NOT_NOW = (429, *AWAY)
+NOT_NOW = (429, 500, *PASSING)
 POLL_S = 0.3
 CATCH_UP_S = 2.0
 STOPS_WITHIN_S = 1.0
@@ -270,14 +265,6 @@ class MirroredError(Exception):
     """Another process keeps the copy up to date."""
 
 
-class BadStreamError(RaiError):
-    """The server sent what no run is; what it sent before is kept."""
-
-    def __init__(self, paths: RunPaths, what: str) -> None:
-        text = f"the server sent what is no part of run {paths.id}: {what}"
-        super().__init__(text, advice="Tell whoever runs the server.")
-
-
 class Mirror:
     """The writer of a copy, while it holds the lock of the run's folder."""
 
@@ -298,7 +285,6 @@ class Mirror:
                 name: opened.enter_context((paths.root / name).open("ab", 0))
                 for name in FILES
             }
-            self._line = bytearray(_open_line(paths.events))
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -320,7 +306,7 @@ class Mirror:
         ``asked`` is the ``have`` with which it was asked for.
 
         Raises:
-            BadStreamError: the server sent what no run is.
+            RaiError: the server sent what no run is.
             MirroredError: another process wrote meanwhile.
             OSError: it cannot be written, as on a full disk.
         """
@@ -369,47 +355,14 @@ class Mirror:
             if not piece:
                 return False
             size -= len(piece)
-            if name == tail.EVENTS:
-                self._check_lines(piece)
             pending = memoryview(piece)
             with files.naming(self._paths.root / name):
                 while pending:
                     pending = pending[self._files[name].write(pending) :]
         return True
 
-    def _check_lines(self, piece: bytes) -> None:
-        """Check the lines of events that end in a piece, before it is written."""
-        *ended, rest = piece.split(b"\n")
-        for end in ended:
-            self._line += end
-            try:
-                _STAMPED.decode(self._line)
-            except ValueError as error:
-                raise self._bad(f"a line that is no event ({error})") from error
-            self._line.clear()
-        self._line += rest
-        if len(self._line) > MOST_LINE_BYTES:
-            raise self._bad(f"an event of over {MOST_LINE_BYTES:,} bytes")
-
-    def _bad(self, what: str) -> BadStreamError:
-        return BadStreamError(self._paths, shown(what[:MOST_SHOWN]))
-
-
-class _Stamped(Struct):
-    at: Moment
-    event: str
-
-
-_STAMPED = msgspec.json.Decoder(_Stamped)
-
-
-def _open_line(path: Path) -> bytes:
-    """Return what is there of a last line that has not ended."""
-    with files.open_regular(path) as file:
-        end = file.seek(0, os.SEEK_END)
-        for span in (PIECE_BYTES, 2 * MOST_LINE_BYTES):
-            file.seek(max(end - span, 0))
-            before, newline, line = file.read(span).rpartition(b"\n")
-            if newline or not before or span >= end:
-                return line
-    return line
+    def _bad(self, what: str) -> RaiError:
+        """Return the error of what no run is; what was sent before is kept."""
+        said = shown(what[:MOST_SHOWN])
+        text = f"the server sent what is no part of run {self._paths.id}: {said}"
+        return RaiError(text, advice="Tell whoever runs the server.")

@@ -51,18 +51,11 @@ _T = TypeVar("_T")
 
 BYTES = "application/octet-stream"
 _ARCHIVES = {"build.tar.zst": "build", "source.tar.zst": "source"}
-AWAY = (500, 502, 503, 504)
-"""What stands before a server may answer so; a server itself says why."""
+PASSING = (408, 502, 503, 504)
+"""What a server, or what stands before it, answers for a moment.
 
-GATEWAY = (502, 504)
-"""What a proxy answers while the server behind it is away."""
-
-PASSING = (408, 503)
-"""What a server answers for a moment: it stops, or a part of it is away.
-
-Where it lasts longer the answer says when to ask again, and is an error.
+Where it lasts longer a server says when to ask again, and that is an error.
 """
-
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 5.0
@@ -337,9 +330,9 @@ class ServerClient:
 
     def _refused(self, status: int, body: bytes) -> RaiError:
         """Return the error of a refusal."""
-        refusal = None if status in GATEWAY else _refusal(status, body)
+        refusal = _refusal(status, body)
         if refusal is None:
-            if status in AWAY:
+            if status == 500 or status in PASSING:
                 return UnreachableError(f"{self.entry.url} cannot serve now ({status})")
             return self._no_server(f"it answers {status}")
         error = refused(refusal, self.entry.url, time.time())

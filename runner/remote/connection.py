@@ -7,6 +7,7 @@ calls decides that.
 
 from __future__ import annotations
 
+import http.client
 import io
 import os
 import select
@@ -16,13 +17,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies
@@ -67,7 +61,7 @@ class ServerConnection:
             self._headers["Authorization"] = f"Bearer {token}"
         self._proxy = _proxy(url) if url.startswith("https:") else None
         self._through = " through the proxy" if self._proxy else ""
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[http.client.HTTPConnection] = []
         self._busy: set[socket.socket] = set()
         self._closed = False
 
@@ -76,7 +70,8 @@ class ServerConnection:
         self._closed = True
         for sock in tuple(self._busy):
             with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+                # Not TLS's own, which would first forget its keys.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
         while self._idle:
             self._idle.pop().close()
 
@@ -112,7 +107,7 @@ class ServerConnection:
             else:
                 link.close()
 
-    def _link(self) -> HTTPConnection:
+    def _link(self) -> http.client.HTTPConnection:
         """Return a connection that is free, or a new one."""
         while self._idle:
             link = self._idle.pop()
@@ -137,20 +132,22 @@ class ServerConnection:
             raise
         return link
 
-    def _made(self) -> HTTPConnection:
+    def _made(self) -> http.client.HTTPConnection:
         """Return a connection to be made."""
         if self.url.startswith("unix:"):
-            link = HTTPConnection("localhost")
+            link = http.client.HTTPConnection("localhost")
             link.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             link.sock.settimeout(bounds.CONNECT_S)
             return link
         if self.url.startswith("http:"):
             at = addresses.host_and_port(self.url)
-            return HTTPConnection(*at, timeout=bounds.CONNECT_S)
+            return http.client.HTTPConnection(*at, timeout=bounds.CONNECT_S)
         return _tls_link(self.url, self._pin, self._proxy)
 
 
-def _tls_link(url: str, pin: str, proxy: SplitResult | None) -> HTTPSConnection:
+def _tls_link(
+    url: str, pin: str, proxy: SplitResult | None
+) -> http.client.HTTPSConnection:
     """Return a connection to be made by TLS."""
     context = ssl.create_default_context()
     if pin:  # it alone decides, so that a self-signed certificate will do
@@ -159,7 +156,7 @@ def _tls_link(url: str, pin: str, proxy: SplitResult | None) -> HTTPSConnection:
         context.load_verify_locations(certifi.where())
     host, port = addresses.host_and_port(url)
     at = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
-    link = HTTPSConnection(*at, context=context, timeout=bounds.CONNECT_S)
+    link = http.client.HTTPSConnection(*at, context=context, timeout=bounds.CONNECT_S)
     if proxy:
         user = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
         allowed = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"}
@@ -190,7 +187,7 @@ def failing(url: str, through: str = "") -> Iterator[None]:
     """Raise an error of rai in place of those of HTTP, TLS and sockets."""
     try:
         yield
-    except (HTTPException, OSError, ValueError) as error:
+    except (http.client.HTTPException, OSError, ValueError) as error:
         raise _explained(error, url, through) from error
 
 
@@ -224,7 +221,7 @@ class _Timed(io.RawIOBase):
         super().close()
 
 
-class _TimedAnswer(HTTPResponse):
+class _TimedAnswer(http.client.HTTPResponse):
     """An answer that has READ_S up to the end of its headers, whatever comes before.
 
     http.client waits for each read anew, and reads any number of "100 Continue".
@@ -247,7 +244,7 @@ class HttpAnswer(io.RawIOBase):
     A break raises UnreachableError from a read.
     """
 
-    def __init__(self, answer: HTTPResponse, url: str) -> None:
+    def __init__(self, answer: http.client.HTTPResponse, url: str) -> None:
         assert isinstance(answer, _TimedAnswer)
         self.status, self.headers = answer.status, answer.headers
         self.body: io.BufferedReader[Any] = io.BufferedReader(self, PIECE_BYTES)
@@ -280,7 +277,7 @@ class HttpAnswer(io.RawIOBase):
         with failing(self._url):
             piece = self._answer.read1(len(buffer))
             if not piece and self._answer.length:
-                raise IncompleteRead(b"", self._answer.length)
+                raise http.client.IncompleteRead(b"", self._answer.length)
         self._ended = not piece
         self._brought += len(piece)
         if self._brought >= bounds.LEAST_BYTES:
@@ -312,7 +309,7 @@ def _not_pinned(url: str) -> UntrustedServerError:
 
 def _why(error: Exception) -> str:
     """Return the system's own words, if it is the system that failed."""
-    if isinstance(error, IncompleteRead):
+    if isinstance(error, http.client.IncompleteRead):
         return "its answer broke off"
     if isinstance(error, OSError) and error.strerror:
         # The numbers of the resolver and of TLS are their own.

@@ -39,25 +39,24 @@ def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
     if given and not url.startswith("https://"):
         text = f"{url} has no certificate"
         raise UsageError(Problem(text, hint="leave --fingerprint out"))
-    if pin := given or known:
-        _greet(url, pin)
-        return pin
+    pin = given or known
     try:
-        _greet(url, "")
+        _greet(url, pin)
     except UntrustedServerError as error:
-        found = served_fingerprint(url)
+        if pin:
+            raise
+        pin = served_fingerprint(url)
         if confirm is None:
-            text = f"{error.problems[0].message}; its fingerprint is {found}"
+            text = f"{error.problems[0].message}; its fingerprint is {pin}"
             hint = (
                 "there is no terminal to confirm it in: if whoever runs the server"
                 " names the same one, give it with --fingerprint"
             )
             raise UntrustedServerError(Problem(text, hint=hint)) from error
-        if not confirm(found):
+        if not confirm(pin):
             raise NoServerError("not logged in: nothing was sent") from error
-        _greet(url, found)
-        return found
-    return ""
+        _greet(url, pin)
+    return pin
 
 
 def log_in(url: str, pin: str, code: str, device: str, file: Path) -> tuple[Me, Logins]:

@@ -195,14 +195,13 @@ def _close(file: Path) -> None:
     mode = stat.S_IMODE(file.stat().st_mode)
     if not mode & 0o077:
         return
+    what = "it is now yours only"
     try:
         file.chmod(0o600)
     except OSError as error:
-        text = f"others may read {file}, which has tokens, and it cannot be closed"
-        warnings.warn(f"{text}: {error.strerror}", stacklevel=3)
-        return
-    text = f"others could read {file} (mode {mode:04o}), which has tokens"
-    warnings.warn(f"{text}; it is now yours only", stacklevel=3)
+        what = f"it cannot be closed: {error.strerror}"
+    text = f"others could read {file} (mode {mode:04o}), which has tokens; {what}"
+    warnings.warn(text, stacklevel=3)
 
 
 def _write(file: Path, logins: Logins) -> None:

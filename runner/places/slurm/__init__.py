@@ -22,7 +22,7 @@ from runner.core.order import Answer, Order, to_line
 from runner.places.base import Following, RunPlace, last_words
 from runner.places.slurm import jobs, programs, submission
 from runner.places.slurm.jobs import NAME, JobStage, SlurmJob, stage, why_waits
-from runner.places.slurm.programs import NoAnswerError
+from runner.places.slurm.programs import ANSWERS_WITHIN_S, NoAnswerError
 from runner.places.slurm.submission import JobNeeds
 from runner.process.detached import python
 from runner.store import claim, handed, seen
@@ -79,10 +79,10 @@ class SlurmPlace(RunPlace):
         for job in asked.jobs.get(found.name, ()):
             match stage(job.state):
                 case JobStage.WAITING:
-                    _cancel(found, job)
+                    _cancel(found.name, job.number)
                 case JobStage.GOING:
                     batch = [] if again else ["--signal=TERM", "--batch"]
-                    _cancel(found, job, *batch)
+                    _cancel(found.name, *batch, job.number)
         programs.forget(paths.home)
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
@@ -112,14 +112,16 @@ class SlurmPlace(RunPlace):
         with suppress(RaiError):
             for job in programs.look(paths.home).of(found.name) or ():
                 if stage(job.state) is not JobStage.OVER:
-                    _cancel(found, job)
+                    _cancel(found.name, job.number)
 
 
-def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
-    """Cancel a job of a run, or send it the signal that ``how`` names."""
-    # Without its name a number that was given out twice may name another's job.
-    named = (f"--name={found.name}", f"--user={os.geteuid()}")
-    programs.call(["scancel", *named, *how, job.number])
+def _cancel(name: str, *words: str, within_s: float = ANSWERS_WITHIN_S) -> None:
+    """Call scancel for a run's job, by its name.
+
+    A number alone that was given out twice may name another's job.
+    """
+    named = (f"--name={name}", f"--user={os.geteuid()}")
+    programs.call(["scancel", *named, *words], within_s=within_s)
 
 
 def hand_over(
@@ -172,10 +174,8 @@ def withdraw(paths: RunPaths) -> None:
 
     A site's own sbatch may fail after it has submitted the job.
     """
-    of_run = (f"--name={NAME}{paths.id}", f"--user={os.geteuid()}")
     with suppress(RaiError):
-        argv = ["scancel", "--quiet", *of_run]
-        programs.call(argv, within_s=WITHDRAWN_WITHIN_S)
+        _cancel(f"{NAME}{paths.id}", "--quiet", within_s=WITHDRAWN_WITHIN_S)
 
 
 def _fitting(
@@ -253,11 +253,6 @@ class SlurmWatch(Following):
     def settled(self) -> bool:
         """Whether the queue was looked at."""
         return self._looked or not self.thread.is_alive()
-
-    @property
-    def doubt(self) -> str:
-        """Why it is not known how the run stands, "" if it is."""
-        return self.trouble
 
     def step(self) -> None:
         """Look at the queue; what fails is trouble, and passes."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason, State, Verdict
-from runner.core.errors import NotAllowedError
+from runner.core.errors import NotAllowedError, RaiError
 from runner.core.units import MIB
-from runner.places.following import BadStreamError, Follower, Mirror, MirroredError
+from runner.places.following import Follower, Mirror, MirroredError
 from runner.remote import bounds
 from runner.remote.problems import RefusedError
 from runner.store import runs, seen
@@ -305,11 +305,6 @@ HOSTILE = {
     "an endless header": b"x" * (1 << 20),
     "another run": said(remote(id="ffffffffff")),
     "an end that is none": said(HERE, over=True),
-    "a line that is no event": said(HERE, b"", b"", b"hello\n"),
-    "an event without a time": said(HERE, b"", b"", b'{"event":"Packing"}\n'),
-    "an event of a time that is none": said(
-        HERE, b"", b"", b'{"at":1e99,"event":"x"}\n'
-    ),
 }
 
 
@@ -317,7 +312,7 @@ HOSTILE = {
 def test_a_hostile_answer_is_refused_and_writes_nothing_else(name, copy):
     before = {path.name for path in copy.root.iterdir()}
 
-    with pytest.raises(BadStreamError) as found:
+    with pytest.raises(RaiError, match="no part of run") as found:
         take(copy, HOSTILE[name])
 
     made = {path.name for path in copy.root.iterdir()} - before
@@ -329,7 +324,7 @@ def test_a_hostile_answer_is_refused_and_writes_nothing_else(name, copy):
 def test_more_output_than_the_run_may_have_is_refused(copy):
     take(copy, said(HERE, bytes(1 << 20)))
 
-    with pytest.raises(BadStreamError, match="limits"):
+    with pytest.raises(RaiError, match="limits"):
         take(copy, said(HERE, b"x"))
 
     assert copy.stdout.stat().st_size == MIB
@@ -339,19 +334,23 @@ def test_endless_events_are_refused(copy, monkeypatch):
     monkeypatch.setattr(bounds, "EVENTS_BYTES", 1000)
     line = stamped("x" * 100)
 
-    with pytest.raises(BadStreamError, match="limits"):
+    with pytest.raises(RaiError, match="limits"):
         for _ in range(100):
             take(copy, said(HERE, b"", b"", line))
 
     assert copy.events.stat().st_size <= 1000
 
 
-def test_an_event_of_endless_length_is_refused(copy, monkeypatch):
-    monkeypatch.setattr("runner.places.following.MOST_LINE_BYTES", 1000)
-    take(copy, said(HERE, b"", b"", b"x" * 600))
-
-    with pytest.raises(BadStreamError, match="1,000"):
-        take(copy, said(HERE, b"", b"", b"x" * 600))
+@pytest.mark.parametrize(
+    "line", [b"hello", b'{"event":"Packing"}', b'{"at":1e99,"event":"x"}']
+)
+def test_a_run_ends_where_its_events_are_damaged(copy, line):
+    events = stamped("x") + line + b"\n" + stamped("y")
+    server = FakeServer(lambda _: said(remote(), b"", b"", events, over=True))
+    followed(copy, server)
+    found = runs.read(copy)
+    assert found.state is State.LOST
+    assert "its events end before it does" in found.verdict.message
 
 
 def test_a_latest_of_absurd_length_is_left_out(copy):
