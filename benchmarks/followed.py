@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks import rows
-from runner.remote.following import Follower
+from runner.places.following import Follower
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState
 from runner.wire.tail import FILES, MOST_HEADER_BYTES, from_line

@@ -15,11 +15,11 @@ from pathlib import Path
 from benchmarks import rows, slurm_cluster
 from benchmarks.slurm_cluster import SlurmSite, ended, timed
 from runner.core.cancel import Cancel
-from runner.places.slurm.queue import INTERVAL_S
+from runner.places.slurm.programs import INTERVAL_S
 from runner.session import Options, slurm
 from runner.session.prepare import prepare
-from runner.slurm.target import SlurmTarget
 from runner.store.paths import RunPaths
+from runner.wire.addresses import SlurmTarget
 
 RUNS = int(os.environ.get("RAI_BENCH_RUNS", "200"))
 WAITING = int(os.environ.get("RAI_BENCH_WAITING", "1000"))

@@ -29,7 +29,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "jinja2": ("runner/pages/", "runner/pictures/"),
     "markupsafe": ("runner/pages/", "runner/pictures/"),
     "requests": ("runner/engines/docker/", "runner/remote/"),
-    "urllib3": ("runner/remote/",),
+    "certifi": ("runner/remote/",),
     "sqlalchemy": ("runner/database/",),
     "alembic": ("runner/database/",),
     "psycopg": ("runner/database/",),

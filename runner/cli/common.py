@@ -154,10 +154,10 @@ def server(on: str | None) -> ProfileEntry:
     from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.remote import profile
-    from runner.slurm import target
+    from runner.wire.addresses import slurm_target
 
     found = settings()
-    if target.parse(on or found.server or ""):
+    if slurm_target(on or found.server or ""):
         hint = "`rai runs` lists your runs there, `squeue` all jobs"
         raise UsageError(Problem("runs go to Slurm, not to a server", hint=hint))
     entry = profile.chosen(on, found)

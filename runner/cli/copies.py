@@ -57,7 +57,7 @@ class KeptCopy:
         if not self.is_one:
             return
         from runner.places import record_of
-        from runner.remote.following import NOT_FETCHED
+        from runner.places.following import NOT_FETCHED
 
         for text in record_of(self._paths).warnings[-1:]:
             if text.startswith(NOT_FETCHED):
@@ -71,7 +71,7 @@ class KeptCopy:
     def _wait(self) -> None:
         import time
 
-        from runner.remote import words
+        from runner.remote.problems import standing
         from runner.store import seen
         from runner.wire.remote_runs import QueueState
 
@@ -79,7 +79,7 @@ class KeptCopy:
         if found is None or found.run.state is QueueState.ENDED:
             return
         run = found.run
-        text = words.standing(run, time.time())
+        text = standing(run, time.time())
         # The estimate changes all the time, and most runs start at once.
         waits = run.state is QueueState.WAITING and (run.ahead or run.why)
         news = f"{run.ahead} {run.why}" if waits else ""

@@ -13,7 +13,7 @@ from runner.cli import common, suggestions
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.remote.login import Login
+    from runner.remote.profile import Logins
     from runner.wire.accounts import Me
 
 MOST_CODE_BYTES = 4096
@@ -74,7 +74,7 @@ def login(
         text = "--json is for --status and --another"
         text = text if as_json else "no server is named"
         raise UsageError(Problem(text, hint="log in by: rai login URL"))
-    url, given = profile.address(server), remote.fingerprint(fingerprint)
+    url, given = profile.address(server), _pin(fingerprint)
     if url == addresses.HERE:
         raise UsageError("this machine needs no login")
     file = profile.path()
@@ -84,9 +84,25 @@ def login(
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     confirm = _confirmed if terminal else None
     pin = remote.trusted(url, known.fingerprint if known else "", given, confirm)
-    made = remote.log_in(url, pin, _code(code_file), platform.node(), file)
-    for line in _said(made, named):
+    me, logins = remote.log_in(url, pin, _code(code_file), platform.node(), file)
+    for line in _said(url, me, logins, named):
         say(line)
+
+
+def _pin(given: str | None) -> str:
+    """Return the fingerprint that is given, "" for none.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from runner.core.errors import UsageError
+    from runner.wire import addresses
+
+    if given is None:
+        return ""
+    if (found := addresses.fingerprint(given)) is None:
+        raise UsageError(f"--fingerprint {given}: expected SHA256: and 64 digits")
+    return found
 
 
 def _confirmed(found: str) -> bool:
@@ -117,13 +133,13 @@ def _code(file: Path | None) -> str:
     return code.strip()
 
 
-def _said(made: Login, named: str | None) -> list[str]:
+def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
     import time
 
-    from runner.remote import words
+    from runner.remote.problems import validity
 
-    entry, me, host = made.entry, made.me, made.logins.host
-    valid = words.validity(me.expires_at, time.time())
+    entry, host = logins.servers[url], logins.host
+    valid = validity(me.expires_at, time.time())
     lines = [
         f"Logged in at {entry.url} as {entry.person}, team {entry.team}.",
         f"The token is valid {valid}.",
@@ -181,23 +197,22 @@ def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
     import time
 
-    from runner.remote import words
-    from runner.remote.problems import moment
+    from runner.remote.problems import moment, runs, validity
     from runner.report import size
 
     now, limits = time.time(), me.limits
     rows = [
         *(("person", me.person), ("team", me.team), ("role", me.role)),
-        ("token", f"valid {words.validity(me.expires_at, now)}"),
+        ("token", f"valid {validity(me.expires_at, now)}"),
     ]
     if limits.left_today is not None:
         again = limits.resets_at
         more = f"; more {moment(again, now)}" if again is not None else ""
-        rows.append(("today", f"{words.runs(limits.left_today)} left{more}"))
+        rows.append(("today", f"{runs(limits.left_today)} left{more}"))
     if limits.gpu_left_s is not None:
         rows.append(("GPUs today", f"{limits.gpu_left_s / 60:.0f} min left"))
     if limits.at_once is not None:
-        rows.append(("at once", words.runs(limits.at_once)))
+        rows.append(("at once", runs(limits.at_once)))
     if limits.upload_bytes is not None:
         rows.append(("a project", f"at most {size(limits.upload_bytes)}, packed"))
     of = f" of {size(limits.disk_bytes)}" if limits.disk_bytes is not None else ""

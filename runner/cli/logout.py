@@ -32,7 +32,9 @@ def logout(
     file = profile.path()
     logins = profile.to_change(file)
     url = profile.address(server) if server else ""
-    entry = login.same_server(url, logins)
+    entry = logins.servers.get(url or logins.host)
+    if entry is None and not url and len(logins.servers) == 1:
+        (entry,) = logins.servers.values()
     if entry is None and not url and logins.servers:
         text = "you are logged in at several servers"
         raise UsageError(Problem(text, hint=f"name one: {', '.join(logins.servers)}"))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from runner.remote.profile import ProfileEntry
     from runner.session.prepare import Prepared
     from runner.session.run import StartedRun
-    from runner.slurm.target import SlurmTarget
     from runner.terminal.console import Console
+    from runner.wire.addresses import SlurmTarget
 
 HERE = "`--on here` runs it on this machine"
 STARTS_S = 20.0
@@ -42,13 +42,13 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
     from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.session.prepare import settings
-    from runner.slurm import target
+    from runner.wire.addresses import SLURM, slurm_target
 
     found = settings(options)[0]
     named = on or found.server or ""
-    if cluster := target.parse(named):
+    if cluster := slurm_target(named):
         return cluster
-    if named.startswith(f"{target.PLACE}:"):
+    if named.startswith(f"{SLURM}:"):
         hint = "write slurm:PARTITION; `sinfo` lists the partitions"
         raise UsageError(Problem(f"{named} names no partition of Slurm", hint=hint))
     from runner.remote import profile
@@ -60,7 +60,7 @@ def refuse(to: Destination, given: Mapping[str, object]) -> None:
     """Refuse the options that have no meaning for a run that goes elsewhere."""
     from runner.core import Problem
     from runner.core.errors import UsageError
-    from runner.slurm.target import SlurmTarget
+    from runner.wire.addresses import SlurmTarget
 
     if isinstance(to, SlurmTarget):
         name = "Slurm"
@@ -98,7 +98,7 @@ def start(
     """
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
-    from runner.slurm.target import SlurmTarget
+    from runner.wire.addresses import SlurmTarget
 
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
@@ -146,7 +146,7 @@ class RunSender:
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.
         """
-        from runner.places.server import shown
+        from runner.places.server import name_of
         from runner.session import remote
 
         client = self._client
@@ -154,7 +154,8 @@ class RunSender:
             again = f"trying again for {STARTS_S:g} s"
             away = self._patience(STARTS_S, cancel, "The server does not answer", again)
             me = remote.reach(client, cancel, away.tell)
-            text = f"Running on {shown(client.entry.url)} as {me.person} of {me.team}."
+            on = name_of(client.entry.url)
+            text = f"Running on {on} as {me.person} of {me.team}."
             self._console.line(text, "cyan")
             self._team = me.team
         again = "trying again"

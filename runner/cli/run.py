@@ -135,8 +135,8 @@ def run(
     from runner import session
     from runner.core import record
     from runner.core.variables import Secrets
-    from runner.slurm.target import SlurmTarget
     from runner.terminal.console import Mode
+    from runner.wire.addresses import SlurmTarget
 
     options = session.Options(
         engine,

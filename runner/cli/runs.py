@@ -142,14 +142,14 @@ def _query(given: dict[str, str | None]) -> RunQuery:
 
 def _there(home: Home, query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
     """Begin to ask the server for its runs, if there is one that may have some."""
-    from runner.places import server
+    from runner.remote import profile
 
     if everyone:
         return _There(common.server(None), home, query, limit, everyone=True)
     # A server knows neither branches nor tags nor commands.
     if (query.branch, query.tag, query.command) != (None, None, None):
         return None
-    entry = server.login()
+    entry = profile.login()
     return _There(entry, home, query, limit, everyone=False) if entry else None
 
 
@@ -166,12 +166,12 @@ class _There:
         everyone: bool,
     ) -> None:
         from runner.places import server
-        from runner.remote.following import listed
+        from runner.places.following import listed
         from runner.store.runs import names
 
         here, now = names(home), time.time()
         self._entry, self._everyone = entry, everyone
-        self._listing = server.Listing(
+        self._listing = server.listing(
             entry,
             lambda run: run.id not in here and query.wants(listed(run, now)),
             limit,
@@ -186,27 +186,27 @@ class _There:
         """
         from runner.core import Problem, Severity
         from runner.core.errors import RaiError
-        from runner.places.server import shown
+        from runner.places.server import name_of
 
         try:
-            return [self._listed(run) for run in self._listing.runs()]
+            return [self._listed(run) for run in self._listing()]
         except RaiError as error:
             if self._everyone:
                 raise
-            text = f"the runs on {shown(self._entry.url)} are not listed: {error}"
+            text = f"the runs on {name_of(self._entry.url)} are not listed: {error}"
             common.warn([Problem(text, severity=Severity.WARNING)])
             return []
 
     def _listed(self, run: RemoteRun) -> Listed:
-        from runner.places.server import shown
+        from runner.places.following import listed
+        from runner.places.server import name_of
         from runner.remote import problems
-        from runner.remote.following import listed
         from runner.report import Listed
 
         whose = run.person if run.mine else f"{run.team}/{run.person}"
         own = run.mine and run.person == self._entry.person
         record = listed(run, time.time())
-        on = shown(self._entry.url)
+        on = name_of(self._entry.url)
         return Listed(record, "", None, "", on, "" if own else problems.shown(whose))
 
 
@@ -322,14 +322,14 @@ def _table(view: QueueView) -> Table:
 
 
 def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
-    from runner.remote import words
+    from runner.remote.problems import clock, estimate
     from runner.wire.remote_runs import QueueState
 
     waits = run.state is QueueState.WAITING
     place = str(run.ahead + 1) if waits and run.ahead is not None else ""
-    start = words.estimate(run.estimate_s) if waits else ""
+    start = estimate(run.estimate_s) if waits else ""
     if run.started_at is not None:
-        start = words.clock(run.started_at, now)
+        start = clock(run.started_at, now)
     return (
         *(place, run.id, str(run.state)),
         f"{run.team} (yours)" if run.mine else run.team,

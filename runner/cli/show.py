@@ -18,7 +18,7 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
 
     from runner import places, report
     from runner.core import record
-    from runner.remote import words
+    from runner.remote.problems import standing
     from runner.store import measurements, seen, tags
     from runner.terminal.tables import blocks
 
@@ -37,7 +37,7 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
             facts["measurement"] = record.plain(measured)
         common.print_json({**record.plain(found), **facts})
         return
-    about = words.standing(at_server.run, time.time()) if at_server else None
+    about = standing(at_server.run, time.time()) if at_server else None
     blocks(report.of(found, tag, away, note, about))
     if measured:
         say()

@@ -6,6 +6,7 @@ An engine confines commands on one machine; a place carries out a run, engine an
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,33 +20,17 @@ from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
-from runner.places.base import Following, LocalWorker, RunPlace
-from runner.places.server import NAME, Server, copied
-from runner.slurm import target
+from runner.places.base import Following as Following
+from runner.places.base import LocalWorker as LocalWorker
+from runner.places.base import RunPlace
+from runner.remote import profile
 from runner.store import claim, handed, home, removal, runs, sealed
-from runner.store.claim import Claim, ClaimedError, Standing
+from runner.store.claim import Claim, ClaimedError
+from runner.store.claim import Standing as Standing
 from runner.store.paths import Home, RunPaths
-
-__all__ = [
-    "Following",
-    "LocalWorker",
-    "Standing",
-    "cancel",
-    "elsewhere",
-    "fetch_build",
-    "fetch_source",
-    "find",
-    "followed",
-    "known",
-    "open_home",
-    "record_of",
-    "refresh",
-    "standing",
-    "unseen",
-]
+from runner.wire.addresses import SLURM
 
 HERE = RunPlace()
-TABLE: dict[str, RunPlace] = {claim.HERE: HERE, NAME: Server()}
 POLL_S = 0.1
 SHARE = 4
 """A look at many runs is followed by a pause of so many times its length."""
@@ -59,13 +44,11 @@ AT_ONCE = 16
 Told = Callable[[str], None]
 
 
-def _ignore(text: str) -> None:
-    pass
-
-
 def standing(paths: RunPaths) -> Standing:
     """Return whether somebody carries out a run, as its place knows."""
-    return _place_of(paths).standing(paths)
+    # Of a run on a server its claim tells, so that HTTP is not loaded for it.
+    place = HERE if _place_name(paths) != SLURM else _place(SLURM)
+    return place.standing(paths)
 
 
 def cancel(paths: RunPaths) -> None:
@@ -98,7 +81,8 @@ def unseen(paths: RunPaths) -> str:
 
     Whether the run still lives there cannot be told; a server could be asked.
     """
-    return "" if _place_of(paths) is not HERE else elsewhere(paths)
+    at_place = _place_name(paths) in (SLURM, claim.SERVER)
+    return "" if at_place else elsewhere(paths)
 
 
 @contextlib.contextmanager
@@ -127,11 +111,13 @@ def refresh(
     Returns by their ids why some are not, "" for those that are.
     """
     found, by = _following(runs), time.monotonic() + within_s
+    doubts: dict[str, str] = {}
     for first in range(0, len(found), AT_ONCE):
         with _started(found[first : first + AT_ONCE]) as some:
             while not all(one.settled for one in some) and time.monotonic() < by:
                 time.sleep(LOOK_S)
-    return {one.paths.id: one.doubt for one in found}
+            doubts |= {one.paths.id: one.doubt for one in some}
+    return doubts
 
 
 def fetch_build(paths: RunPaths) -> None:
@@ -156,7 +142,11 @@ def find(opened: Home, text: str) -> RunPaths:
     try:
         return home.find(opened, text)
     except UsageError:
-        if not re.fullmatch(runs.ID, text) or (found := copied(opened, text)) is None:
+        if not re.fullmatch(runs.ID, text) or profile.login() is None:
+            raise
+        from runner.places import server
+
+        if (found := server.copied(opened, text)) is None:
             raise
         return found
 
@@ -202,45 +192,39 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
 
     Returns False where the run goes on after ``timeout_s``.
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    with followed([paths]) as followers:
-        while active(paths):
-            if deadline is not None and time.monotonic() > deadline:
-                return False
-            _check(followers)
-            time.sleep(POLL_S)
-    if not paths.record.exists():
-        open_home(paths.home.root)
-    return True
+    return any(True for _ in as_they_end([paths], timeout_s))
 
 
 def as_they_end(
-    runs: Sequence[RunPaths], timeout_s: float | None = None, told: Told = _ignore
+    runs: Sequence[RunPaths],
+    timeout_s: float | None = None,
+    told: Told = lambda _: None,
 ) -> Iterator[RunPaths]:
     """Yield each run when it has ended; after ``timeout_s`` no more.
 
-    ``told`` gets each server's trouble that is new, "" when it is over.
+    Its end is recorded where its holder could not. ``told`` gets each server's trouble
+    that is new, "" when it is over.
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
     left, trouble = list(runs), ""
     with followed(runs) as followers:
         while True:
             began_s = time.monotonic()
             over = [one for one in left if not active(one)]
             took_s = time.monotonic() - began_s
-            pause_s = min(max(POLL_S, SHARE * took_s), MOST_PAUSE_S)
             for paths in over:
                 left.remove(paths)
-                wait(paths)
+                if not paths.record.exists():
+                    open_home(paths.home.root)
                 yield paths
-            if not left or (deadline is not None and time.monotonic() > deadline):
+            if not left or time.monotonic() > deadline:
                 return
             now = next((one.trouble for one in followers if one.trouble), "")
             if now != trouble:
                 told(now)
             trouble = now
             _check(followers)
-            time.sleep(pause_s)
+            time.sleep(min(max(POLL_S, SHARE * took_s), MOST_PAUSE_S))
 
 
 def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.Event]:
@@ -287,10 +271,8 @@ def sweep(opened: Home) -> list[RunRecord]:
 
 
 def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
-    if active(paths) or paths.root.is_symlink():
-        return []
     # The record is looked for again: its holder may just have written it.
-    if paths.record.exists():
+    if active(paths) or paths.root.is_symlink() or paths.record.exists():
         return []
     if not paths.holder.exists() and not _claimed_for_good(paths):
         return []
@@ -363,7 +345,7 @@ def _is_empty(paths: RunPaths) -> bool:
 
 def _age_s(paths: RunPaths) -> float:
     """Return for how long nothing has changed in a folder that nobody claimed."""
-    return min(claim.age_s(file) for file in _signs(paths))
+    return min(map(claim.age_s, (paths.root, paths.parcel, paths.events)))
 
 
 def _last_change_s(paths: RunPaths) -> float:
@@ -373,31 +355,35 @@ def _last_change_s(paths: RunPaths) -> float:
         return time.time()
 
 
-def _signs(paths: RunPaths) -> Iterable[Path]:
-    return paths.root, paths.parcel, paths.events
+def _place_name(paths: RunPaths) -> str:
+    handing = handed.read(paths)
+    if handing is not None and handing.place == SLURM:
+        return SLURM
+    holder = claim.holder(paths)
+    return holder.place if holder else claim.HERE
 
 
 def _place_of(paths: RunPaths) -> RunPlace:
-    handing = handed.read(paths)
-    if handing is not None and handing.place == target.PLACE:
-        return _slurm()
-    holder = claim.holder(paths)
-    name = holder.place if holder else claim.HERE
-    return TABLE.get(name, TABLE[claim.HERE])
+    return _place(_place_name(paths))
 
 
 @cache
-def _slurm() -> RunPlace:
-    """Return Slurm; it is loaded where there is a run of it."""
-    from runner.places.slurm import SlurmPlace
+def _place(name: str) -> RunPlace:
+    """Return a place; it is loaded where there is a run of it."""
+    if name == SLURM:
+        from runner.places.slurm import SlurmPlace
 
-    return SlurmPlace()
+        return SlurmPlace()
+    if name == claim.SERVER:
+        from runner.places.server import Server
+
+        return Server()
+    return HERE
 
 
 def _following(runs: Iterable[RunPaths]) -> list[Following]:
     """Return what keeps the copies among these up to date, of runs that go on."""
-    going_on = [paths for paths in runs if active(paths)]
-    found = [_place_of(paths).follow(paths) for paths in going_on]
+    found = (_place_of(paths).follow(paths) for paths in runs if active(paths))
     return [one for one in found if one is not None]
 
 

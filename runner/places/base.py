@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import threading
+from abc import ABC, abstractmethod
 
 from msgspec import json
 
@@ -75,36 +76,62 @@ class LocalWorker:
         return RaiError(Problem(f"{text}: {last}" if last else text))
 
 
-class Following(Protocol):
-    """What keeps the copy of a run that is carried out elsewhere up to date.
+class Following(ABC):
+    """A thread that keeps the folder of a run up to date that goes on elsewhere.
 
-    ``trouble`` is why the other place is not reached at present, "" if it is.
+    ``trouble`` is why the other place is not reached at present, "" if it is; ``error``
+    what ended it before its time.
     """
 
-    paths: RunPaths
-    trouble: str
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths, self.trouble = paths, ""
+        self.error: Exception | None = None
+        self.stopped = threading.Event()
+        # A daemon: a place that is silent does not keep this process alive.
+        self.thread = threading.Thread(
+            target=self._work, name="rai-follow", daemon=True
+        )
 
     @property
+    @abstractmethod
     def settled(self) -> bool:
-        """Whether the copy is up to date, or cannot be."""
-        ...
+        """Whether the folder is up to date, or cannot be."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """Bring the folder up to date; called until the run has ended."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it was stopped, or the run has ended."""
+        return self.stopped.is_set() or self.paths.record.exists()
 
     @property
     def doubt(self) -> str:
-        """Why the copy is not up to date, "" if it is."""
-        ...
+        """Why the folder is not up to date, "" if it is."""
+        if self.error is not None:
+            return str(self.error)
+        return self.trouble or ("" if self.settled else "there is no answer yet")
 
     def start(self) -> None:
-        """Begin, in a thread."""
-        ...
+        """Begin."""
+        self.thread.start()
 
     def stop(self) -> None:
-        """Leave the copy as it is."""
-        ...
+        """Leave the folder as it is."""
+        self.stopped.set()
 
     def check(self) -> None:
-        """Raise what ended it before its time."""
-        ...
+        """Raise what ended it, if anything did."""
+        if self.error is not None:
+            raise self.error
+
+    def _work(self) -> None:
+        try:
+            while not self.over:
+                self.step()
+        except Exception as error:
+            self.error = error
 
 
 class RunPlace:

@@ -7,34 +7,33 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from itertools import islice
 from urllib.parse import urlsplit
 
 from runner import files, trees
 from runner.core import Reason
 from runner.core import request as requests
 from runner.core.errors import BusyError, RaiError
+from runner.places import following
 from runner.places.base import RunPlace
-from runner.store import claim, runs, seen
+from runner.places.following import Follower
+from runner.remote import bounds, profile
+from runner.remote.api import ServerClient
+from runner.remote.bounds import MirrorBounds
+from runner.remote.problems import NoServerError, RefusedError, shown
+from runner.remote.profile import ProfileEntry
+from runner.store import claim, runs, sealed, seen
 from runner.store.paths import Home, RunPaths
+from runner.wire.remote_runs import RemoteRun
 
-if TYPE_CHECKING:
-    from runner.remote.api import ServerClient
-    from runner.remote.bounds import MirrorBounds
-    from runner.remote.following import Follower
-    from runner.remote.profile import ProfileEntry
-    from runner.store.settings import Settings
-    from runner.wire.remote_runs import RemoteRun
-
-NAME = "server"
 LISTED_WITHIN_S = 5.0
 MOST_PAGES = 5
 """Of a list, a hundred runs each."""
 
 
 class Server(RunPlace):
-    """Runs that a server carries out; HTTP is loaded when one is really asked."""
+    """Runs that a server carries out."""
 
     def cancel(self, paths: RunPaths) -> None:
         """Ask the server to end a run.
@@ -45,8 +44,6 @@ class Server(RunPlace):
         Raises:
             RaiError: the server is not reached, or refuses.
         """
-        from runner.remote.problems import RefusedError
-
         files.touch(paths.cancel)
         try:
             with connect(paths) as client:
@@ -60,8 +57,6 @@ class Server(RunPlace):
 
     def follow(self, paths: RunPaths) -> Follower:
         """Return what keeps the copy of a run up to date, once it is started."""
-        from runner.remote.following import Follower
-
         return Follower(paths, lambda: connect(paths), _bounds(paths))
 
     def fetch_build(self, paths: RunPaths) -> None:
@@ -70,10 +65,8 @@ class Server(RunPlace):
         Raises:
             RaiError: it cannot be fetched now either.
         """
-        from runner.remote.following import fetch_build
-
         with connect(paths) as client:
-            fetch_build(client, paths, _bounds(paths))
+            following.fetch_build(client, paths, _bounds(paths))
 
     def fetch_source(self, paths: RunPaths, most_bytes: int) -> None:
         """Fetch the packed project of a run that was sent from another machine.
@@ -86,78 +79,59 @@ class Server(RunPlace):
                 client.download(paths.id, paths.source.name, paths.source, most_bytes)
 
 
-class Listing:
-    """The runs of a server, asked for beside what else a command does.
+def listing(
+    entry: ProfileEntry,
+    wanted: Callable[[RemoteRun], bool],
+    limit: int,
+    *,
+    everyone: bool,
+) -> Callable[[], list[RemoteRun]]:
+    """Ask for the runs of a server beside what else a command does.
 
     They are the team's, or those of ``everyone``, newest first, as many as ``wanted``
-    says yes to; of very many older ones are not looked at.
+    says yes to; of very many older ones are not looked at. What is returned waits for
+    them, and raises RaiError where the server refuses, is not reached, or does not
+    answer in time.
     """
+    found: list[RemoteRun] = []
+    failed: list[RaiError] = []
 
-    def __init__(
-        self,
-        entry: ProfileEntry,
-        wanted: Callable[[RemoteRun], bool],
-        limit: int,
-        *,
-        everyone: bool,
-    ) -> None:
-        self._entry, self._wanted, self._limit = entry, wanted, limit
-        self._everyone = everyone
-        self._found: list[RemoteRun] = []
-        self._error: RaiError | None = None
-        # A daemon: a server that is silent does not keep this process alive.
-        self._thread = threading.Thread(target=self._work, name="rai-list", daemon=True)
-        self._thread.start()
-
-    def runs(self) -> list[RemoteRun]:
-        """Return the runs.
-
-        Raises:
-            RaiError: the server refuses, is not reached, or does not answer in time.
-        """
-        self._thread.join(LISTED_WITHIN_S)
-        if self._thread.is_alive():
-            raise BusyError(f"{self._entry.url} does not answer in time", advice="")
-        if self._error is not None:
-            raise self._error
-        return self._found[: self._limit]
-
-    def _work(self) -> None:
+    def work() -> None:
         try:
-            self._ask()
+            some = filter(wanted, _pages(entry, everyone=everyone))
+            found.extend(islice(some, limit))
         except RaiError as error:
-            self._error = error
+            failed.append(error)
         except Exception as error:
-            self._error = RaiError(f"{self._entry.url} is not understood: {error!r}")
+            failed.append(RaiError(f"{entry.url} is not understood: {error!r}"))
 
-    def _ask(self) -> None:
-        from runner.remote.api import ServerClient
-        from runner.remote.problems import NoServerError
+    # A daemon: a server that is silent does not keep this process alive.
+    thread = threading.Thread(target=work, name="rai-list", daemon=True)
+    thread.start()
 
-        after = ""
-        with ServerClient(self._entry) as client:
-            for _ in range(MOST_PAGES):
-                page = client.runs(after=after, everyone=self._everyone)
-                for run in page.runs:
-                    if not re.fullmatch(runs.ID, run.id):
-                        text = f"{self._entry.url} lists a run without a run's id"
-                        raise NoServerError(text)
-                    if self._wanted(run):
-                        self._found.append(run)
-                after = page.after
-                if not after or len(self._found) >= self._limit:
-                    return
+    def listed() -> list[RemoteRun]:
+        thread.join(LISTED_WITHIN_S)
+        if thread.is_alive():
+            raise BusyError(f"{entry.url} does not answer in time", advice="")
+        if failed:
+            raise failed[0]
+        return found
+
+    return listed
 
 
-def login() -> ProfileEntry | None:
-    """Return the user's login at the server that runs go to; None if there is none."""
-    from runner.remote import profile
-    from runner.remote.problems import LoginNeededError
-
-    try:
-        return profile.chosen(None, _settings())
-    except LoginNeededError:
-        return None
+def _pages(entry: ProfileEntry, *, everyone: bool) -> Iterator[RemoteRun]:
+    after = ""
+    with ServerClient(entry) as client:
+        for _ in range(MOST_PAGES):
+            page = client.runs(after, everyone=everyone)
+            for run in page.runs:
+                if not re.fullmatch(runs.ID, run.id):
+                    text = f"{entry.url} lists a run without a run's id"
+                    raise NoServerError(text)
+                yield run
+            if not (after := page.after):
+                return
 
 
 def copied(home: Home, run: str) -> RunPaths | None:
@@ -169,30 +143,24 @@ def copied(home: Home, run: str) -> RunPaths | None:
     Raises:
         RaiError: the server is not reached, or sends what is no run.
     """
-    from runner.remote import problems
-    from runner.remote.api import ServerClient
-    from runner.remote.problems import NoServerError, RefusedError
-
-    if (entry := login()) is None:
+    if (entry := profile.login()) is None:
         return None
+    found = None
     with ServerClient(entry) as client:
         try:
             found = client.run(run)
-        except RefusedError as error:
-            if error.missing:
-                return None
-            raise
-        try:
             sent = client.parcel(run)
         except RefusedError as error:
-            if error.missing:
-                raise RaiError(f"{entry.url} keeps no files of run {run}") from error
-            raise
+            if not error.missing:
+                raise
+            if found is None:
+                return None
+            raise RaiError(f"{entry.url} keeps no files of run {run}") from error
     try:
         parcel = requests.from_json(sent)
     except ValueError as error:
-        text = problems.shown(str(error))
-        raise NoServerError(f"{entry.url} sends what is no run: {text}") from error
+        text = f"{entry.url} sends what is no run: {shown(str(error))}"
+        raise NoServerError(text) from error
     if found.id != run or len(sent) > requests.MOST_PARCEL_BYTES:
         raise NoServerError(f"{entry.url} sends another run than {run}")
     made = RunPaths(home.runs / f".{run}.{secrets.token_hex(4)}")
@@ -203,8 +171,8 @@ def copied(home: Home, run: str) -> RunPaths | None:
         os.utime(made.parcel, (queued_at, queued_at))
         files.write(made.spec, parcel.spec_text.encode())
         seen.write(made, found)
-        team = problems.shown(found.team)
-        claim.hand_over(made, NAME, entry.url, shown(entry.url), team, run)
+        on, team = name_of(entry.url), shown(found.team)
+        claim.hand_over(made, claim.SERVER, entry.url, on, team, run)
         made.root.rename(home.run(run).root)
     except OSError:
         if not home.run(run).root.is_dir():
@@ -216,16 +184,7 @@ def copied(home: Home, run: str) -> RunPaths | None:
 
 
 def _bounds(paths: RunPaths) -> MirrorBounds:
-    from runner.remote import bounds
-    from runner.store import sealed
-
     return bounds.of_parcel(sealed.parcel_of(paths))
-
-
-def _settings() -> Settings:
-    from runner.store import settings
-
-    return settings.load(os.environ, settings.settings_files(), {})[0]
 
 
 def connect(paths: RunPaths) -> ServerClient:
@@ -234,19 +193,14 @@ def connect(paths: RunPaths) -> ServerClient:
     Raises:
         RaiError: nobody is logged in there.
     """
-    from runner.remote import profile
-    from runner.remote.api import ServerClient
-
     holder = claim.holder(paths)
-    if holder is None or not holder.url:
-        raise RaiError(f"{paths.holder} names no server")
-    entry = profile.chosen(holder.url, _settings())
+    entry = profile.chosen(holder.url, profile.settings()) if holder else None
     if entry is None:
         raise RaiError(f"{paths.holder} names no server")
     return ServerClient(entry)
 
 
-def shown(url: str) -> str:
+def name_of(url: str) -> str:
     """Return a server's name for people: its host, or the path of its socket."""
     parts = urlsplit(url)
     return parts.netloc or parts.path

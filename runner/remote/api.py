@@ -6,6 +6,7 @@ as long as the client's patience lasts, where the server is not reached.
 
 from __future__ import annotations
 
+import io
 import random
 import re
 import time
@@ -17,14 +18,16 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import __version__, files
 from runner.core import Problem, Reason, RunRequest
+from runner.core.errors import RaiError
+from runner.remote import bounds
 from runner.remote.connection import (
     PIECE_BYTES,
-    Body,
-    BodyStream,
     HttpAnswer,
+    HttpRequest,
     ServerConnection,
 )
 from runner.remote.problems import (
@@ -36,21 +39,10 @@ from runner.remote.problems import (
     shown,
 )
 from runner.store.scratch import locked
-from runner.wire import API, JSON
-from runner.wire.accounts import (
-    LoginAnswer,
-    LoginCode,
-    LoginRequest,
-    Me,
-    ServerFacts,
-)
+from runner.wire import API, JSON, accounts, remote_runs
+from runner.wire.accounts import Me
 from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import (
-    DrainRequest,
-    QueueView,
-    RemoteRun,
-    RunPage,
-)
+from runner.wire.remote_runs import QueueView, RemoteRun, RunPage
 
 if TYPE_CHECKING:
     from runner.remote.profile import ProfileEntry
@@ -59,26 +51,19 @@ _T = TypeVar("_T")
 
 BYTES = "application/octet-stream"
 _ARCHIVES = {"build.tar.zst": "build", "source.tar.zst": "source"}
-AWAY = (500, 502, 503, 504)
-"""What stands before a server may answer so; a server itself says why."""
+PASSING = (408, 502, 503, 504)
+"""What a server, or what stands before it, answers for a moment.
 
-GATEWAY = (502, 504)
-"""What a proxy answers while the server behind it is away."""
-
-PASSING = (408, 503)
-"""What a server answers for a moment: it stops, or a part of it is away.
-
-Where it lasts longer the answer says when to ask again, and is an error.
+Where it lasts longer a server says when to ask again, and that is an error.
 """
-
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 5.0
 """Between two attempts to reach a server."""
 
-PARTIAL, NO_SUCH_RANGE = 206, 416
-_LENGTH = re.compile(r"\d{1,18}")
-_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18})")
+OK, PARTIAL, NO_SUCH_RANGE = 200, 206, 416
+PUBLIC = ("/", "/login")
+"""What a client asks without a token."""
 
 
 class Patience(Struct, frozen=True):
@@ -94,44 +79,36 @@ class Patience(Struct, frozen=True):
 NONE = Patience()
 
 
-class Backoff:
-    """Pauses that grow from attempt to attempt."""
-
-    def __init__(self) -> None:
-        self._pause_s = FIRST_PAUSE_S
-
-    def restart(self) -> None:
-        """Begin anew with the shortest pause."""
-        self._pause_s = FIRST_PAUSE_S
-
-    def next_s(self) -> float:
-        """Return how long to pause now, and let the next pause be longer."""
-        # So that many clients do not come back in the same moment.
-        pause_s = self._pause_s * random.uniform(0.5, 1.0)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        return pause_s
-
-
 class Pauses:
-    """The pauses between attempts, up to the end of one's patience."""
+    """The pauses between attempts to reach a server, up to the end of one's patience.
+
+    They grow from attempt to attempt.
+    """
 
     def __init__(self, patience: Patience) -> None:
-        self._patience, self._backoff = patience, Backoff()
+        self._patience = patience
         self.restart()
 
     def restart(self) -> None:
         """Note that something got on: patience and pauses begin anew."""
         self._by = time.monotonic() + self._patience.seconds
-        self._backoff.restart()
+        self._pause_s = FIRST_PAUSE_S
 
-    def wait(self, error: UnreachableError) -> None:
-        """Pause after an error; raise it if it is the last one."""
+    def next_s(self, error: UnreachableError) -> float:
+        """Return how long to pause after an error; raise it if it is the last one."""
         left = self._by - time.monotonic()
         if left <= 0:
             raise error
         if self._patience.told is not None:
             self._patience.told(error)
-        time.sleep(min(self._backoff.next_s(), left))
+        # So that many clients do not come back in the same moment.
+        pause_s = self._pause_s * random.uniform(0.5, 1.0)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return min(pause_s, left)
+
+    def wait(self, error: UnreachableError) -> None:
+        """Pause after an error; raise it if it is the last one."""
+        time.sleep(self.next_s(error))
 
 
 class ServerClient:
@@ -154,13 +131,13 @@ class ServerClient:
         """Close the connections."""
         self._connection.close()
 
-    def facts(self) -> ServerFacts:
+    def facts(self) -> accounts.ServerFacts:
         """Return what the server says to everybody.
 
         Raises:
             NoServerError: it is no server of rai, or serves newer clients only.
         """
-        found = self._call("GET", "/", ServerFacts)
+        found = self._decoded(accounts.ServerFacts, self._asked("GET", "/"))
         if _number(found.least_client) > _number(__version__):
             text = (
                 f"{self.entry.url} runs rai {shown(found.version)} and serves clients"
@@ -170,107 +147,90 @@ class ServerClient:
             raise NoServerError(Problem(text, hint=hint))
         return found
 
-    def login(self, code: str, device: str) -> LoginAnswer:
+    def login(self, code: str, device: str) -> accounts.LoginAnswer:
         """Exchange a code, which is good once, for a token; it is not repeated."""
-        body = msgspec.json.encode(LoginRequest(code, device))
-        return self._decoded(self._asked("POST", "/login", body), LoginAnswer)
+        body = msgspec.json.encode(accounts.LoginRequest(code, device))
+        return self._decoded(
+            accounts.LoginAnswer, self._asked("POST", "/login", body, once=True)
+        )
 
-    def another(self) -> LoginCode:
+    def another(self) -> accounts.LoginCode:
         """Return a code for another login of the same person."""
-        self._need_token()
-        return self._call("POST", "/codes", LoginCode)
+        return self._decoded(accounts.LoginCode, self._asked("POST", "/codes"))
 
     def me(self) -> Me:
         """Return whose the token is."""
-        self._need_token()
-        return self._call("GET", "/me", Me)
+        return self._decoded(Me, self._asked("GET", "/me"))
 
-    def revoke(self, token_id: str = "current") -> None:
-        """End a token of one's own, by default the one in use."""
-        self._need_token()
-        self._again(lambda: self._asked("DELETE", f"/tokens/{quote(token_id, '')}"))
+    def revoke(self) -> None:
+        """End the token in use."""
+        self._asked("DELETE", "/tokens/current")
 
     def has_upload(self, sha256: str, size: int) -> bool:
         """Return whether the server has a file; it says here why it takes none."""
-        self._need_token()
-        path, query = f"/uploads/{sha256}", {"size": str(size)}
         try:
-            self._again(lambda: self._asked("GET", path, query=query))
+            self._asked("GET", f"/uploads/{sha256}", query={"size": str(size)})
         except RefusedError as error:
             if error.missing:
                 return False
             raise
         return True
 
-    def put_upload(self, sha256: str, file: Body) -> None:
+    def put_upload(self, sha256: str, file: io.FileIO) -> None:
         """Send a whole file; it is not repeated."""
-        self._asked("PUT", f"/uploads/{sha256}", file, {"Content-Type": BYTES})
+        self._asked("PUT", f"/uploads/{sha256}", file, once=True)
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
-        self._need_token()
         body = msgspec.json.encode(request)
-        return self._call("PUT", f"/runs/{quote(run, '')}", RemoteRun, body)
+        return self._decoded(
+            RemoteRun, self._asked("PUT", f"/runs/{quote(run, '')}", body)
+        )
 
     def run(self, run: str) -> RemoteRun:
         """Return where a run stands."""
-        self._need_token()
-        return self._call("GET", f"/runs/{quote(run, '')}", RemoteRun)
+        return self._decoded(RemoteRun, self._asked("GET", f"/runs/{quote(run, '')}"))
 
-    def runs(
-        self,
-        state: str = "",
-        after: str = "",
-        limit: int = 100,
-        *,
-        everyone: bool = False,
-    ) -> RunPage:
+    def runs(self, after: str = "", *, everyone: bool = False) -> RunPage:
         """Return a page of the team's runs, or of those of ``everyone`` for staff."""
-        self._need_token()
-        given = {"state": state, "after": after, "limit": str(limit)}
-        given["all"] = "1" if everyone else ""
+        given = {"after": after, "limit": "100", "all": "1" if everyone else ""}
         query = {name: value for name, value in given.items() if value}
-        return self._call("GET", "/runs", RunPage, query=query)
+        return self._decoded(RunPage, self._asked("GET", "/runs", query=query))
 
     def parcel(self, run: str) -> bytes:
         """Return the text of a run's parcel."""
-        self._need_token()
-        path = f"/runs/{quote(run, '')}/files/parcel.json"
-        return self._again(lambda: self._asked("GET", path)).body
+        return self._asked("GET", f"/runs/{quote(run, '')}/files/parcel.json")
 
     def cancel(self, run: str) -> RemoteRun:
         """Ask a run to end."""
-        self._need_token()
-        return self._call("DELETE", f"/runs/{quote(run, '')}", RemoteRun)
+        return self._decoded(
+            RemoteRun, self._asked("DELETE", f"/runs/{quote(run, '')}")
+        )
 
     def queue(self) -> QueueView:
         """Return what runs and what waits."""
-        self._need_token()
-        return self._call("GET", "/queue", QueueView)
+        return self._decoded(QueueView, self._asked("GET", "/queue"))
 
     def drain(self, why: str) -> QueueView:
         """Start no more runs, for this reason; "" starts them again. For staff."""
-        self._need_token()
-        body = msgspec.json.encode(DrainRequest(why))
-        return self._call("PUT", "/queue/drain", QueueView, body)
+        body = msgspec.json.encode(remote_runs.DrainRequest(why))
+        return self._decoded(QueueView, self._asked("PUT", "/queue/drain", body))
 
     @contextmanager
     def tail(
         self, run: str, have: Mapping[str, int], wait_s: int
-    ) -> Iterator[BodyStream]:
+    ) -> Iterator[io.BufferedReader]:
         """Yield what is new of a run, as ``wire.tail`` says; nothing is repeated.
 
         ``have`` has the bytes of each file by its name. The server waits for news for
         at most ``wait_s``. A break raises UnreachableError from a read.
         """
-        self._need_token()
         query = {name.partition(".")[0]: str(size) for name, size in have.items()}
         query["wait"] = str(wait_s)
-        path = f"{API}/runs/{quote(run, '')}/tail"
-        opened = self._connection.stream(path, query=query, wait_s=wait_s)
-        with opened as (answer, body):
-            self._raise_refusal(answer)
-            yield body
+        path = f"/runs/{quote(run, '')}/tail"
+        request = HttpRequest("GET", path, query=query, wait_s=wait_s)
+        with self._sent(request) as answer:
+            yield answer.body
 
     def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
         """Fetch an archive of a run, unless it is here by now; return its size.
@@ -282,135 +242,103 @@ class ServerClient:
             RefusedError: there is none.
             NoServerError: it is over ``most_bytes``.
         """
-        self._need_token()
-        source = f"{API}/runs/{quote(run, '')}/{_ARCHIVES[name]}"
+        source = f"/runs/{quote(run, '')}/{_ARCHIVES[name]}"
         with locked(path.parent):
-            if not path.exists():
-                part = files.aside(path)
-                self._fetch(source, part, most_bytes)
-                part.replace(path)
+            part, pauses = files.aside(path), Pauses(self.patience)
+            while not path.exists():
+                have = _size(part)
+                try:
+                    self._fetch(source, part, have, most_bytes)
+                    part.replace(path)
+                except UnreachableError as error:
+                    if _size(part) > have:
+                        pauses.restart()
+                    pauses.wait(error)
+                except NoServerError:
+                    part.unlink(missing_ok=True)
+                    raise
         return path.stat().st_size
 
-    def _fetch(self, source: str, part: Path, most_bytes: int) -> None:
-        pauses = Pauses(self.patience)
-        while True:
-            have = part.stat().st_size if part.exists() else 0
-            headers = {"Range": f"bytes={have}-"} if have else {}
-            try:
-                opened = self._connection.stream(source, headers=headers)
-                with opened as (answer, body):
-                    if answer.status != NO_SUCH_RANGE:
-                        self._raise_refusal(answer)
-                    if self._take(answer, body, part, have, most_bytes):
-                        break
-            except UnreachableError as error:
-                if part.exists() and part.stat().st_size > have:
-                    pauses.restart()
-                pauses.wait(error)
-
-    def _take(
-        self,
-        answer: HttpAnswer,
-        body: BodyStream,
-        part: Path,
-        have: int,
-        most_bytes: int,
-    ) -> bool:
-        """Write what comes; return False if it has to be asked for from the start."""
-        url = self.entry.url
-        found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        if answer.status == NO_SUCH_RANGE:
-            if found and int(found[2]) == have:
-                return True
-            if not have:
-                raise NoServerError(f"{url} has no beginning of {part.name}")
-            part.unlink()
-            return False
-        at = have if answer.status == PARTIAL else 0
-        if answer.status == PARTIAL and not (
-            found and found[1] and int(found[1]) == at
-        ):
-            raise NoServerError(f"{url} sends another part of a file than asked for")
-        length = _LENGTH.fullmatch(answer.headers.get("Content-Length", ""))
-        whole = at + int(length[0]) if length else at
-        too_large = whole > most_bytes
-        with part.open("r+b" if have else "wb") as file:
-            file.truncate(at)
-            file.seek(at)
-            while not too_large and (piece := body.read1(PIECE_BYTES)):
-                file.write(piece)
-                at += len(piece)
-                too_large = at > most_bytes
-        if too_large:
-            part.unlink()
-            raise NoServerError(f"{url} sends over {most_bytes:,} bytes of a file")
-        if at < whole:
-            raise UnreachableError(f"{url} broke off in the middle of a file")
-        return True
-
-    def _need_token(self) -> None:
-        if not self.entry.token:
-            text = f"you are not logged in at {self.entry.url}"
-            raise LoginNeededError(self.entry.url, text)
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        kind: type[_T],
-        body: bytes | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> _T:
-        return self._decoded(
-            self._again(lambda: self._asked(method, path, body, query=query)), kind
-        )
+    def _fetch(self, source: str, part: Path, have: int, most_bytes: int) -> None:
+        """Append what a file lacks to its part, of which these bytes are here."""
+        url, asked = self.entry.url, {"Range": f"bytes={have}-"} if have else {}
+        with self._sent(HttpRequest("GET", source, headers=asked)) as answer:
+            begins = answer.headers.get("Content-Range", "")
+            if answer.status == NO_SUCH_RANGE and begins == f"bytes */{have}":
+                return  # it is whole
+            partial = answer.status == PARTIAL and begins.startswith(f"bytes {have}-")
+            if answer.status != OK and not partial:
+                raise NoServerError(
+                    f"{url} sends another part of a file than asked for"
+                )
+            with part.open("ab") as file:
+                file.truncate(have if partial else 0)
+                while piece := answer.body.read1(PIECE_BYTES):
+                    file.write(piece)
+                    if file.tell() > most_bytes:
+                        text = f"{url} sends over {most_bytes:,} bytes of a file"
+                        raise NoServerError(text)
 
     def _asked(
         self,
         method: str,
         path: str,
-        body: Body | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> HttpAnswer:
-        """Return the answer to one request; raise the error of a refusal."""
-        sent = {"Content-Type": JSON, **(headers or {})} if body is not None else {}
-        answer = self._connection.ask(
-            method, f"{API}{path}", query=query, headers=sent, body=body
-        )
-        self._raise_refusal(answer)
-        return answer
+        body: bytes | io.FileIO | None = None,
+        query: dict[str, str] | None = None,
+        *,
+        once: bool = False,
+    ) -> bytes:
+        """Return the whole answer to a request.
 
-    def _again(self, call: Callable[[], _T]) -> _T:
-        """Return what a call returns; repeat it where the server is not reached."""
-        pauses = Pauses(self.patience)
+        Unless it is sent ``once`` it is repeated where the server is not reached.
+        """
+        kind = JSON if isinstance(body, bytes) else BYTES
+        headers = {"Content-Type": kind} if body is not None else {}
+        request = HttpRequest(method, path, body, query or {}, headers)
+        pauses = Pauses(NONE if once else self.patience)
         while True:
             try:
-                return call()
+                with self._sent(request) as answer:
+                    return self._whole(answer)
             except UnreachableError as error:
                 pauses.wait(error)
 
-    def _decoded(self, answer: HttpAnswer, kind: type[_T]) -> _T:
+    @contextmanager
+    def _sent(self, request: HttpRequest) -> Iterator[HttpAnswer]:
+        """Yield the answer to one request; raise the error of a refusal."""
+        if not self.entry.token and request.path not in PUBLIC:
+            url = self.entry.url
+            raise LoginNeededError(url, f"you are not logged in at {url}")
+        request = replace(request, path=f"{API}{request.path}")
+        with self._connection.send(request) as answer:
+            if answer.status >= 400 and answer.status != NO_SUCH_RANGE:
+                raise self._refused(answer.status, self._whole(answer))
+            yield answer
+
+    def _whole(self, answer: HttpAnswer) -> bytes:
+        body = answer.body.read(bounds.MOST_ANSWERED_BYTES + 1)
+        if len(body) > bounds.MOST_ANSWERED_BYTES:
+            most = f"{bounds.MOST_ANSWERED_BYTES:,}"
+            raise NoServerError(f"{self.entry.url} answers with over {most} bytes")
+        return body
+
+    def _decoded(self, kind: type[_T], body: bytes) -> _T:
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise self._no_server(str(error)) from error
 
-    def _raise_refusal(self, answer: HttpAnswer) -> None:
-        if answer.status < 400:
-            return
-        refusal = None if answer.status in GATEWAY else _refusal(answer)
+    def _refused(self, status: int, body: bytes) -> RaiError:
+        """Return the error of a refusal."""
+        refusal = _refusal(status, body)
         if refusal is None:
-            if answer.status in AWAY:
-                text = f"{self.entry.url} cannot serve now ({answer.status})"
-                raise UnreachableError(text)
-            raise self._no_server(f"it answers {answer.status}")
-        # The status that was sent counts, not the one that it is said to be.
-        refusal = msgspec.structs.replace(refusal, status=answer.status)
+            if status == 500 or status in PASSING:
+                return UnreachableError(f"{self.entry.url} cannot serve now ({status})")
+            return self._no_server(f"it answers {status}")
         error = refused(refusal, self.entry.url, time.time())
-        if answer.status in PASSING and refusal.retry_at is None:
-            raise UnreachableError(*error.problems)
-        raise error
+        if status in PASSING and refusal.retry_at is None:
+            return UnreachableError(*error.problems)
+        return error
 
     def _no_server(self, why: str) -> NoServerError:
         text = f"{self.entry.url} does not answer as a server of rai does"
@@ -418,21 +346,27 @@ class ServerClient:
         return NoServerError(Problem(f"{text}: {shown(why)}", hint=hint))
 
 
-def _refusal(answer: HttpAnswer) -> Refusal | None:
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _refusal(status: int, body: bytes) -> Refusal | None:
     """Return the refusal that an answer is; None if it is no server's.
 
-    A newer server may have reasons that this client does not know.
+    A newer server may have reasons that this client does not know. The status that was
+    sent counts, not the one that it is said to be.
     """
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        return msgspec.json.decode(answer.body, type=Refusal)
+        found = msgspec.json.decode(body, type=Refusal)
+        return replace(found, status=status)
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        said = msgspec.json.decode(answer.body, type=_Titled)
-        reason = Reason.INTERNAL if answer.status >= 500 else Reason.NOT_ALLOWED
-        return Refusal(answer.status, said.title, reason)
+        title = msgspec.json.decode(body, type=_Titled).title
+        reason = Reason.INTERNAL if status >= 500 else Reason.NOT_ALLOWED
+        return Refusal(status, title, reason)
     return None
 
 
-class _Titled(msgspec.Struct):
+class _Titled(Struct):
     """What every refusal has, of whatever version."""
 
     title: str

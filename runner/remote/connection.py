@@ -1,4 +1,4 @@
-"""HTTP to one server: over TLS with the system's certificates or a pinned one, or Unix.
+"""HTTP to one server: over TLS with trusted certificates or a pinned one, or Unix.
 
 The server is not trusted. What it may send and how long it may take is bounded, no
 redirect is followed, nothing is unpacked, and no connection is tried twice: whoever
@@ -10,21 +10,19 @@ from __future__ import annotations
 import http.client
 import io
 import os
+import select
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Protocol
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
+from urllib.request import getproxies
 
-import requests
+import certifi
 from msgspec import Struct
-from requests.adapters import HTTPAdapter
-from requests.utils import get_environ_proxies
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import HTTPError, NewConnectionError
 
 from runner import __version__
 from runner.core import Problem
@@ -39,156 +37,158 @@ from runner.remote.problems import (
 from runner.wire import addresses
 
 PIECE_BYTES = 64 << 10
-Body = bytes | io.FileIO
 
 
-class HttpAnswer(Struct, frozen=True):
-    """A whole answer."""
+class HttpRequest(Struct, frozen=True):
+    """A request; the server may take ``wait_s`` longer to answer than usual."""
 
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class BodyStream(Protocol):
-    """The body of an answer that goes on."""
-
-    def readline(self, most: int, /) -> bytes:
-        """Return a line, at most so many bytes of it; b"" at the end."""
-
-    def read1(self, size: int, /) -> bytes:
-        """Return at most so many bytes, as soon as there are any; b"" at the end."""
+    method: str
+    path: str
+    body: bytes | io.FileIO | None = None
+    query: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    wait_s: float = 0.0
 
 
 class ServerConnection:
     """Connections to one server, which are kept open from one request to the next."""
 
     def __init__(self, url: str, token: str = "", fingerprint: str = "") -> None:
-        self.url = url
-        path = addresses.socket_path(url)
-        self._base = "http+unix://localhost" if path else url
-        self._session = requests.Session()
-        # The environment could set another authorization (.netrc) or certificates.
-        self._session.trust_env = False
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
-        self._session.headers.update(
-            {"User-Agent": f"rai/{__version__}", "Accept-Encoding": "identity"}
-        )
+        self.url, self._pin = url, fingerprint
+        self._path = "" if addresses.socket_path(url) else urlsplit(url).path
+        self._headers = {"User-Agent": f"rai/{__version__}"}
         if token:
-            self._session.headers["Authorization"] = f"Bearer {token}"
-        if path:
-            self._session.mount("http+unix://", _UnixAdapter(path))
-            return
-        self._session.mount("https://", _Adapter(fingerprint))
-        self._session.mount("http://", _Adapter(""))
-        self._session.verify = not fingerprint
-        if not addresses.is_loopback(addresses.host_and_port(url)[0]):
-            self._session.proxies.update(get_environ_proxies(url, no_proxy=None))
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._proxy = _proxy(url) if url.startswith("https:") else None
+        self._through = " through the proxy" if self._proxy else ""
+        self._idle: list[http.client.HTTPConnection] = []
+        self._busy: set[socket.socket] = set()
+        self._closed = False
 
     def close(self) -> None:
-        """Close the connections."""
-        self._session.close()
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: Body | None = None,
-    ) -> HttpAnswer:
-        """Send a request and return the whole answer, whatever its status is."""
-        with self._opened(method, path, query, headers, body) as response:
-            return self._whole(response)
+        """Close the connections; a request of another thread's ends at once."""
+        self._closed = True
+        for sock in tuple(self._busy):
+            with suppress(OSError):
+                # Not TLS's own, which would first forget its keys.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        while self._idle:
+            self._idle.pop().close()
 
     @contextmanager
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        wait_s: float = 0.0,
-    ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
-        """Yield an answer and its body, which is read as it comes.
-
-        The body of an error is read at once, and is the answer's. The server may take
-        ``wait_s`` longer to answer than usual.
-        """
-        with self._opened("GET", path, query, headers, None, wait_s) as response:
-            if response.status_code >= 400:
-                answer = self._whole(response)
-            else:
-                answer = HttpAnswer(response.status_code, response.headers, b"")
-            body = _ResponseBody(response, self.url)
-            yield answer, io.BufferedReader(body, PIECE_BYTES)
-
-    @contextmanager
-    def _opened(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        body: Body | None,
-        wait_s: float = 0.0,
-    ) -> Iterator[requests.Response]:
-        with failing(self.url):
-            response = self._session.request(
-                method,
-                f"{self._base}{path}",
-                params=query,
-                headers=headers,
-                data=body,
-                stream=True,
-                allow_redirects=False,
-                timeout=(bounds.CONNECT_S, bounds.READ_S + wait_s),
-            )
+    def send(self, request: HttpRequest) -> Iterator[HttpAnswer]:
+        """Send a request and yield the answer, whatever its status is."""
+        body, headers = request.body, {**self._headers, **request.headers}
+        if isinstance(body, io.FileIO):
+            headers["Content-Length"] = str(os.fstat(body.fileno()).st_size)
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        target = f"{self._path}{request.path}{query}"
+        with failing(self.url, self._through):
+            link = self._link()
+        found = None
+        self._busy.add(sock := link.sock)
         try:
-            self._check(response)
-            yield response
+            with failing(self.url):
+                if self._closed:
+                    raise ConnectionAbortedError("it was closed")
+                sock.settimeout(bounds.READ_S)
+                # A server may refuse what it has not read, and close the connection.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    link.request(request.method, target, body, headers)
+                sock.settimeout(bounds.READ_S + request.wait_s)
+                found = HttpAnswer(link.getresponse(), self.url)
+            found.check()
+            yield found
         finally:
-            response.close()
+            self._busy.discard(sock)
+            reusable = found is not None and found.end()
+            if reusable and not self._closed:
+                self._idle.append(link)
+            else:
+                link.close()
 
-    def _check(self, response: requests.Response) -> None:
-        status = response.status_code
-        if 300 <= status < 400:
-            to = shown(response.headers.get("Location", "elsewhere"))
-            hint = "no redirect is followed; log in at the address of the server itself"
-            raise NoServerError(Problem(f"{self.url} redirects to {to}", hint=hint))
-        coding = response.headers.get("Content-Encoding", "identity").lower()
-        if coding != "identity":
-            text = f"{self.url} answers in the encoding {shown(coding)}, unasked"
-            raise NoServerError(text)
+    def _link(self) -> http.client.HTTPConnection:
+        """Return a connection that is free, or a new one."""
+        while self._idle:
+            link = self._idle.pop()
+            ended = select.poll()
+            ended.register(link.sock, select.POLLIN)
+            if not ended.poll(0):
+                return link
+            link.close()
+        link = self._made()
+        link.response_class = _TimedAnswer
+        try:
+            if path := addresses.socket_path(self.url):
+                link.sock.connect(path)
+            else:
+                link.connect()
+            if self._pin and isinstance(link.sock, ssl.SSLSocket):
+                certificate = link.sock.getpeercert(binary_form=True) or b""
+                if addresses.fingerprint_of(certificate) != self._pin:
+                    raise _not_pinned(self.url)
+        except BaseException:
+            link.close()
+            raise
+        return link
 
-    def _whole(self, response: requests.Response) -> HttpAnswer:
-        body, source = bytearray(), _ResponseBody(response, self.url)
-        while piece := source.piece(PIECE_BYTES):
-            body += piece
-            if len(body) > bounds.MOST_ANSWERED_BYTES:
-                text = (
-                    f"{self.url} answers with over {bounds.MOST_ANSWERED_BYTES:,} bytes"
-                )
-                raise NoServerError(text)
-        return HttpAnswer(response.status_code, response.headers, bytes(body))
+    def _made(self) -> http.client.HTTPConnection:
+        """Return a connection to be made."""
+        if self.url.startswith("unix:"):
+            link = http.client.HTTPConnection("localhost")
+            link.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            link.sock.settimeout(bounds.CONNECT_S)
+            return link
+        if self.url.startswith("http:"):
+            at = addresses.host_and_port(self.url)
+            return http.client.HTTPConnection(*at, timeout=bounds.CONNECT_S)
+        return _tls_link(self.url, self._pin, self._proxy)
+
+
+def _tls_link(
+    url: str, pin: str, proxy: SplitResult | None
+) -> http.client.HTTPSConnection:
+    """Return a connection to be made by TLS."""
+    context = ssl.create_default_context()
+    if pin:  # it alone decides, so that a self-signed certificate will do
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    else:
+        context.load_verify_locations(certifi.where())
+    host, port = addresses.host_and_port(url)
+    at = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
+    link = http.client.HTTPSConnection(*at, context=context, timeout=bounds.CONNECT_S)
+    if proxy:
+        user = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
+        allowed = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"}
+        link.set_tunnel(host, port, allowed if proxy.username else None)
+    return link
+
+
+def _proxy(url: str) -> SplitResult | None:
+    """Return the proxy that the environment names for an address."""
+    if not getproxies():
+        return None
+    from requests.utils import get_environ_proxies, select_proxy  # it loads slowly
+
+    found = select_proxy(url, get_environ_proxies(url, no_proxy=None))
+    return urlsplit(found if "://" in found else f"http://{found}") if found else None
 
 
 def served_fingerprint(url: str) -> str:
     """Return the fingerprint of the certificate that a server shows, whoever it is."""
-    host, port = addresses.host_and_port(url)
+    at = addresses.host_and_port(url)
     with failing(url):
-        pem = ssl.get_server_certificate((host, port), timeout=bounds.CONNECT_S)
+        pem = ssl.get_server_certificate(at, timeout=bounds.CONNECT_S)
         return addresses.fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
 
 
 @contextmanager
-def failing(url: str) -> Iterator[None]:
-    """Raise an error of rai in place of those of requests, urllib3 and sockets."""
+def failing(url: str, through: str = "") -> Iterator[None]:
+    """Raise an error of rai in place of those of HTTP, TLS and sockets."""
     try:
         yield
-    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-        raise _explained(error, url) from error
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        raise _explained(error, url, through) from error
 
 
 class _Timed(io.RawIOBase):
@@ -238,172 +238,81 @@ class _TimedAnswer(http.client.HTTPResponse):
         self.timed.allow(bounds.SLOW_S)
 
 
-class _Connection(HTTPConnection):
-    response_class = _TimedAnswer
+class HttpAnswer(io.RawIOBase):
+    """An answer: its status, its headers, and its ``body``, which is read as it comes.
 
-    def send(self, data: Any) -> None:  # noqa: ANN401 - as HTTPConnection has it
-        """Send a piece of a request within the usual time, not what was left of one."""
-        if self.sock is not None:
-            self.sock.settimeout(bounds.READ_S)
-        super().send(data)
+    A break raises UnreachableError from a read.
+    """
 
-
-class _TlsConnection(_Connection, HTTPSConnection):
-    pass
-
-
-class _UnixLink(_Connection):
-    def __init__(self, *given: Any, socket_path: str, **options: Any) -> None:  # noqa: ANN401
-        super().__init__(*given, **options)
-        self._path = socket_path
-
-    def connect(self) -> None:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.settimeout(self.timeout)
-            made.connect(self._path)
-        except OSError as error:
-            made.close()
-            raise NewConnectionError(self, str(error)) from error
-        self.sock = made
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-class _UnixPool(HTTPConnectionPool):
-    ConnectionCls = _UnixLink
-
-
-class _Adapter(HTTPAdapter):
-    """HTTP, and TLS by a pinned certificate, else by those that the system trusts."""
-
-    def __init__(self, fingerprint: str) -> None:
-        # With a pin it alone decides, so that a self-signed certificate will do.
-        pin = fingerprint.removeprefix("SHA256:")
-        self._tls: dict[str, Any] = (
-            {"assert_fingerprint": pin, "assert_hostname": False}
-            if pin
-            else {"ssl_context": ssl.create_default_context()}
-        )
-        super().__init__(max_retries=0)
-
-    def init_poolmanager(
-        self,
-        connections: int,
-        maxsize: int,
-        block: bool = False,
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        super().init_poolmanager(connections, maxsize, block, **self._tls, **options)
-        self.poolmanager.pool_classes_by_scheme = _POOLS
-
-    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:  # noqa: ANN401
-        found = super().proxy_manager_for(proxy, **self._tls, **options)
-        found.pool_classes_by_scheme = _POOLS
-        return found
-
-
-_POOLS = {"http": _Pool, "https": _TlsPool}
-
-
-class _UnixAdapter(HTTPAdapter):
-    """HTTP at one Unix socket, never at a proxy."""
-
-    def __init__(self, path: str) -> None:
-        self._pool = _UnixPool("localhost", socket_path=path)
-        super().__init__(max_retries=0)
-
-    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> _UnixPool:  # noqa: ANN401
-        return self._pool
-
-    def close(self) -> None:
-        self._pool.close()
-        super().close()
-
-
-class _ResponseBody(io.RawIOBase):
-    """The body of an answer, as bytes come."""
-
-    def __init__(self, response: requests.Response, url: str) -> None:
-        self._raw, self._url, self._brought = response.raw, url, 0
-        answer = response.raw._original_response
+    def __init__(self, answer: http.client.HTTPResponse, url: str) -> None:
         assert isinstance(answer, _TimedAnswer)
-        self._timed = answer.timed
+        self.status, self.headers = answer.status, answer.headers
+        self.body: io.BufferedReader[Any] = io.BufferedReader(self, PIECE_BYTES)
+        self._answer, self._url = answer, url
+        self._brought, self._ended = 0, False
 
-    def piece(self, most: int) -> bytes:
-        """Return what has come, and wait for it if nothing has; b"" at the end."""
-        with failing(self._url):
-            found = bytes(self._raw.read1(most, decode_content=False))
-        self._brought += len(found)
-        if self._brought >= bounds.LEAST_BYTES:
-            self._brought = 0
-            self._timed.allow(bounds.SLOW_S)
-        return found
+    def check(self) -> None:
+        """Raise NoServerError for what no server of rai sends."""
+        if 300 <= self.status < 400:
+            to = shown(self.headers.get("Location", "elsewhere"))
+            hint = "no redirect is followed; log in at the address of the server itself"
+            raise NoServerError(Problem(f"{self._url} redirects to {to}", hint=hint))
+        coding = self.headers.get("Content-Encoding", "identity").lower()
+        if coding != "identity":
+            text = f"{self._url} answers in the encoding {shown(coding)}, unasked"
+            raise NoServerError(text)
+
+    def end(self) -> bool:
+        """Leave it; return whether another answer may follow at its connection."""
+        over = self._ended or self._answer.length == 0
+        self._answer.close()
+        return over and not self._answer.will_close
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - as RawIOBase has it
-        """Read what has come into a buffer."""
-        piece = self.piece(len(buffer))
+        """Read what has come into a buffer, and wait for it if nothing has."""
+        with failing(self._url):
+            piece = self._answer.read1(len(buffer))
+            if not piece and self._answer.length:
+                raise http.client.IncompleteRead(b"", self._answer.length)
+        self._ended = not piece
+        self._brought += len(piece)
+        if self._brought >= bounds.LEAST_BYTES:
+            self._brought = 0
+            self._answer.timed.allow(bounds.SLOW_S)
         buffer[: len(piece)] = piece
         return len(piece)
 
 
-def _explained(error: Exception, url: str) -> RaiError:
-    causes = list(_causes(error))
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+def _explained(error: Exception, url: str, through: str) -> RaiError:
+    if isinstance(error, ssl.SSLCertVerificationError):
         hint = f"if it signs its own, pin its certificate: rai login {url}"
-        why = next(c for c in causes if isinstance(c, ssl.SSLCertVerificationError))
         text = f"this system does not trust the certificate of {url}"
-        return UntrustedServerError(
-            Problem(f"{text}: {shown(why.verify_message)}", hint=hint)
-        )
-    if any("Fingerprints did not match" in str(cause) for cause in causes):
-        hint = (
-            "if whoever runs it says that it was replaced, and names the fingerprint:"
-            f" rai login {url} --fingerprint SHA256:..."
-        )
-        text = f"the certificate of {url} is not the one that is pinned"
-        return UntrustedServerError(Problem(text, hint=hint))
-    if isinstance(error, requests.exceptions.ProxyError):
-        text = f"no connection to {url} through the proxy: {_why(causes)}"
-        return UnreachableError(text)
-    if isinstance(error, requests.Timeout) or any(
-        isinstance(cause, TimeoutError) for cause in causes
-    ):
+        why = shown(error.verify_message)
+        return UntrustedServerError(Problem(f"{text}: {why}", hint=hint))
+    if isinstance(error, TimeoutError):
         return UnreachableError(f"{url} does not answer in time")
-    return UnreachableError(f"no connection to {url}: {_why(causes)}")
+    return UnreachableError(f"no connection to {url}{through}: {_why(error)}")
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it was made of, in the ways of each library."""
-    found: list[BaseException] = []
-    ahead: list[object] = [error]
-    while ahead:
-        one = ahead.pop()
-        if not isinstance(one, BaseException) or one in found:
-            continue
-        found.append(one)
-        yield one
-        ahead += [one.__context__, one.__cause__, getattr(one, "reason", None)]
-        ahead += one.args
+def _not_pinned(url: str) -> UntrustedServerError:
+    hint = (
+        "if whoever runs it says that it was replaced, and names the fingerprint:"
+        f" rai login {url} --fingerprint SHA256:..."
+    )
+    text = f"the certificate of {url} is not the one that is pinned"
+    return UntrustedServerError(Problem(text, hint=hint))
 
 
-def _why(causes: list[BaseException]) -> str:
+def _why(error: Exception) -> str:
     """Return the system's own words, if it is the system that failed."""
-    for cause in causes:
-        if isinstance(cause, OSError) and cause.strerror:
-            if cause.errno and not isinstance(cause, socket.gaierror):
-                return os.strerror(cause.errno)
-            return shown(cause.strerror)  # the resolver's numbers are its own
-    if any(isinstance(cause, http.client.IncompleteRead) for cause in causes):
+    if isinstance(error, http.client.IncompleteRead):
         return "its answer broke off"
-    return shown(str(causes[-1])) or type(causes[-1]).__name__
+    if isinstance(error, OSError) and error.strerror:
+        # The numbers of the resolver and of TLS are their own.
+        own = isinstance(error, socket.gaierror | ssl.SSLError) or not error.errno
+        return shown(error.strerror) if own else os.strerror(error.errno or 0)
+    return shown(str(error)) or type(error).__name__

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from runner.core import Problem
 from runner.core.errors import RaiError, UsageError
 from runner.remote import profile
@@ -20,21 +18,12 @@ from runner.remote.problems import (
     shown,
 )
 from runner.remote.profile import Logins, ProfileEntry
-from runner.wire import addresses
 from runner.wire.accounts import Me
 
 Confirm = Callable[[str], bool]
 """Asks whether a fingerprint is the right one."""
 
 MOST_NAME = 100
-
-
-class Login(Struct, frozen=True):
-    """A login that was made, and what logins there are now."""
-
-    entry: ProfileEntry
-    me: Me
-    logins: Logins
 
 
 def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
@@ -50,29 +39,30 @@ def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
     if given and not url.startswith("https://"):
         text = f"{url} has no certificate"
         raise UsageError(Problem(text, hint="leave --fingerprint out"))
-    if pin := given or known:
-        _greet(url, pin)
-        return pin
+    pin = given or known
     try:
-        _greet(url, "")
+        _greet(url, pin)
     except UntrustedServerError as error:
-        found = served_fingerprint(url)
+        if pin:
+            raise
+        pin = served_fingerprint(url)
         if confirm is None:
-            text = f"{error.problems[0].message}; its fingerprint is {found}"
+            text = f"{error.problems[0].message}; its fingerprint is {pin}"
             hint = (
                 "there is no terminal to confirm it in: if whoever runs the server"
                 " names the same one, give it with --fingerprint"
             )
             raise UntrustedServerError(Problem(text, hint=hint)) from error
-        if not confirm(found):
+        if not confirm(pin):
             raise NoServerError("not logged in: nothing was sent") from error
-        _greet(url, found)
-        return found
-    return ""
+        _greet(url, pin)
+    return pin
 
 
-def log_in(url: str, pin: str, code: str, device: str, file: Path) -> Login:
+def log_in(url: str, pin: str, code: str, device: str, file: Path) -> tuple[Me, Logins]:
     """Exchange a code for a token, and keep it; revoke an earlier one of this file.
+
+    Returns who one is there, and what logins there are now.
 
     Raises:
         RaiError: the server refuses the code.
@@ -87,7 +77,7 @@ def log_in(url: str, pin: str, code: str, device: str, file: Path) -> Login:
     if before is not None and before.token:
         with suppress(RaiError), ServerClient(before) as client:
             client.revoke()
-    return Login(entry, me, logins)
+    return me, logins
 
 
 def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
@@ -102,29 +92,6 @@ def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
         failed = error
     profile.forget(entry.url, file)
     return failed
-
-
-def same_server(url: str, logins: Logins) -> ProfileEntry | None:
-    """Return the login at a server; for "" that of the host, or the only one."""
-    if url:
-        return logins.servers.get(url)
-    if logins.host in logins.servers:
-        return logins.servers[logins.host]
-    only = tuple(logins.servers.values())
-    return only[0] if len(only) == 1 else None
-
-
-def fingerprint(text: str | None) -> str:
-    """Return the fingerprint that a command line gives, "" for none.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if text is None:
-        return ""
-    if (found := addresses.fingerprint(text)) is None:
-        raise UsageError(f"--fingerprint {text}: expected SHA256: and 64 digits")
-    return found
 
 
 def _greet(url: str, pin: str) -> None:

@@ -1,4 +1,4 @@
-"""What may go wrong between a client and its server, as errors of rai."""
+"""What a server says, in words: its refusals as errors of rai, and how a run stands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from runner.core.problem import Place
 from runner.core.screen import printable
 from runner.remote.bounds import MOST_PROBLEMS, MOST_TEXT
 from runner.wire.refusals import Refusal
+from runner.wire.remote_runs import QueueState, RemoteRun
 
 NO_TOKEN = 401
 MISSING = 404
@@ -96,19 +97,87 @@ def shown(text: str) -> str:
 
 def moment(at: float, now: float) -> str:
     """Write a moment of the near future in local time, as words: ``at 14:05``."""
-    try:
-        then = datetime.fromtimestamp(at).astimezone()
-        today = datetime.fromtimestamp(now).astimezone()
-    except (ValueError, OverflowError, OSError):
+    if (days := _days(at, now)) is None:
         return "later"
     if at <= now:
         return "now"
-    days = (then.date() - today.date()).days
     # A minute that has begun is no time to come again.
-    clock = f"{then:%H:%M:%S}" if at - now < 120 else f"{then:%H:%M}"
+    clock = f"{_local(at):%H:%M:%S}" if at - now < 120 else f"{_local(at):%H:%M}"
     if days == 0:
         return f"at {clock}"
-    return f"tomorrow at {clock}" if days == 1 else f"on {then:%Y-%m-%d} at {clock}"
+    day = "tomorrow" if days == 1 else f"on {_local(at):%Y-%m-%d}"
+    return f"{day} at {clock}"
+
+
+def clock(at: float, now: float) -> str:
+    """Write a past moment: ``14:05`` of today, else with its date."""
+    if (days := _days(at, now)) is None:
+        return "?"
+    return f"{_local(at):%b %d %H:%M}" if days else f"{_local(at):%H:%M}"
+
+
+def _local(at: float) -> datetime:
+    return datetime.fromtimestamp(at).astimezone()
+
+
+def _days(at: float, now: float) -> int | None:
+    """Return how many days from today a moment is; None if there is no such day."""
+    try:
+        return (_local(at).date() - _local(now).date()).days
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def estimate(seconds: float | None) -> str:
+    """Write after how long a run should start: ``in about 3 min``; "" if unknown."""
+    if seconds is None:
+        return ""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "in less than a minute"
+    if minutes < 90:
+        return f"in about {minutes} min"
+    return f"in about {round(minutes / 60)} h"
+
+
+def ahead(count: int | None) -> str:
+    """Write how many runs start before one: ``2 runs before it``; "" if unknown."""
+    if count is None:
+        return ""
+    return f"{runs(count)} before it" if count else "next"
+
+
+def runs(count: int) -> str:
+    """Write a number of runs."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def standing(run: RemoteRun, now: float) -> str:
+    """Write where a run stands: ``waiting: next, starts in about 3 min; no GPU free``.
+
+    The server's own words are escaped.
+    """
+    why = shown(run.why)
+    match run.state:
+        case QueueState.WAITING:
+            when = estimate(run.estimate_s)
+            parts = (ahead(run.ahead), f"starts {when}" if when else "")
+            facts = ", ".join(part for part in parts if part)
+            said = "; ".join(part for part in (facts, why) if part)
+            return f"waiting: {said}" if said else "waiting"
+        case QueueState.RUNNING if run.started_at is not None:
+            return f"running since {clock(run.started_at, now)}"
+        case _:
+            return f"{run.state}: {why}" if why else str(run.state)
+
+
+def validity(expires_at: float | None, now: float) -> str:
+    """Write until when a token is good."""
+    if expires_at is None:
+        return "until it is revoked"
+    if expires_at <= now:
+        return "over"
+    return "until " + moment(expires_at, now).removeprefix("at ").removeprefix("on ")
 
 
 def _safe(problem: Problem) -> Problem:

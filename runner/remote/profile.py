@@ -20,7 +20,6 @@ from runner import files, yamlfile
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
 from runner.remote.problems import LoginNeededError
-from runner.slurm import target
 from runner.wire import addresses
 from runner.yamlfile import Node, Problems, Scalar, compose, decode, dump, kind
 
@@ -130,7 +129,7 @@ def chosen(
         UsageError: ``on`` is no address.
         LoginNeededError: the user is not logged in there.
     """
-    if target.parse(on or settings.server or ""):
+    if addresses.slurm_target(on or settings.server or ""):
         return None
     url = address(on) if on else settings.server
     if url == addresses.HERE:
@@ -142,11 +141,30 @@ def chosen(
     entry = logins.servers.get(url, ProfileEntry(url))
     # A token of the environment is for the server that the settings name.
     if (token := environ.get(TOKEN, "").strip()) and settings.server in (None, url):
-        entry = replace(entry, token=token, fingerprint=_pin(environ, entry))
+        given = environ.get(FINGERPRINT, "").strip()
+        pin = addresses.fingerprint(given) if given else entry.fingerprint
+        if pin is None:
+            text = f"{FINGERPRINT} is no fingerprint; expected SHA256: and 64 digits"
+            raise ConfigError(text)
+        entry = replace(entry, token=token, fingerprint=pin)
     if not entry.token:
-        text = f"you are not logged in at {url}"
-        raise LoginNeededError(url, text)
+        raise LoginNeededError(url, f"you are not logged in at {url}")
     return entry
+
+
+def login() -> ProfileEntry | None:
+    """Return the user's login at the server that runs go to; None if there is none."""
+    try:
+        return chosen(None, settings())
+    except LoginNeededError:
+        return None
+
+
+def settings() -> Settings:
+    """Return the user's settings, without a command's options."""
+    from runner.store import settings
+
+    return settings.load(os.environ, settings.settings_files(), {})[0]
 
 
 def address(text: str) -> str:
@@ -163,15 +181,6 @@ def address(text: str) -> str:
         raise UsageError(f"{text} is no server's address: {error}") from error
 
 
-def _pin(environ: Mapping[str, str], entry: ProfileEntry) -> str:
-    if not (given := environ.get(FINGERPRINT, "").strip()):
-        return entry.fingerprint
-    if (pin := addresses.fingerprint(given)) is None:
-        text = f"{FINGERPRINT} is no fingerprint; expected SHA256: and 64 digits"
-        raise ConfigError(text)
-    return pin
-
-
 def _raw(file: Path) -> bytes:
     try:
         return files.read(file, MOST_BYTES)
@@ -186,14 +195,13 @@ def _close(file: Path) -> None:
     mode = stat.S_IMODE(file.stat().st_mode)
     if not mode & 0o077:
         return
+    what = "it is now yours only"
     try:
         file.chmod(0o600)
     except OSError as error:
-        text = f"others may read {file}, which has tokens, and it cannot be closed"
-        warnings.warn(f"{text}: {error.strerror}", stacklevel=3)
-        return
-    text = f"others could read {file} (mode {mode:04o}), which has tokens"
-    warnings.warn(f"{text}; it is now yours only", stacklevel=3)
+        what = f"it cannot be closed: {error.strerror}"
+    text = f"others could read {file} (mode {mode:04o}), which has tokens; {what}"
+    warnings.warn(text, stacklevel=3)
 
 
 def _write(file: Path, logins: Logins) -> None:
@@ -238,7 +246,10 @@ def changed(raw: bytes, logins: Logins, file: str) -> str | None:
         text = _without(text, before)
     if text and not text.endswith("\n"):
         text += "\n"
-    servers = {entry.url: _plain(entry) for entry in logins.servers.values()}
+    servers = {
+        entry.url: {key: value for key in _KEPT if (value := getattr(entry, key))}
+        for entry in logins.servers.values()
+    }
     host = {"host": logins.host} if logins.host else {}
     text += dump({**host, "servers": servers}) if servers or host else ""
     after = _document(text.encode(), file, found)
@@ -258,11 +269,6 @@ def _texts(node: yamlfile.Mapping) -> dict[str, str]:
     return {**texts, "fingerprint": pin or ""}
 
 
-def _plain(entry: ProfileEntry) -> dict[str, str]:
-    values = {key: getattr(entry, key) for key in _KEPT}
-    return {key: value for key, value in values.items() if value}
-
-
 def _without(text: str, node: yamlfile.Mapping) -> str:
     """Return the text without the lines of our keys; comments before others stay."""
     lines = text.splitlines(keepends=True)
@@ -277,18 +283,7 @@ def _without(text: str, node: yamlfile.Mapping) -> str:
     return "".join(line for at, line in enumerate(lines) if at not in gone)
 
 
-def _others(node: Node | None) -> Mapping[str, object] | object:
-    """Return all that is not ours, to compare it."""
-    if not isinstance(node, yamlfile.Mapping):
-        return {} if node is None else _value(node)
-    return {
-        key.text: _value(value) for key, value in node.entries if key.text not in OURS
-    }
-
-
-def _value(node: Node) -> object:
-    if isinstance(node, Scalar):
-        return node.text, node.plain
-    if isinstance(node, yamlfile.Mapping):
-        return [(key.text, _value(value)) for key, value in node.entries]
-    return [_value(item) for item in node.items]
+def _others(node: Node | None) -> list[str]:
+    """Return the keys that are not ours."""
+    entries = node.entries if isinstance(node, yamlfile.Mapping) else ()
+    return [key.text for key, _ in entries if key.text not in OURS]

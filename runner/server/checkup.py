@@ -16,7 +16,7 @@ from runner.core.units import DAY_S
 from runner.database.store import open_store
 from runner.doctor.finding import Finding, Health
 from runner.engines import strict
-from runner.remote.connection import ServerConnection
+from runner.remote.connection import HttpRequest, ServerConnection
 from runner.report import size
 from runner.scheduling.roles import ServerRules
 from runner.server import certificate, listening, paths, rules, workers
@@ -116,12 +116,13 @@ def _store(folder: ServerFolder, environ: Mapping[str, str]) -> Iterator[Finding
 
 def _server(listens: Path) -> Finding:
     try:
-        answer = ServerConnection(f"unix://{listens}").ask("GET", "/healthz")
+        connection = ServerConnection(f"unix://{listens}")
+        with connection.send(HttpRequest("GET", "/healthz")) as answer:
+            said = answer.body.read(200).decode(errors="replace").strip()
     except RaiError as error:
         return _bad("server", str(error), "start it: rai server serve")
     if answer.status == 200:
         return _ok("server", f"serves at unix://{listens}")
-    said = answer.body.decode(errors="replace")[:200].strip()
     return _bad("server", f"it is not well: {said}", "see the lines below, its log")
 
 

@@ -19,16 +19,17 @@ from runner import __version__, session
 from runner.core import Problem, RunRequest
 from runner.core.errors import ConfigError, RaiError
 from runner.core.request import Answer
-from runner.places.slurm import SlurmWorker, programs
+from runner.places import slurm as cluster
+from runner.places.slurm import programs
 from runner.scheduling.decision import RunStatus
 from runner.server.workers import keep
 from runner.session import Options
 from runner.session.slurm import needs_of
-from runner.slurm import target as targets
-from runner.slurm.target import SlurmTarget
 from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
 from runner.store.settings import Settings
+from runner.wire import addresses
+from runner.wire.addresses import SlurmTarget
 from runner.wire.capacity import Capacity
 
 FRESH_S = 5.0
@@ -60,7 +61,7 @@ class SlurmCluster:
         named = dict(slurm)
         target = SlurmTarget(named.pop(PARTITION, self._target.partition))
         written = shlex.join(f"--{name}={value}" for name, value in named.items())
-        if (words := targets.words(written)) is None and named:
+        if (words := addresses.sbatch_words(written)) is None and named:
             raise ConfigError(f"sbatch is not given {written[:200]!r}")
         # Nothing of this process's environment says on the node what it does here.
         settings = {**self._settings, "RAI_HOME": str(self._home.root)}
@@ -71,7 +72,7 @@ class SlurmCluster:
         prepared = session.opened(paths, asked, Options(engine=asked.engine or None))
         needs = replace(needs_of(prepared), cores=None, alone=False)
         options = (*self._options, *(words or ()))
-        return SlurmWorker(paths, target, asked, needs, options).carry_out()
+        return cluster.hand_over(paths, target, asked, needs, options)
 
     def failed(self, run: RunStatus) -> None:
         """Do nothing: the GPUs are Slurm's, and the run says what happened."""

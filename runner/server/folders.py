@@ -332,9 +332,9 @@ def _is_known(paths: RunPaths) -> bool:
 
 def _in_slurm(paths: RunPaths, home: Home) -> RunStatus:
     """Return a run that Slurm has, with what it waits for in words."""
-    from runner.places.slurm import watch
+    from runner.places import slurm
 
-    found, trouble = watch.run_of(paths, home)
+    found, trouble = slurm.run_of(paths, home)
     why = trouble or found.why or "Slurm has it"
     if found.state is QueueState.WAITING and not trouble:
         why = f"in Slurm's queue: {why}"

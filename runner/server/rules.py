@@ -12,8 +12,8 @@ from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind
 from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
-from runner.slurm import target
 from runner.store import config_file, policy
+from runner.wire.addresses import slurm_target
 from runner.yamlfile import Fields, Mapping, Problems, compose, decode
 
 TEMPLATE = Path(__file__).with_name("server.yml")
@@ -27,7 +27,8 @@ _ROLE = (
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PLACE = Kind(
-    "slurm or slurm:PARTITION", lambda text: str(target.parse(text) or "") or None
+    "slurm or slurm:PARTITION",
+    lambda text: str(slurm_target(text) or "") or None,
 )
 _NAMED = re.compile(r"\w[\w.@+-]{0,99}", re.ASCII)
 """What Slurm calls accounts, QOS and partitions: each becomes an option of sbatch."""

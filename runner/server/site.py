@@ -35,11 +35,10 @@ from runner.server.folders import ServerRuns
 from runner.server.listening import ListenAt
 from runner.server.paths import CLOSED, ReachedAt, ServerFolder
 from runner.server.requests import Site
-from runner.slurm import target
-from runner.slurm.target import SlurmTarget
 from runner.store import settings
 from runner.store.paths import Home
 from runner.wire import addresses
+from runner.wire.addresses import SlurmTarget
 
 SELF = "self"
 FEEDER_ENDS_S = 5.0
@@ -97,7 +96,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         shutil.rmtree(paths.arriving_folder(folder.uploads), ignore_errors=True)
         store = open_store(database)
         opened.callback(store.close)
-        place = options.place or target.parse(known.place)
+        place = options.place or addresses.slurm_target(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
         feeder = Feeder(store, runs, known, folder.uploads, logs.step)

@@ -31,10 +31,10 @@ from runner.core.request import (
     to_json,
 )
 from runner.places.base import ANSWERED_WITHIN_S, WORKER
+from runner.places.slurm import submission
 from runner.process.detached import Detached
 from runner.scheduling.decision import RunStatus
 from runner.server.gpus_out import GpusOut
-from runner.slurm import submission
 from runner.store import claim
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths

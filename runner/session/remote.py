@@ -19,9 +19,9 @@ from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.places import server
+from runner.places.following import Mirror
 from runner.remote import bounds
 from runner.remote.api import Pauses, ServerClient
-from runner.remote.mirror import Mirror
 from runner.remote.problems import NOT_AS_ANNOUNCED, RefusedError, UnreachableError
 from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import Prepared
@@ -148,7 +148,7 @@ class _Queue:
         A cancel that comes meanwhile is passed on when the server has answered.
         """
         url = self._client.entry.url
-        claim.hand_over(paths, server.NAME, url, server.shown(url), self._team)
+        claim.hand_over(paths, claim.SERVER, url, server.name_of(url), self._team)
         asking = _Call(lambda: self._client.put_run(paths.id, asked))
         while not asking.over.wait(LOOK_S):
             if cancel.requested:

@@ -15,16 +15,17 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
 from runner.core.request import Terms
 from runner.core.units import MIB
-from runner.places.slurm import SlurmWorker, programs
+from runner.places import slurm as cluster
+from runner.places.slurm import programs
+from runner.places.slurm.jobs import NAME
+from runner.places.slurm.submission import JobNeeds
 from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import WITHOUT_IMAGES, Prepared, in_ci
 from runner.session.run import StartedRun
-from runner.slurm.jobs import NAME
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
+from runner.wire.addresses import SLURM, SlurmTarget
 
 CI = "CI"
 WORKER_BYTES = 512 * MIB
@@ -51,21 +52,23 @@ def submit(
     home = places.open_home(settings.home)
     paths = runs.create(home)
     stop = partial(go_on, cancel, paths, until="submitted")
-    worker = None
+    submitted = False
     try:
         with LifeSign(paths):
-            handing = HandedRun(paths.id, PLACE, str(target), f"{NAME}{paths.id}")
+            handing = HandedRun(paths.id, SLURM, str(target), f"{NAME}{paths.id}")
             handed.write(paths, handing)
             asked = yield from sealed(request, paths, settings, check=stop)
             files.write(paths.spec, asked.spec_text.encode())
             ci = {CI: "true"} if in_ci() else {}
             terms = Terms({**stored.variables(settings), **ci})
             asked = replace(asked, terms=terms)
-            worker = SlurmWorker(paths, target, asked, needs, settings.slurm)
-            answer = worker.carry_out(cancel)
+            submitted = True
+            answer = cluster.hand_over(
+                paths, target, asked, needs, settings.slurm, cancel
+            )
     except BaseException:
-        if worker is not None:
-            worker.withdraw()
+        if submitted:
+            cluster.withdraw(paths)
         discard(home, paths)
         stop()
         raise

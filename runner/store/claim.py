@@ -23,7 +23,7 @@ from runner.core.errors import UsageError
 from runner.machine import ProcessIdentity
 from runner.store.paths import RunPaths
 
-HERE = "here"
+HERE, SERVER = "here", "server"
 MOST_BYTES = 4096
 GRACE_S = 60.0
 """How long a run may stay without a holder, or with one that is being written."""

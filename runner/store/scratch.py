@@ -1,4 +1,4 @@
-"""Private folders in the home folder that one command makes and removes.
+"""Private folders in the home folder that one command makes and removes, and locks.
 
 A folder is locked by its process, so that a later command can tell what a killed
 process left, and remove it.
@@ -52,6 +52,24 @@ def locked(folder: Path) -> Iterator[None]:
     handle = _lock(folder, fcntl.LOCK_EX)
     try:
         yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[bool]:
+    """Hold the lock of a file, which is made; yield False where another process does.
+
+    On a file system without locks everybody holds it.
+    """
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        free = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            free = not isinstance(error, BlockingIOError)
+        yield free
     finally:
         os.close(handle)
 

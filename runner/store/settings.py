@@ -21,9 +21,9 @@ from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.core.units import DAY_S
-from runner.slurm import target
 from runner.store import config_file
 from runner.wire import addresses
+from runner.wire.addresses import SBATCH_OPTIONS
 
 if TYPE_CHECKING:
     from runner.images.substitutes import Rule
@@ -207,7 +207,7 @@ def _paths(text: str) -> tuple[Path, ...] | None:
 
 
 def _place(text: str) -> str | None:
-    cluster = target.parse(text)
+    cluster = addresses.slurm_target(text)
     return str(cluster) if cluster else addresses.spelled(text)
 
 
@@ -228,9 +228,9 @@ _NUMBER = Kind(
 )
 _SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
 _WORDS = Kind(
-    f"words of the form --NAME=VALUE, where NAME is {', '.join(target.OPTIONS[:-1])}"
-    f" or {target.OPTIONS[-1]}",
-    target.words,
+    f"words of the form --NAME=VALUE, where NAME is {', '.join(SBATCH_OPTIONS[:-1])}"
+    f" or {SBATCH_OPTIONS[-1]}",
+    addresses.sbatch_words,
     shlex.join,
 )
 _PROFILE = _one_of(tuple(Profile))

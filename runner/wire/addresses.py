@@ -1,7 +1,7 @@
-"""Addresses of servers, and fingerprints of their certificates, in one spelling each.
+"""Where runs go: addresses of servers, `here`, `slurm[:PARTITION]`, in one spelling.
 
 A server is at ``https://host[:port][/path]``, at ``http://`` with a loopback address,
-or at ``unix:///path.sock``.
+or at ``unix:///path.sock``. The fingerprints of certificates have one spelling too.
 """
 
 from __future__ import annotations
@@ -9,10 +9,20 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+import shlex
 from ipaddress import ip_address
+
+from msgspec import Struct
 
 HERE = "here"
 """What is given in place of an address for this machine, without a server."""
+
+SLURM = "slurm"
+SBATCH_OPTIONS = (
+    *("account", "comment", "constraint", "cpus-per-task", "exclude", "nice", "qos"),
+    "reservation",
+)
+"""What users and sites may add to sbatch. What else a job needs, the run says."""
 
 EXAMPLES = "https://host:8443 or unix:///run/rai/server.sock"
 _HOST = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
@@ -21,6 +31,38 @@ _WHERE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 _PORTS = {"https": 443, "http": 80}
 _LONGEST = 1000
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
+_TARGET = re.compile(r"(?i:slurm)(?::(\w[\w.-]{0,99}))?", re.ASCII)
+_WORD = re.compile(f"--(?:{'|'.join(SBATCH_OPTIONS)})=.{{1,1000}}")
+_LONGEST_WORDS = 4000
+
+
+class SlurmTarget(Struct, frozen=True):
+    """A partition of the cluster whose Slurm this machine has, "" for its default."""
+
+    partition: str = ""
+
+    def __str__(self) -> str:
+        return f"{SLURM}:{self.partition}" if self.partition else SLURM
+
+
+def slurm_target(text: str) -> SlurmTarget | None:
+    """Return what a text names; None if it is no place of Slurm."""
+    found = _TARGET.fullmatch(text.strip())
+    return SlurmTarget(found[1] or "") if found else None
+
+
+def sbatch_words(text: str) -> tuple[str, ...] | None:
+    """Return words for sbatch, written as for a shell; None if one is not allowed.
+
+    An option's value has to be in its word: sbatch would take a word alone as the name
+    of a script.
+    """
+    try:
+        found = tuple(shlex.split(text)) if len(text) <= _LONGEST_WORDS else ()
+    except ValueError:  # a quote without its end
+        return None
+    fit = all(_WORD.fullmatch(word) and word.isprintable() for word in found)
+    return found if found and fit else None
 
 
 def normal(text: str) -> str:

@@ -19,9 +19,8 @@ from runner import files, session
 from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.places.slurm import fate, programs
-from runner.places.slurm.fate import SILENT_S
-from runner.slurm.jobs import JobStage, shown, stage
+from runner.places.slurm import programs
+from runner.places.slurm.jobs import SILENT_S, JobStage, how_ended, shown, stage
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s
 from runner.store.paths import RunPaths
@@ -66,7 +65,7 @@ class NodeCancel(Cancel):
 
     def _ask(self) -> None:
         if state := ends_as(os.environ):
-            found = fate.how_ended(state)
+            found = how_ended(state)
             limit = found in (Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
             reason = found if limit else Reason.CANCELLED
             self.request(f"{ENDED}: {shown(state)}", reason)

@@ -30,7 +30,7 @@ def drain(
 
     It works beside the store; by a staff login with --on, or where no store is here.
     """
-    from runner.places import server
+    from runner.remote import profile
     from runner.wire.remote_runs import MOST_WHY
 
     why = " ".join((reason or USUAL).split())
@@ -39,7 +39,7 @@ def drain(
     if len(why) > MOST_WHY or not why:
         raise UsageError(f"the reason is to have 1 to {MOST_WHY} characters")
     why = "" if off else why
-    if on is not None or (not opening.has_store(state) and server.login()):
+    if on is not None or (not opening.has_store(state) and profile.login()):
         running, waiting = _there(on, why)
     else:
         running, waiting = opening.with_extra(_here)(state, why)

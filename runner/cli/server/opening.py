@@ -19,7 +19,7 @@ from runner.core.errors import UsageError
 if TYPE_CHECKING:
     from runner.database.store import Store
     from runner.server.paths import ServerFolder
-    from runner.slurm.target import SlurmTarget
+    from runner.wire.addresses import SlurmTarget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,12 +63,12 @@ def target(place: str) -> SlurmTarget | None:
     Raises:
         UsageError: it names neither.
     """
-    from runner.slurm import target as targets
+    from runner.wire.addresses import slurm_target
 
-    if place and targets.parse(place) is None:
+    if place and slurm_target(place) is None:
         text = f"--place {place}: expected slurm or slurm:PARTITION"
         raise UsageError(text)
-    return targets.parse(place)
+    return slurm_target(place)
 
 
 def has_store(state: Path | None) -> bool:

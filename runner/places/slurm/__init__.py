@@ -7,6 +7,7 @@ run, and every event comes back in it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,22 +18,21 @@ from runner.core import Reason, RunRequest, Verdict
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.request import Answer, to_json
-from runner.places.base import RunPlace, last_words
-from runner.places.slurm import fate, programs, queue
-from runner.places.slurm.fate import LeftRun, RunSigns
-from runner.places.slurm.programs import NoAnswerError
-from runner.places.slurm.watch import SlurmWatch
+from runner.places.base import Following, RunPlace, last_words
+from runner.places.slurm import jobs, programs, submission
+from runner.places.slurm.jobs import NAME, JobStage, SlurmJob, stage, why_waits
+from runner.places.slurm.programs import ANSWERS_WITHIN_S, NoAnswerError
+from runner.places.slurm.submission import JobNeeds
 from runner.process.detached import python
-from runner.slurm import submission, target
-from runner.slurm.jobs import NAME, JobStage, SlurmJob, never_starts, stage
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import SlurmTarget
-from runner.store import claim, handed
+from runner.store import claim, handed, seen
 from runner.store.claim import Standing
 from runner.store.handed import HandedRun
-from runner.store.paths import RunPaths
+from runner.store.paths import Home, RunPaths
+from runner.wire.addresses import SLURM, SlurmTarget
+from runner.wire.remote_runs import QueueState, RemoteRun
 
 WORKER = python("runner.worker.node")
+LOOK_S = 1.0
 WITHDRAWN_WITHIN_S = 5.0
 """A job that stays finds no folder of its run, and ends."""
 
@@ -42,24 +42,18 @@ class SlurmPlace(RunPlace):
 
     def standing(self, paths: RunPaths) -> Standing:
         """Return whether a run goes on: by its lock where that tells, else by Slurm."""
-        here = claim.standing(paths)
-        if here in (Standing.ALIVE, Standing.GONE):
+        here, found = claim.standing(paths), handed.read(paths)
+        if found is None or here in (Standing.ALIVE, Standing.GONE):
             return here
-        found = handed.read(paths)
-        if found is None:
-            return here
-        home = paths.home
-        asked = queue.look(home)
-        jobs = None if asked.trouble else asked.jobs.get(found.name, ())
-        if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
-            return Standing.GONE
-        signs = RunSigns(
-            claimed=here is not Standing.NOT_CLAIMED,
-            silent_s=handed.beat_age_s(paths, queue.now_s(home)),
+        asked, claimed = programs.look(paths.home), here is not Standing.NOT_CLAIMED
+        listed = asked.of(found.name)
+        standing = jobs.fate(
+            listed,
+            claimed=claimed,
+            silent_s=handed.beat_age_s(paths, asked.at),
             handed_s=asked.at - handed.changed_s(paths.handed),
         )
-        standing = fate.fate(signs, jobs)
-        never_had = not jobs and not found.number and not signs.claimed
+        never_had = not (listed or found.number or claimed)
         if standing is Standing.GONE and never_had and found.again:
             return Standing.NOT_CLAIMED  # it can be handed over again
         return standing
@@ -76,7 +70,7 @@ class SlurmPlace(RunPlace):
         files.touch(paths.cancel)
         if (found := handed.read(paths)) is None:
             return
-        asked = queue.ask(paths.home)
+        asked = programs.ask(paths.home)
         if asked.trouble and not found.number:
             return  # whoever hands it over looks for the request
         if asked.trouble:
@@ -84,32 +78,30 @@ class SlurmPlace(RunPlace):
         for job in asked.jobs.get(found.name, ()):
             match stage(job.state):
                 case JobStage.WAITING:
-                    _cancel(found, job)
+                    _cancel(found.name, job.number)
                 case JobStage.GOING:
                     batch = [] if again else ["--signal=TERM", "--batch"]
-                    _cancel(found, job, *batch)
-        queue.forget(paths.home)
+                    _cancel(found.name, *batch, job.number)
+        programs.forget(paths.home)
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
         """Return what keeps up to date why a run waits; its folder is its own."""
-        return SlurmWatch(paths, paths.home)
+        return SlurmWatch(paths)
 
     def verdict(self, paths: RunPaths) -> Verdict | None:
         """Return how Slurm ended a run that left no record."""
-        found = handed.read(paths)
-        if found is None:
+        if (found := handed.read(paths)) is None:
             return None
         begun = paths.events.exists()
         if paths.cancel.exists() and not begun:
-            return fate.CANCELLED
-        jobs = _jobs(paths, found)
-        if jobs and stage(jobs[-1].state) is not JobStage.OVER:
+            return jobs.CANCELLED
+        listed = programs.look(paths.home).of(found.name)
+        if listed and stage(listed[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
-            asked = queue.ask(paths.home)
-            jobs = None if asked.trouble else asked.jobs.get(found.name, ())
+            listed = programs.ask(paths.home).of(found.name)
         log = str(paths.worker_log) if paths.worker_log.exists() else ""
-        left = LeftRun(found.number, begun, log, last_words(paths))
-        return fate.verdict(left, jobs)
+        said = last_words(paths)
+        return jobs.verdict(listed, found.number, begun=begun, log=log, said=said)
 
     def forget(self, paths: RunPaths) -> None:
         """Remove the jobs of a run that has ended, such as one that was requeued."""
@@ -117,117 +109,163 @@ class SlurmPlace(RunPlace):
         if (found := handed.read(paths)) is None:
             return
         with suppress(RaiError):
-            for job in _jobs(paths, found) or ():
+            for job in programs.look(paths.home).of(found.name) or ():
                 if stage(job.state) is not JobStage.OVER:
-                    _cancel(found, job)
+                    _cancel(found.name, job.number)
 
 
-def _never(jobs: Sequence[SlurmJob]) -> bool:
-    waiting = [job for job in jobs if stage(job.state) is JobStage.WAITING]
-    return len(waiting) == len(jobs) and all(
-        never_starts(job.reason) for job in waiting
+def _cancel(name: str, *words: str, within_s: float = ANSWERS_WITHIN_S) -> None:
+    """Call scancel for a run's job, by its name.
+
+    A number alone that was given out twice may name another's job.
+    """
+    named = (f"--name={name}", f"--user={os.geteuid()}")
+    programs.call(["scancel", *named, *words], within_s=within_s)
+
+
+def hand_over(
+    paths: RunPaths,
+    target: SlurmTarget,
+    asked: RunRequest,
+    needs: JobNeeds,
+    options: Sequence[str] = (),
+    cancel: Cancel | None = None,
+    worker: Sequence[str] = WORKER,
+) -> Answer:
+    """Submit the job of a sealed run; return once Slurm has it, or has refused it.
+
+    ``options`` are words for sbatch, ``worker`` the command that carries the run out,
+    given its folder.
+
+    Raises:
+        RaiError: Slurm does not answer, or a ``cancel`` was requested meanwhile; it may
+            have the job all the same.
+    """
+    handing = HandedRun(
+        paths.id, SLURM, str(target), f"{NAME}{paths.id}", again=asked.sent
     )
-
-
-def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
-    asked = queue.look(paths.home)
-    return None if asked.trouble else asked.jobs.get(found.name, ())
-
-
-def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
-    """Cancel a job of a run, or send it the signal that ``how`` names."""
-    # Without its name a number that was given out twice may name another's job.
-    named = (f"--name={found.name}", f"--user={os.geteuid()}")
-    programs.call(["scancel", *named, *how, job.number])
-
-
-class SlurmWorker:
-    """A worker to come: what is asked goes to the run's folder, its job to Slurm."""
-
-    def __init__(
-        self,
-        paths: RunPaths,
-        at: SlurmTarget,
-        asked: RunRequest,
-        needs: JobNeeds,
-        options: Sequence[str] = (),
-        worker: Sequence[str] = WORKER,
-    ) -> None:
-        """``needs`` is what is asked for; ``options`` are words for sbatch.
-
-        ``worker`` is the command that carries a run out, given its folder.
-        """
-        self._target, self._options, self._worker = at, options, worker
-        self._paths, self._asked, self._needs = paths, asked, needs
-        self._job = f"{NAME}{paths.id}"
-
-    def carry_out(self, cancel: Cancel | None = None) -> Answer:
-        """Submit the job; return once Slurm has it, or has refused it.
-
-        Raises:
-            RaiError: Slurm does not answer, or a ``cancel`` was requested meanwhile; it
-                may have the job all the same.
-        """
-        paths, again = self._paths, self._asked.sent
-        handing = HandedRun(
-            paths.id, target.PLACE, str(self._target), self._job, again=again
-        )
-        handed.write(paths, handing)
-        needs = self._fitting(cancel)
-        files.write(paths.order, to_json(self._asked), private=True)
-        asked = submission.submission(
-            needs,
-            self._options,
-            self._target,
-            run_id=paths.id,
-            folder=str(paths.root),
-            worker=(*self._worker, str(paths.root)),
-        )
-        done = programs.call(asked.argv, input=asked.script, cancel=cancel)
-        number = submission.number(done.stdout.decode(errors="replace"))
-        if done.exit_code or number is None:
-            said = done.stderr.decode(errors="replace")
-            error = submission.failure(said)
-            if error.uncertain:
-                raise error
-            paths.order.unlink(missing_ok=True)
-            if error.reason is not Reason.BUSY:  # it answers: nobody waits for long
-                self.withdraw()
-            return Answer(error.problems, error.reason)
+    handed.write(paths, handing)
+    needs, asked = _fitting(needs, target.partition, paths, asked, cancel)
+    files.write(paths.order, to_json(asked), private=True)
+    argv, script = submission.submission(
+        needs,
+        options,
+        target,
+        run_id=paths.id,
+        folder=str(paths.root),
+        worker=(*worker, str(paths.root)),
+    )
+    done = programs.call(argv, input=script, cancel=cancel)
+    number = submission.number(done.stdout.decode(errors="replace"))
+    if number is not None and not done.exit_code:
         handed.write(paths, replace(handing, number=number))
-        queue.forget(paths.home)
+        programs.forget(paths.home)
         return Answer()
+    error = submission.failure(done.stderr.decode(errors="replace"))
+    if isinstance(error, submission.UncertainError):
+        raise error
+    paths.order.unlink(missing_ok=True)
+    if error.reason is not Reason.BUSY:  # it answers: nobody waits for long
+        withdraw(paths)
+    return Answer(error.problems, error.reason)
 
-    def withdraw(self) -> None:
-        """Remove a job that Slurm may have, although it was not known to take it.
 
-        A site's own sbatch may fail after it has submitted the job.
-        """
-        of_run = (f"--name={self._job}", f"--user={os.geteuid()}")
-        with suppress(RaiError):
-            argv = ["scancel", "--quiet", *of_run]
-            programs.call(argv, within_s=WITHDRAWN_WITHIN_S)
+def withdraw(paths: RunPaths) -> None:
+    """Remove a job that Slurm may have, although it was not known to take it.
 
-    def _fitting(self, cancel: Cancel | None) -> JobNeeds:
-        """Return what to ask for: what the partition allows, and has.
+    A site's own sbatch may fail after it has submitted the job.
+    """
+    with suppress(RaiError):
+        _cancel(f"{NAME}{paths.id}", "--quiet", within_s=WITHDRAWN_WITHIN_S)
 
-        Less time than the run may take is a warning of its parcel, and optional GPUs
-        are asked for only where there are some.
-        """
-        needs, name = self._needs, self._target.partition
-        if (found := programs.partition_of(name, cancel)) is None:
-            return needs  # sbatch says what is wrong
-        if needs.gpu_optional and not found.gpus:
-            needs = replace(needs, gpus=0)
-        if found.time_s is None or found.time_s >= needs.time_s:
-            return needs
-        most, wanted = map(submission.minutes, (found.time_s, needs.time_s))
-        where = f"the partition {name}" if name else "the default partition"
-        text = (
-            f"Slurm ends this run after {most} min, the most in {where}; its limits,"
-            f" with what rai itself needs, allow {wanted} min"
-        )
-        warnings = *self._asked.warnings, text
-        self._asked = replace(self._asked, warnings=warnings)
-        files.write(self._paths.parcel, to_json(self._asked.kept))
-        return replace(needs, time_s=found.time_s)
+
+def _fitting(
+    needs: JobNeeds,
+    partition: str,
+    paths: RunPaths,
+    asked: RunRequest,
+    cancel: Cancel | None,
+) -> tuple[JobNeeds, RunRequest]:
+    """Return what to ask for: what the partition allows, and has.
+
+    Less time than the run may take is a warning of its parcel, and optional GPUs are
+    asked for only where there are some.
+    """
+    if (found := programs.partition_of(partition, cancel)) is None:
+        return needs, asked  # sbatch says what is wrong
+    if needs.gpu_optional and not found.gpus:
+        needs = replace(needs, gpus=0)
+    if found.time_s is None or found.time_s >= needs.time_s:
+        return needs, asked
+    most, wanted = map(submission.minutes, (found.time_s, needs.time_s))
+    where = f"the partition {partition}" if partition else "the default partition"
+    text = (
+        f"Slurm ends this run after {most} min, the most in {where}; its limits,"
+        f" with what rai itself needs, allow {wanted} min"
+    )
+    asked = replace(asked, warnings=(*asked.warnings, text))
+    files.write(paths.parcel, to_json(asked.kept))
+    return replace(needs, time_s=found.time_s), asked
+
+
+def run_of(paths: RunPaths, home: Home) -> tuple[RemoteRun, str]:
+    """Return how a run stands, and why Slurm does not answer, "" if it does."""
+    asked, handing = programs.look(home), handed.read(paths)
+    found = asked.jobs.get(handing.name, ()) if handing else ()
+    at, now = handed.changed_s(paths.handed), time.time()
+    claimed = claim.holder(paths) is not None
+    return queued_run(paths.id, found, at, now, claimed=claimed), asked.trouble
+
+
+def queued_run(
+    run_id: str,
+    listed: Sequence[SlurmJob],
+    queued_at: float,
+    now: float,
+    *,
+    claimed: bool,
+) -> RemoteRun:
+    """Return how a run stands, from its jobs.
+
+    ``claimed`` is whether a worker carries it out. Times are seconds since 1970.
+    """
+    why = "Slurm has not listed it yet"
+    made = RemoteRun(run_id, QueueState.STARTING, "", queued_at, why=why)
+    if listed:
+        job = listed[-1]
+        match stage(job.state):
+            case JobStage.WAITING:
+                state, why, soon_s = QueueState.WAITING, why_waits(job.reason), None
+                if job.start_at is not None:
+                    soon_s = max(0.0, round((job.start_at - now) / 10) * 10.0)
+                made = replace(made, state=state, why=why, estimate_s=soon_s)
+            case JobStage.GOING:
+                why = f"Slurm has given it {job.node}" if job.node else ""
+                made = replace(made, why=why, started_at=job.start_at)
+            case JobStage.OVER:
+                made = replace(made, why="Slurm has ended its job")
+    return replace(made, state=QueueState.RUNNING, why="") if claimed else made
+
+
+class SlurmWatch(Following):
+    """Writes what a run waits for, as long as somebody watches it."""
+
+    _last: RemoteRun | None = None
+    _looked = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the queue was looked at."""
+        return self._looked or not self.thread.is_alive()
+
+    def step(self) -> None:
+        """Look at the queue; what fails is trouble, and passes."""
+        try:
+            found, self.trouble = run_of(self.paths, self.paths.home)
+            if found != self._last:
+                seen.write(self.paths, found)
+            self._last = found
+        except (OSError, RaiError) as error:
+            self.trouble = str(error)
+        self._looked = True
+        self.stopped.wait(LOOK_S)

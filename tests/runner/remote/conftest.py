@@ -24,20 +24,20 @@ def noticed_pauses(without_long_pauses: None, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[played.PlayedServer, str]]:
+def played_at() -> Iterator[tuple[played.PlayedServer, str]]:
     """Provide a server at a port of this machine, and its address."""
     with played.serving() as found:
         yield found
 
 
 @pytest.fixture
-def server(served: tuple[played.PlayedServer, str]) -> played.PlayedServer:
-    return served[0]
+def server(played_at: tuple[played.PlayedServer, str]) -> played.PlayedServer:
+    return played_at[0]
 
 
 @pytest.fixture
-def url(served: tuple[played.PlayedServer, str]) -> str:
-    return served[1]
+def url(played_at: tuple[played.PlayedServer, str]) -> str:
+    return played_at[1]
 
 
 @pytest.fixture

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
+from runner.archive import BUILD as BUILD_FOLDER
+from runner.archive import BuildWriter
 from runner.core import Machine, Reason, State, Stream, Verdict
 from runner.core import events as ev
 from runner.core.request import RunRequest, to_json
+from runner.remote.api import NONE
 from runner.remote.problems import RefusedError, UnreachableError
 from runner.remote.profile import ProfileEntry
 from runner.store import claim, runs
@@ -107,69 +111,74 @@ class FakeServer:
 
     ``plays`` returns what is sent to one who has so many bytes of each file, ``cuts``
     after how many bytes each answer breaks off; when there are no more they are whole.
+    ``away`` is how many requests are to find nobody, ``knows`` whether it has the run.
     """
+
+    patience = NONE
 
     def __init__(
         self,
         plays: Callable[[Mapping[str, int]], bytes],
         cuts: Iterator[int] | None = None,
         team: str = TEAM,
+        away: float = 0,
     ) -> None:
-        self.entry = ProfileEntry(URL, "token", team=team)
-        self._plays, self._cuts, self._team = plays, cuts or iter(()), team
-        self.cancelled = 0
-        self.followed = 0
-        self.knows = True
+        self.entry = ProfileEntry(URL, "token", team=TEAM)
+        self.team, self.away, self.knows = team, away, True
+        self.cancelled = self.followed = 0
         self.build: bytes | None = BUILD
+        self._plays, self._cuts = plays, cuts or iter(())
 
-    def __enter__(self) -> FakeServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
+    def play(self, run: str, have: Mapping[str, int]) -> bytes:
+        return self._plays(have)
+
     @contextmanager
     def tail(
         self, run: str, have: Mapping[str, int], wait_s: int
     ) -> Iterator[io.BufferedReader]:
-        self._check()
+        self.reach()
+        if not self.knows:
+            raise RefusedError(Refusal(404, "no such run"))
         self.followed += 1
-        data = self._plays(have)
-        cut = next(self._cuts, None)
+        data, cut = self.play(run, have), next(self._cuts, None)
         yield io.BufferedReader(io.BytesIO(data if cut is None else data[:cut]))  # type: ignore[arg-type]
 
     def cancel(self, run: str) -> RemoteRun:
-        self._check()
+        self.reach()
         self.cancelled += 1
         return remote()
 
     def me(self) -> Me:
-        return Me("ann", self._team, "student", "t", (Scope.RUN,), None)
+        self.reach()
+        return Me("ann", self.team, "student", "t", (Scope.RUN,), None)
 
     def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
         if self.build is None:
-            raise RefusedError(Refusal(404, "none"))
-        path.write_bytes(self.build)
-        return len(self.build)
+            raise RefusedError(Refusal(404, "there is none"))
+        return path.write_bytes(self.build)
 
-    def _check(self) -> None:
-        if not self.knows:
-            raise RefusedError(Refusal(404, "no such run"))
+    def reach(self) -> None:
+        if self.away:
+            self.away -= 1
+            raise UnreachableError(f"{URL} cannot be reached: no route to host")
 
 
-class AwayServer(FakeServer):
-    """A server that is not reached, as often as ``times`` says."""
-
-    def __init__(self, plays: Callable[[Mapping[str, int]], bytes], times: int) -> None:
-        super().__init__(plays)
-        self.left = times
-
-    @contextmanager
-    def tail(
-        self, run: str, have: Mapping[str, int], wait_s: int
-    ) -> Iterator[io.BufferedReader]:
-        if self.left:
-            self.left -= 1
-            raise UnreachableError("connection refused")
-        with super().tail(run, have, wait_s) as stream:
-            yield stream
+def archive_of(folder: Path) -> bytes:
+    """Return the archive of a build folder with one file, as an engine keeps it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        member = tarfile.TarInfo("build/made")
+        member.size = 4
+        tar.addfile(member, io.BytesIO(b"made"))
+    with BuildWriter(folder / "made.tar.zst", BUILD_FOLDER) as writer:
+        writer.write(stream.getvalue())
+    return (folder / "made.tar.zst").read_bytes()

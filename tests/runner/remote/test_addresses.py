@@ -1,4 +1,4 @@
-"""One spelling for each server's address, and for each fingerprint."""
+"""One spelling for each place that runs go to, and for each fingerprint."""
 
 from __future__ import annotations
 
@@ -74,3 +74,47 @@ def test_a_fingerprint_has_one_spelling():
 @pytest.mark.parametrize("text", ["", "SHA256:", DIGEST[:-1], DIGEST + "0", "MD5:ab"])
 def test_what_is_no_fingerprint_is_none(text):
     assert addresses.fingerprint(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "partition"),
+    [
+        *(("slurm", ""), (" slurm ", ""), ("Slurm:gpu", "gpu"), ("slurm:gpu", "gpu")),
+        ("slurm:a.b-c_2", "a.b-c_2"),
+    ],
+)
+def test_a_partition_is_named_after_a_colon(text: str, partition: str):
+    assert addresses.slurm_target(text) == addresses.SlurmTarget(partition)
+    assert addresses.slurm_target(
+        str(addresses.SlurmTarget(partition))
+    ) == addresses.SlurmTarget(partition)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "slurmy", "slurm:", "slurm:-x", "slurm:a b", "slurm:a,b"),
+        *("slurm:a\nb", "slurm:" + 101 * "a", "slurm://host", "https://slurm", "here"),
+    ],
+)
+def test_anything_else_is_no_place_of_slurm(text: str):
+    assert addresses.slurm_target(text) is None
+
+
+def test_words_for_sbatch_are_written_as_for_a_shell():
+    text = "--reservation=ece408 --comment='two words' --constraint='a100|h100'"
+    found = ("--reservation=ece408", "--comment=two words", "--constraint=a100|h100")
+    assert addresses.sbatch_words(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "gpu", "--nice", "--nice=", "-n1", "--nice=1 x", "--nice 1", "--"),
+        *("--array=1-3", "--acc=x", "--wrap=id", "--requeue", "--mem=0", "--gpus=1"),
+        *("--output=/x", "--export=ALL", "--partition=x", "--comment='x", "--comment"),
+        *("--comment='a\nb'", "--comment=" + 5000 * "x"),
+    ],
+)
+def test_other_words_for_sbatch_are_refused(text: str):
+    assert addresses.sbatch_words(text) is None

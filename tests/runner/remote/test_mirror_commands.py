@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import math
 import shutil
-import tarfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from runner import places
-from runner.archive import BUILD, BuildWriter
 from runner.cli.main import _status
 from runner.core import Problem, Reason, RunRequest, State, Verdict
-from runner.remote.api import NONE
-from runner.remote.problems import RefusedError, UnreachableError
+from runner.remote.problems import RefusedError
 from runner.remote.profile import ProfileEntry
 from runner.store import claim, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
-from runner.wire.accounts import Me, Scope
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.remote.recorded import (
     TEAM,
     URL,
+    FakeServer,
     answer,
+    archive_of,
     handed_over,
     recorded,
     remote,
@@ -41,110 +38,63 @@ from tests.waiting import until
 WRONG = Verdict(True, False, None, Reason.COMMAND_FAILED, "1 command failed")
 
 
-class Site:
+class Site(FakeServer):
     """A server whose runs end as the test says, once it lets them."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(lambda _: b"")
         self.folder = folder
         self.verdict: Verdict | None = Verdict(True, True, None, Reason.DONE)
         self.requests: dict[str, RunRequest] = {}
         self.ended: dict[str, RemoteRun] = {}
         self.open = threading.Event()
         self.open.set()
-        self.away = False
-        self.taken = 0
-        self.busy = 0
-        self.build: bytes | None = b"no archive"
+        self.taken = self.busy = 0
         self.refusal: RefusedError | None = None
 
-    def client(self, entry: ProfileEntry, patience: object = None) -> PretendedClient:
-        return PretendedClient(self)
-
-
-class PretendedClient:
-    """A client of the site."""
-
-    def __init__(self, site: Site) -> None:
-        self.site, self.entry = site, ProfileEntry(URL, "token", team=TEAM)
-        self.patience = NONE
-
-    def __enter__(self) -> PretendedClient:
+    def client(self, entry: ProfileEntry, patience: object = None) -> Site:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def _reach(self) -> None:
-        if self.site.away:
-            raise UnreachableError(f"{URL} cannot be reached: no route to host")
-
-    def me(self) -> Me:
-        self._reach()
-        return Me("ann", TEAM, "student", "t", (Scope.RUN,), None)
 
     def has_upload(self, sha256: str, size: int) -> bool:
         return True
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
-        self._reach()
-        if self.site.refusal is not None:
-            raise self.site.refusal
-        if self.site.taken:
-            self.site.taken -= 1
+        self.reach()
+        if self.refusal is not None:
+            raise self.refusal
+        if self.taken:
+            self.taken -= 1
             raise RefusedError(Refusal(409, "another run has this id", Reason.USAGE))
-        self.site.requests[run] = request
+        self.requests[run] = request
         return remote(QueueState.WAITING, id=run, ahead=2, why="the GPU is in use")
 
     def cancel(self, run: str) -> RemoteRun:
-        self._reach()
-        self.site.ended[run] = remote(id=run, reason=Reason.CANCELLED, why="by ann")
-        return self.site.ended[run]
+        self.reach()
+        self.ended[run] = remote(id=run, reason=Reason.CANCELLED, why="by ann")
+        return self.ended[run]
 
-    @contextmanager
-    def tail(
-        self, run: str, have: Mapping[str, int], wait_s: int
-    ) -> Iterator[io.BufferedReader]:
-        self._reach()
-        if self.site.busy:
-            self.site.busy -= 1
+    def play(self, run: str, have: Mapping[str, int]) -> bytes:
+        if self.busy:
+            self.busy -= 1
             raise RefusedError(Refusal(429, "too many", Reason.RATE_LIMIT))
-        if run not in self.site.requests:
+        if run not in self.requests:
             raise RefusedError(Refusal(404, "no such run"))
-        if run in self.site.ended:
-            data = said(self.site.ended[run], over=True)
-        elif not self.site.open.is_set():
+        if run in self.ended:
+            return said(self.ended[run], over=True)
+        if not self.open.is_set():
             waits = remote(QueueState.WAITING, id=run, ahead=2, why="the GPU is in use")
-            data = said(waits)
-        else:
-            served = RunPaths(self.site.folder / run)
-            if not served.root.exists():
-                recorded(self.site.folder, self.site.verdict, run=run)
-            build = 1 if self.site.build is None else None
-            data = answer(served, have, build=build)
-        yield io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
-
-    def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
-        if self.site.build is None:
-            raise RefusedError(Refusal(404, "there is none"))
-        return path.write_bytes(self.site.build)
-
-
-def archive_of(folder: Path) -> bytes:
-    """Return the archive of a build folder with one file, as an engine keeps it."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        member = tarfile.TarInfo("build/made")
-        member.size = 4
-        tar.addfile(member, io.BytesIO(b"made"))
-    with BuildWriter(folder / "made.tar.zst", BUILD) as writer:
-        writer.write(stream.getvalue())
-    return (folder / "made.tar.zst").read_bytes()
+            return said(waits)
+        served = RunPaths(self.folder / run)
+        if not served.root.exists():
+            recorded(self.folder, self.verdict, run=run)
+        return answer(served, have, build=1 if self.build is None else None)
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path / "site")
     monkeypatch.setattr("runner.remote.api.ServerClient", made.client)
+    monkeypatch.setattr("runner.places.server.ServerClient", made.client)
     profile = tmp_path / "profile"
     profile.write_text(f"servers:\n  {URL}:\n    token: rai_x_y\n    team: {TEAM}\n")
     profile.chmod(0o600)
@@ -239,34 +189,29 @@ def test_an_id_that_another_run_has_is_made_anew(site, project, tmp_path):
     assert list(site.requests) == [only_run(tmp_path).id]
 
 
-def test_a_run_that_the_server_refuses_leaves_nothing(site, project, tmp_path, capfd):
-    refusal = Refusal(400, "wrong", Reason.BAD_SPEC)
-    site.refusal = RefusedError(refusal, Problem("commands.build is missing"))
-
-    assert _status(["run", "-p", project, "--on", URL]) == 2
-
-    assert "commands.build is missing" in capfd.readouterr().err
-    assert runs.names(home(tmp_path)) == set()
-
-
-def test_a_server_without_the_gpus_of_a_run_is_not_taken_for_one_with_its_id(
-    site, project, tmp_path, capfd
+@pytest.mark.parametrize(
+    ("status", "reason", "text"),
+    [
+        (400, Reason.BAD_SPEC, "commands.build is missing"),
+        # It is not taken for a server that has the run's id.
+        (409, Reason.NO_GPU, "this server has no GPU"),
+    ],
+)
+def test_a_run_that_the_server_refuses_leaves_nothing(
+    site, project, tmp_path, capfd, status, reason, text
 ):
-    refusal = Refusal(409, "Conflict", Reason.NO_GPU)
-    site.refusal = RefusedError(refusal, Problem("this server has no GPU"))
+    site.refusal = RefusedError(Refusal(status, "no", reason), Problem(text))
 
-    assert _status(["run", "-p", project, "--on", URL]) == 11
+    assert _status(["run", "-p", project, "--on", URL]) == reason.exit_code
 
-    told = capfd.readouterr().err
-    assert "this server has no GPU" in told
-    assert "bug" not in told
+    assert text in capfd.readouterr().err
     assert runs.names(home(tmp_path)) == set()
 
 
 def test_a_server_that_stays_away_before_a_run_begins_leaves_none(
     site, project, tmp_path, capfd
 ):
-    site.away = True
+    site.away = math.inf
     assert _status(["run", "-p", project, "--on", URL]) == 8
     assert "no route to host" in capfd.readouterr().err
     assert runs.names(home(tmp_path)) == set()
@@ -281,7 +226,7 @@ def test_while_the_server_is_away_what_is_here_is_shown_and_nothing_ends(
     site, project, tmp_path, capfd
 ):
     run = detached(site, project, capfd)
-    site.away = True
+    site.away = math.inf
 
     assert _status(["show", run]) == 0
     assert _status(["ps"]) == 0
@@ -296,19 +241,33 @@ def test_while_the_server_is_away_what_is_here_is_shown_and_nothing_ends(
 
 def test_a_cancel_that_found_no_server_is_passed_on_later(site, project, capfd):
     run = detached(site, project, capfd)
-    site.away = True
+    site.away = math.inf
     assert _status(["cancel", run]) == 8
-    site.away = False
+    site.away = 0
     assert _status(["wait", run]) == 130
     assert run in site.ended
+
+
+def test_who_was_moved_to_another_team_follows_a_run_no_more(
+    site, project, tmp_path, capfd
+):
+    run = detached(site, project, capfd)
+    site.team, site.knows = "team-2", False
+    assert _status(["attach", run]) == 9
+    told = capfd.readouterr().err
+    assert f"run {run} of team team-1 goes on without you" in told
+    assert "you are of team team-2 now; log in as one of team-1" in told
+    site.team, site.knows = TEAM, True
+    site.open.set()
+    assert _status(["attach", run]) == 0
 
 
 def test_a_lost_connection_is_said_once_and_the_run_is_not_cancelled(
     site, project, capfd
 ):
     run = detached(site, project, capfd)
-    site.away = True
-    back = threading.Timer(1.5, lambda: (site.open.set(), setattr(site, "away", False)))
+    site.away = math.inf
+    back = threading.Timer(1.5, lambda: (site.open.set(), setattr(site, "away", 0)))
     back.start()
 
     assert _status(["attach", run]) == 0

@@ -15,11 +15,11 @@ import pytest
 
 from runner import places
 from runner.cli.main import _status
-from runner.core import Reason, State, Stream
+from runner.core import Reason, Stream
 from runner.core.units import MIB
+from runner.places.following import Mirror
 from runner.remote import bounds
 from runner.remote.api import ServerClient
-from runner.remote.mirror import Mirror
 from runner.remote.profile import ProfileEntry
 from runner.store import runs
 from runner.store.paths import Home
@@ -122,44 +122,6 @@ def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
     paths = stage.home.run(run)
     assert paths.build.read_bytes() == b"built"
     assert runs.read(paths) == runs.read(stage.web.runs.paths(run))
-
-
-def test_a_failed_run_has_its_exit_status_here(stage, project):
-    def play() -> None:
-        run = stage.run()
-        stage.start(run)
-        stage.end(run, Reason.TIME_LIMIT)
-
-    thread = beside(play)
-    assert _status(["run", "-p", project]) == 5
-    thread.join()
-
-
-def test_a_detached_run_is_attached_to_cancelled_and_listed(stage, project, capfd):
-    assert _status(["run", "-p", project, "-d"]) == 0
-    run = capfd.readouterr().out.strip()
-    assert _status(["ps"]) == 0
-    assert f"queued on {stage.web.socket}" in capfd.readouterr().out
-    assert _status(["cancel", run]) == 0
-    assert f"Run {run} ended: cancelled." in capfd.readouterr().out
-    assert _status(["attach", run]) == 130
-    assert runs.read(stage.home.run(run)).state is State.CANCELLED
-
-
-def test_a_running_run_is_cancelled_by_its_host(stage, project, capfd):
-    assert _status(["run", "-p", project, "-d"]) == 0
-    run = capfd.readouterr().out.strip()
-    stage.start(run)
-
-    def play() -> None:
-        until(lambda: run in stage.web.runs.cancels)
-        stage.end(run, Reason.CANCELLED)
-
-    thread = beside(play)
-    assert _status(["cancel", run]) == 0
-    thread.join()
-    assert _status(["wait", run]) == 130
-    assert stage.copied(run)
 
 
 def test_a_build_file_that_is_wrong_is_refused_before_anything_is_sent(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from runner.cli import remotely
 from runner.remote import profile
 from tests.runner.server.site import Person, Site, serving
 from tests.waiting import until
@@ -128,11 +128,9 @@ def test_ctrl_c_ends_the_wait_for_a_server_at_once(site, ann, tmp_path):
         assert client.stderr is not None
         client.stderr.readline()
         client.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        _, error = client.communicate(timeout=60)
+        _, error = client.communicate(timeout=remotely.STARTS_S / 2)
     site.start()
     assert client.returncode == 130
-    assert time.monotonic() - began < 5
     assert b"nothing of it is kept" in error
 
 

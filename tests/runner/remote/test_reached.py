@@ -16,7 +16,7 @@ from runner.core import Reason
 from runner.core.request import RunRequest, from_json, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
-from tests.runner.remote.test_mirror_commands import archive_of
+from tests.runner.remote.recorded import archive_of
 from tests.runner.server.web import SPEC, WebServer, serving
 from tests.waiting import until
 
@@ -331,3 +331,6 @@ def test_a_second_device_logs_in_by_a_code_of_the_first(room, tmp_path, capfd):
     assert second.rai("login", made["server"], "--code-file", code) == (
         Reason.NOT_ALLOWED.exit_code
     )
+    assert second.rai("login", "--status") == 0
+    assert second.rai("logout") == 0
+    assert second.rai("login", "--status") == Reason.USAGE.exit_code

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +19,10 @@ from runner.remote.problems import (
     UntrustedServerError,
 )
 from runner.remote.profile import ProfileEntry
-from tests.program import rai
+from tests.program import RAI, rai
 from tests.runner.remote import certificates, played
 from tests.runner.remote.played import TOKEN, PlayedServer
+from tests.runner.test_hangup import Terminal
 
 
 @pytest.fixture(scope="module")
@@ -193,47 +190,26 @@ class TestCommand:
         self, tls, pem, answer, code
     ):
         server, url = tls
-        status, shown = in_terminal(["login", url], [answer, server.code])
-        assert certificates.fingerprint(pem) in shown
+        terminal = Terminal(RAI, "login", url)
+        try:
+            terminal.until(b"[y/N]: ")
+            terminal.type(f"{answer}\n".encode())
+            if code == 0:
+                terminal.until(b"Code: ")
+                terminal.type(f"{server.code}\n".encode())
+            terminal.until(
+                b"`rai run` runs there" if code == 0 else b"nothing was sent"
+            )
+            assert terminal.child.wait(60) == code
+        finally:
+            terminal.close()
+            terminal.child.kill()
+            terminal.child.wait()
+        shown = terminal.seen.decode().replace("\r\n", "\n")
+        assert certificates.fingerprint(pem) in shown.replace("\n", "")
         assert "Does whoever runs the server name the same?" in shown
         assert server.code not in shown
-        assert status == code, shown
         assert (url in profile.read(profile.path()).servers) == (code == 0)
-
-
-def in_terminal(words: list[str], answers: list[str]) -> tuple[int, str]:
-    """Run rai on a terminal of its own and answer it; return its status and text."""
-    program = str(Path(sys.executable).with_name("rai"))
-    screen, terminal = pty.openpty()
-    started = subprocess.Popen(
-        [program, *words],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,  # so that /dev/tty is not the tests' own
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    os.close(terminal)
-    shown = b""
-    questions = [b"[y/N]: ", b"Code: "]
-    with started:
-        try:
-            while piece := _read(screen):
-                shown += piece
-                if questions and questions[0] in shown:
-                    questions.pop(0)
-                    os.write(screen, answers.pop(0).encode() + b"\n")
-        finally:
-            started.kill()
-    os.close(screen)
-    return started.returncode, shown.decode().replace("\r\n", "\n")
-
-
-def _read(screen: int) -> bytes:
-    try:
-        return os.read(screen, 4096)
-    except OSError:  # the other side is closed
-        return b""
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from runner import archive, session
 from runner.core.request import RunRequest
+from runner.places.following import Follower
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.remote.following import Follower
 from runner.session.detached import sealed
 from runner.session.remote import upload
 from runner.store.paths import RunPaths

@@ -15,13 +15,13 @@ from runner.core.request import Terms
 from runner.server import cluster as clusters
 from runner.server.cluster import SlurmCluster
 from runner.server.folders import ServerRuns
-from runner.slurm.target import SlurmTarget
 from runner.store.home import make
 from runner.store.paths import Home
 from runner.store.settings import Settings
+from runner.wire.addresses import SlurmTarget
 from runner.wire.capacity import Capacity
 from tests.runner.server.begun import new_id, sealed
-from tests.runner.slurm.test_partition import line
+from tests.runner.slurm.test_jobs import line
 from tests.waiting import until
 
 SQUEUE = "exit 0"

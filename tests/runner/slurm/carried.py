@@ -26,12 +26,12 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Created, Event, Finished
 from runner.core.request import RunRequest
-from runner.places.slurm import SlurmWorker
-from runner.slurm.submission import JobNeeds
-from runner.slurm.target import SlurmTarget
+from runner.places.slurm import hand_over
+from runner.places.slurm.submission import JobNeeds
 from runner.store import latest, runs
 from runner.store.paths import Home, RunPaths
 from runner.store.tail import Tail
+from runner.wire.addresses import SlurmTarget
 
 POLL_S = 0.02
 PIECE_BYTES = 1 << 20
@@ -89,8 +89,7 @@ class CarriedEngine:
         given = {n: v for n, v in vars(self).items() if not n.startswith("_")}
         (paths.root / WORK).write_bytes(pickle.dumps((self._made, given, carried)))
         asked = RunRequest("/project", "rai_build.yml", "")
-        job = SlurmWorker(paths, SlurmTarget(), asked, NEEDS, worker=WORKER)
-        answer = job.carry_out()
+        answer = hand_over(paths, SlurmTarget(), asked, NEEDS, worker=WORKER)
         assert answer.reason is None, answer.problems
         yield from _followed(paths, cancel)
         yield from _pieces(paths.root / BUILD)

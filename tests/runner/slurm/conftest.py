@@ -20,3 +20,11 @@ def cluster_home(
     monkeypatch.setenv("RAI_ENGINE", "bare")
     monkeypatch.delenv("CI", raising=False)
     return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def full(slurm: Cluster) -> Cluster:
+    """The cluster while no node takes a job."""
+    for node in slurm.nodes:
+        slurm.drain(node, "a broken fan")
+    return slurm

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.places.slurm.fate import LeftRun, RunSigns, fate, how_ended, verdict
-from runner.slurm.jobs import SlurmJob
+from runner.places.slurm import jobs as slurms
+from runner.places.slurm.jobs import SlurmJob, how_ended, verdict
 from runner.store.claim import Standing
 from tests.runner.slurm.test_jobs import NEVER as REASONS
 from tests.runner.slurm.test_jobs import OVER
 
-NEW = RunSigns(claimed=False, silent_s=float("inf"), handed_s=0.5)
-FORGOTTEN = RunSigns(claimed=False, silent_s=float("inf"), handed_s=60.0)
-PACKING = RunSigns(claimed=False, silent_s=1.0, handed_s=600.0)
-BUSY = RunSigns(claimed=True, silent_s=1.0, handed_s=60.0)
-QUIET = RunSigns(claimed=True, silent_s=7.0, handed_s=60.0)
-SILENT = RunSigns(claimed=True, silent_s=60.0, handed_s=60.0)
+Signs = dict[str, Any]
+NEVER = float("inf")
+NEW: Signs = {"claimed": False, "silent_s": NEVER, "handed_s": 0.5}
+FORGOTTEN: Signs = {"claimed": False, "silent_s": NEVER, "handed_s": 60.0}
+PACKING: Signs = {"claimed": False, "silent_s": 1.0, "handed_s": 600.0}
+BUSY: Signs = {"claimed": True, "silent_s": 1.0, "handed_s": 60.0}
+QUIET: Signs = {"claimed": True, "silent_s": 7.0, "handed_s": 60.0}
+SILENT: Signs = {"claimed": True, "silent_s": 60.0, "handed_s": 60.0}
+
+
+def fate(signs: Signs, jobs: list[SlurmJob] | None) -> Standing:
+    return slurms.fate(jobs, **signs)
 
 
 def jobs(*states: str) -> list[SlurmJob]:
     return [SlurmJob(str(n), "rai-0123456789", s) for n, s in enumerate(states)]
 
 
-@pytest.mark.parametrize("signs", [NEW, FORGOTTEN, PACKING])
-def test_a_run_waits_while_slurm_does_not_answer(signs: RunSigns):
-    assert fate(signs, None) is Standing.WAITS
-
-
-@pytest.mark.parametrize("signs", [BUSY, QUIET, SILENT])
-def test_a_run_is_never_lost_while_slurm_does_not_answer(signs: RunSigns):
-    assert fate(signs, None) is Standing.ELSEWHERE
+@pytest.mark.parametrize("signs", [NEW, FORGOTTEN, PACKING, BUSY, QUIET, SILENT])
+def test_no_run_is_lost_while_slurm_does_not_answer(signs: Signs):
+    on = Standing.ELSEWHERE if signs["claimed"] else Standing.WAITS
+    assert fate(signs, None) is on
 
 
 @pytest.mark.parametrize(
     ("signs", "fit"),
     [
-        (NEW, Standing.WAITS),
-        (PACKING, Standing.WAITS),
-        (FORGOTTEN, Standing.GONE),
-        (BUSY, Standing.ELSEWHERE),
-        (QUIET, Standing.ELSEWHERE),
+        *((NEW, Standing.WAITS), (PACKING, Standing.WAITS), (FORGOTTEN, Standing.GONE)),
+        *((BUSY, Standing.ELSEWHERE), (QUIET, Standing.ELSEWHERE)),
         (SILENT, Standing.GONE),
     ],
 )
-def test_without_a_job_the_signs_of_life_decide(signs: RunSigns, fit: Standing):
+def test_without_a_job_the_signs_of_life_decide(signs: Signs, fit: Standing):
     assert fate(signs, []) is fit
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN])
-def test_a_run_waits_as_long_as_its_job_does(signs: RunSigns):
+def test_a_run_waits_as_long_as_its_job_does(signs: Signs):
     assert fate(signs, jobs("PENDING")) is Standing.WAITS
 
 
@@ -82,13 +82,15 @@ def test_the_record_of_a_run_whose_job_is_over_comes_within_seconds():
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN])
-def test_a_job_that_ended_before_its_run_was_claimed_never_begins_it(signs: RunSigns):
+def test_a_job_that_ended_before_its_run_was_claimed_never_begins_it(signs: Signs):
     assert fate(signs, jobs("CANCELLED")) is Standing.GONE
 
 
-BEGUN = LeftRun("17", begun=True, log="/runs/a/worker.log")
-WAITED = LeftRun("17", begun=False, log="/runs/a/worker.log")
-UNSENT = LeftRun("", begun=False, log="/runs/a/worker.log")
+LOG = "/runs/a/worker.log"
+LeftRun = dict[str, Any]
+BEGUN: LeftRun = {"number": "17", "begun": True, "log": LOG, "said": ""}
+WAITED = {**BEGUN, "begun": False}
+UNSENT = {**WAITED, "number": ""}
 
 
 def job(state: str, reason: str = "", node: str = "n1") -> SlurmJob:
@@ -113,7 +115,7 @@ def job(state: str, reason: str = "", node: str = "n1") -> SlurmJob:
         (BEGUN, [job("COMPLETED")], Reason.RUNNER_LOST, "state COMPLETED"),
         (WAITED, [job("FAILED")], Reason.RUNNER_LOST, "see /runs/a/worker.log"),
         (
-            replace(WAITED, log=""),
+            {**WAITED, "log": ""},
             [job("FAILED", "JobLaunchFailure")],
             Reason.RUNNER_LOST,
             "the node could not write into the run's folder: RAI_HOME",
@@ -132,7 +134,7 @@ def job(state: str, reason: str = "", node: str = "n1") -> SlurmJob:
 def test_the_end_follows_from_the_last_job(
     run: LeftRun, jobs: list[SlurmJob] | None, reason: Reason, words: str
 ):
-    found = verdict(run, jobs)
+    found = verdict(jobs, **run)
     assert found.reason is reason
     assert words in found.message
     assert not found.ran

@@ -16,10 +16,10 @@ import pytest
 
 from runner import places
 from runner.core import Reason, State
-from runner.places.slurm.fate import SILENT_S
+from runner.places.slurm.jobs import SILENT_S
 from tests.program import rai
 from tests.runner.slurm.cluster import AT_ONCE, Cluster, cluster
-from tests.runner.slurm.site import Site
+from tests.runner.slurm.site import HandedOver, Site
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
@@ -50,6 +50,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield of(made, tmp_path, monkeypatch)
 
 
+def held(site: Site, before: str = "", after: str = "") -> HandedOver:
+    """Begin a run that goes on until ``go``."""
+    loop = f"while ! test -e {site.folder}/go; do sleep 0.1; done"
+    return site.hand_over(before + loop + after).begun()
+
+
+def go(site: Site) -> None:
+    (site.folder / "go").touch()
+
+
 def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site: Site):
     run = site.hand_over("sleep 60").begun()
     run.kill_worker()
@@ -75,27 +85,22 @@ def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(
     assert run.times == 0
 
 
-def test_a_run_outlives_its_slurmd(site: Site, tmp_path: Path):
-    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_run_outlives_its_slurmd(site: Site, *, comes_back: bool):
+    run = held(site)
     node = run.node
     site.cluster.kill("slurmd", node)
-    site.cluster.start("slurmd", node)
-    (tmp_path / "go").touch()
-    assert run.kept_its_word().state is State.DONE
-
-
-def test_a_run_ends_while_its_slurmd_is_away(site: Site, tmp_path: Path):
-    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
-    site.cluster.kill("slurmd", run.node)
-    (tmp_path / "go").touch()
+    if comes_back:
+        site.cluster.start("slurmd", node)
+    go(site)
     assert run.kept_its_word().state is State.DONE
 
 
 @pytest.mark.slow
-def test_a_run_outlives_its_controller(site: Site, tmp_path: Path):
-    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+def test_a_run_outlives_its_controller(site: Site):
+    run = held(site)
     site.cluster.kill("slurmctld", with_=signal.SIGTERM)
-    (tmp_path / "go").touch()
+    go(site)
     assert run.kept_its_word().state is State.DONE
     refused = rai("run", "--on", "slurm", "-p", site.project(["true"]))
     assert refused.returncode == 8
@@ -121,11 +126,11 @@ def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(
     assert run.times == 1
 
 
-def test_a_run_is_not_put_back_into_the_queue(site: Site, tmp_path: Path):
-    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+def test_a_run_is_not_put_back_into_the_queue(site: Site):
+    run = held(site)
     with pytest.raises(AssertionError, match="disabled"):
         site.cluster.ask("scontrol", "requeue", f"{run.job}")
-    (tmp_path / "go").touch()
+    go(site)
     assert run.kept_its_word().state is State.DONE
 
 
@@ -181,19 +186,6 @@ def test_a_run_has_the_time_of_its_partition_and_ends_for_that(
     assert warned.startswith("Slurm ends this run after 1 min, the most in the default")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0, 2.0, 4.0])
-def test_a_controller_that_is_killed_starts_no_run_twice_and_loses_none_in_silence(
-    site: Site, seconds: float
-):
-    runs = [site.hand_over("sleep 6") for _ in range(4)]
-    time.sleep(seconds)
-    site.cluster.kill("slurmctld")
-    site.cluster.start("slurmctld")
-    for run in runs:
-        run.kept_its_word()
-
-
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
     """A folder on another file system, which can be taken away and brought back."""
@@ -217,14 +209,12 @@ def unmount(folder: Path) -> None:
 
 
 def test_a_run_outlives_its_file_system(
-    site: Site, mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, mounted: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
-    run = site.hand_over(
-        f"echo first; while ! test -e {tmp_path}/go; do sleep 0.1; done; echo then"
-    ).begun()
+    run = held(site, "echo first; ", "; echo then")
     unmount(mounted)
-    (tmp_path / "go").touch()
+    go(site)
     time.sleep(3)  # at least one sign of life cannot be given
     mount(mounted)
     assert run.kept_its_word().state is State.DONE
@@ -232,22 +222,20 @@ def test_a_run_outlives_its_file_system(
 
 
 def test_a_run_whose_file_system_is_away_at_its_end_has_an_end(
-    site: Site, mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, mounted: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
-    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    run = held(site)
     worker = run.worker
     unmount(mounted)
-    (tmp_path / "go").touch()
+    go(site)
     until(lambda: not Path(f"/proc/{worker}").exists())
     mount(mounted)
     assert run.kept_its_word().verdict is not None
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(
-    site: Site, tmp_path: Path
-):
+def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(site: Site):
     run = site.hand_over("true; sleep 3").begun()
     os.kill(run.worker, signal.SIGSTOP)  # as where its file system does not answer
     assert not places.wait(run.paths, SILENT_S + 3)

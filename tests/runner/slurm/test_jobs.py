@@ -1,4 +1,4 @@
-"""What squeue prints, read as jobs."""
+"""What squeue and sinfo print, read as jobs and partitions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.slurm import jobs
-from runner.slurm.jobs import JobStage, SlurmJob
+from runner.places.slurm import jobs
+from runner.places.slurm.jobs import JobStage, SlurmJob
+from runner.places.slurm.submission import environment
 from tests.runner.slurm.cluster import Cluster
 
 RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
@@ -22,39 +23,17 @@ WIDTHS = (24, 16, 20, 64, 128, 48)
 
 # Every state that Slurm 20.11 to 26.05 write.
 WAITING = (
-    "PENDING",
-    "REQUEUED",
-    "REQUEUED_CRON",
-    "REQUEUE_FED",
-    "REQUEUE_HOLD",
-    "RESV_DEL_HOLD",
-    "SPECIAL_EXIT",
+    *("PENDING", "REQUEUED", "REQUEUED_CRON", "REQUEUE_FED", "REQUEUE_HOLD"),
+    *("RESV_DEL_HOLD", "SPECIAL_EXIT"),
 )
 GOING = (
-    "COMPLETING",
-    "CONFIGURING",
-    "EXPEDITING",
-    "LAUNCH_FAILED",
-    "POWER_UP_NODE",
-    "RECONFIG_FAIL",
-    "RESIZING",
-    "RUNNING",
-    "SIGNALING",
-    "STAGE_OUT",
-    "STOPPED",
+    *("COMPLETING", "CONFIGURING", "EXPEDITING", "LAUNCH_FAILED", "POWER_UP_NODE"),
+    *("RECONFIG_FAIL", "RESIZING", "RUNNING", "SIGNALING", "STAGE_OUT", "STOPPED"),
     "SUSPENDED",
 )
 OVER = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "TIMEOUT",
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
 
 
@@ -141,9 +120,6 @@ def test_any_byte_may_be_wrong(place: int, byte: int) -> None:
 def test_an_output_that_is_not_complete_is_an_error(cut: int) -> None:
     with pytest.raises(ValueError, match="not complete"):
         jobs.parse((2 * printed())[:-cut])
-
-
-def test_no_jobs_are_no_error() -> None:
     assert jobs.parse(b"") == ()
 
 
@@ -171,93 +147,42 @@ def test_what_slurm_leaves_open_is_empty() -> None:
     assert (job.node, job.reason) == ("", "")
 
 
-def test_times_are_asked_for_in_utc_and_no_setting_filters_jobs() -> None:
-    given = {
-        "PATH": "/bin",
-        "SLURM_CONF": "/etc/slurm.conf",
-        "TZ": "Asia/Tokyo",
-        "SLURM_TIME_FORMAT": "relative",
-        "SQUEUE_USERS": "me",
-        "SLURM_CLUSTERS": "all",
-    }
-
-    assert jobs.environment(given) == {
-        "PATH": "/bin",
-        "SLURM_CONF": "/etc/slurm.conf",
-        "TZ": "UTC",
-        "SLURM_TIME_FORMAT": "standard",
-        "LC_ALL": "C",
-    }
-
-
-@pytest.mark.parametrize("state", WAITING)
-def test_a_job_without_a_node_waits(state: str) -> None:
-    assert jobs.stage(state) is JobStage.WAITING
-
-
-@pytest.mark.parametrize("state", [*GOING, "?", "A_NEWER_STATE", ""])
-def test_a_job_whose_processes_may_run_goes(state: str) -> None:
-    assert jobs.stage(state) is JobStage.GOING
-
-
-@pytest.mark.parametrize("state", OVER)
-def test_a_job_that_ended_is_over(state: str) -> None:
-    assert jobs.stage(state) is JobStage.OVER
+@pytest.mark.parametrize(
+    ("stage", "states"),
+    [
+        (JobStage.WAITING, WAITING),
+        (JobStage.GOING, (*GOING, "?", "A_NEWER_STATE", "")),
+        (JobStage.OVER, OVER),
+    ],
+)
+def test_how_far_a_job_has_come_follows_from_its_state(
+    stage: JobStage, states: tuple[str, ...]
+) -> None:
+    assert {jobs.stage(state) for state in states} == {stage}
 
 
 NEVER = (
-    "AccountNotAllowed",
-    "AssocMaxCpuMinutesPerJobLimit",
-    "AssocMaxGRESPerNode",
-    "AssocMaxWallDurationPerJobLimit",
-    "BadConstraints",
-    "DependencyNeverSatisfied",
+    *("AccountNotAllowed", "AssocMaxCpuMinutesPerJobLimit", "AssocMaxGRESPerNode"),
+    *("AssocMaxWallDurationPerJobLimit", "BadConstraints", "DependencyNeverSatisfied"),
     "Job's QOS not permitted to use this partition (gpu allows long not normal)",
-    "MaxMemPerLimit",
-    "PartitionConfig",
-    "PartitionTimeLimit",
-    "QOSMaxGRESPerJob",
-    "QOSMaxNodePerJobLimit",
-    "QOSMaxWallDurationPerJobLimit",
-    "QOSMinCpuNotSatisfied",
-    "QOSMinGRES",
-    "QOSNotAllowed",
-    "Reservation course is invalid",
-    "Reservation course was deleted",
+    *("MaxMemPerLimit", "PartitionConfig", "PartitionTimeLimit", "QOSMaxGRESPerJob"),
+    *("QOSMaxNodePerJobLimit", "QOSMaxWallDurationPerJobLimit"),
+    *("QOSMinCpuNotSatisfied", "QOSMinGRES", "QOSNotAllowed"),
+    *("Reservation course is invalid", "Reservation course was deleted"),
     "uid 1000 not in group permitted to use this partition (gpu). groups allowed: ta",
 )
-
-
-@pytest.mark.parametrize("reason", NEVER)
-def test_a_job_that_asks_for_what_it_never_gets_never_starts(reason: str) -> None:
-    assert jobs.never_starts(reason)
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "",
-        "AssocGrpCPUMinutesLimit",
-        "AssocMaxJobsLimit",
-        "BeginTime",
-        "Constraints",
-        "JobHeldAdmin",
-        "JobHeldUser",
-        "MaxGRESPerAccount",
-        "PartitionDown",
-        "PartitionNodeLimit",
-        "Priority",
-        "QOSGrpGRES",
-        "QOSMaxGRESPerUser",
-        "QOSMaxSubmitJobPerUserLimit",
-        "ReqNodeNotAvail, UnavailableNodes:n1",
-        "Reservation",
-        "Resources",
-        "SomeNewReasonPerJob",
-    ],
+LATER = (
+    *("", "AssocGrpCPUMinutesLimit", "AssocMaxJobsLimit", "BeginTime", "Constraints"),
+    *("JobHeldAdmin", "JobHeldUser", "MaxGRESPerAccount", "PartitionDown"),
+    *("PartitionNodeLimit", "Priority", "QOSGrpGRES", "QOSMaxGRESPerUser"),
+    *("QOSMaxSubmitJobPerUserLimit", "ReqNodeNotAvail, UnavailableNodes:n1"),
+    *("Reservation", "Resources", "SomeNewReasonPerJob"),
 )
-def test_what_others_may_end_is_waited_for(reason: str) -> None:
-    assert not jobs.never_starts(reason)
+
+
+@pytest.mark.parametrize("reason", [*NEVER, *LATER])
+def test_only_a_job_that_asks_for_what_it_never_gets_never_starts(reason: str) -> None:
+    assert jobs.never_starts(reason) is (reason in NEVER)
 
 
 @given(st.text(max_size=2000))
@@ -285,7 +210,7 @@ def test_the_squeue_of_this_machine_prints_what_is_read(slurm: Cluster) -> None:
         ["squeue", *jobs.ARGUMENTS],
         capture_output=True,
         check=True,
-        env=jobs.environment({**slurm.environment, "TZ": "Asia/Tokyo"}),
+        env=environment({**slurm.environment, "TZ": "Asia/Tokyo"}),
         timeout=30,
     )
     found = by_number(done.stdout)
@@ -297,3 +222,60 @@ def test_the_squeue_of_this_machine_prints_what_is_read(slurm: Cluster) -> None:
         "JobHeldUser",
     )
     assert found[f"{later}"].name == "rai-later"
+
+
+COLUMNS = (100, 20, 400)
+
+
+def line(name: str = "main*", time: str = "infinite", gres: str = "(null)") -> str:
+    """Return a line as sinfo of Slurm 22.05 prints it."""
+    fields = zip((name, time, gres), COLUMNS, strict=True)
+    return "".join(text[:width].ljust(width) for text, width in fields)
+
+
+@pytest.mark.parametrize(
+    ("time", "time_s"),
+    [
+        *(("infinite", None), ("1:00", 60.0), ("1:00:00", 3600.0)),
+        ("2-01:00:00", 49 * 3600.0),
+    ],
+)
+def test_the_longest_time_of_a_job_is_told(time, time_s):
+    assert jobs.partition(line(time=time)) == jobs.Partition(time_s, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("gpu:4", 4),
+        ("gpu:(null):1(IDX:0)", 1),
+        ("gpu:h100:4(S:0,2),gpu:1g.10gb:7(S:1)", 11),
+        ("mps:100,gpu:a100_3g.20gb:2(IDX:0,1),shard:8", 2),
+        ("gpu:tesla:no_consume:4", 4),
+        ("gpu:h100:4(IDX:0-", 4),
+        ("(null)", 0),
+        ("gpu:x:" + "9" * 50, 0),
+    ],
+)
+def test_gpus_of_all_models_and_slices_are_counted(text, count):
+    assert jobs.gpus(text) == count
+
+
+def test_without_a_name_the_default_partition_is_meant_or_all():
+    two = [line("main*", "1:00", "gpu:1"), line("main*", "1:00"), line("gpu")]
+    assert jobs.partition("\n".join(two)) == jobs.Partition(60.0, 1)
+    assert jobs.partition("\n".join(two), "gpu,main") == jobs.Partition(None, 1)
+    unmarked = "\n".join(two).replace("*", " ")
+    assert jobs.partition(unmarked) == jobs.Partition(None, 1)
+
+
+@pytest.mark.parametrize("text", ["", "sinfo: error: no\n\0\n", line(time="n/a")])
+def test_what_is_no_partition_is_none(text):
+    assert jobs.partition(text) is None
+
+
+def test_sinfo_is_asked_for_fields_of_the_widths_that_are_read():
+    *words, fields = jobs.partition_listing("gpu")
+    assert words == ["sinfo", "--noheader", "--partition=gpu"]
+    widths = [int(field.partition(":")[2]) for field in fields.split(",")]
+    assert tuple(widths) == COLUMNS

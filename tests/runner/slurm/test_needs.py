@@ -9,9 +9,9 @@ import pytest
 from runner import session
 from runner.core import GIB
 from runner.core.errors import UsageError
+from runner.places.slurm.submission import JobNeeds
 from runner.session.options import Options
 from runner.session.slurm import STAGING_S, WORKER_BYTES, needs_of
-from runner.slurm.submission import JobNeeds
 
 FILE = """\
 resources:

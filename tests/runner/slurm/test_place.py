@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import places
-from runner.places.slurm import SlurmPlace, programs, queue
+from runner.places.slurm import SlurmPlace, programs
 from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import RAI, rai
@@ -60,10 +60,8 @@ def test_a_partition_that_is_not_there_is_refused_and_leaves_nothing(
 
 
 def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, full: Cluster
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     run = left("-p", project(tmp_path, "echo never"))
     listed = json.loads(rai("ps", "--json").stdout)
     assert [one["on"] for one in listed] == ["slurm"]
@@ -71,14 +69,12 @@ def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
     assert ended(cluster_home.run(run)).state == "cancelled"
-    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+    assert full.ask("squeue", "-h", "-t", "PENDING") == ""
 
 
 def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, full: Cluster
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     run = left("-p", project(tmp_path, "echo never"))
     paths = cluster_home.run(run)
     there = handed.read(paths)
@@ -87,7 +83,7 @@ def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
     assert ended(paths).state == "cancelled"
-    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+    assert full.ask("squeue", "-h", "-t", "PENDING") == ""
 
 
 def test_a_run_that_asks_for_more_cores_than_there_are_ends(
@@ -113,13 +109,11 @@ def test_a_run_that_asks_for_more_cores_than_there_are_ends(
 def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
     cluster_home: Home,
     tmp_path: Path,
-    slurm: Cluster,
+    full: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     after: str,
     status: int,
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     (tmp_path / "bin").mkdir()
     wrapper = tmp_path / "bin" / "sbatch"
     real = shutil.which("sbatch")
@@ -129,7 +123,7 @@ def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
     done = rai("run", "--on", "slurm", "-p", project(tmp_path, "echo never"))
     assert done.returncode == status
     assert (tmp_path / "number").read_text().strip().isdecimal()
-    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+    assert full.ask("squeue", "-h", "-t", "PENDING") == ""
     assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
 
 
@@ -152,15 +146,13 @@ def test_ctrl_c_does_not_wait_for_an_sbatch_that_hangs(
 
 
 def test_runs_are_listed_where_slurms_programs_are_not(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, full: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     folder = project(tmp_path, "true")
     run = left("-p", folder)
     with monkeypatch.context() as other:
         other.setenv("PATH", str(Path(sys.executable).parent))
-        queue.forget(cluster_home)
+        programs.forget(cluster_home)
         listed = rai("runs")
         refused = rai("run", "--on", "slurm", "-p", folder)
     assert listed.returncode == 0
@@ -193,10 +185,8 @@ def test_no_secret_stays_in_the_folder(cluster_home: Home, tmp_path: Path):
 
 
 def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster
+    cluster_home: Home, tmp_path: Path, full: Cluster
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     run = left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame-12345")
     paths = cluster_home.run(run)
     assert b"open-sesame" in paths.order.read_bytes()
@@ -208,15 +198,13 @@ def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
 
 
 def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster_home: Home, tmp_path: Path, full: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    slurm.drain("n1", "a broken fan")
-    slurm.drain("n2", "a broken fan")
     paths = cluster_home.run(
         left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame")
     )
     assert b"open-sesame" in paths.order.read_bytes()
-    slurm.ask("scancel", f"--name=rai-{paths.id}")
+    full.ask("scancel", f"--name=rai-{paths.id}")
 
     def killed(place: SlurmPlace, of: RunPaths) -> None:
         raise KeyboardInterrupt
@@ -266,3 +254,38 @@ if "SLURMD_NODENAME" in os.environ:
     done = rai("wait", run)
     assert done.returncode == 10
     assert "no module named rai" in done.stderr
+
+
+def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
+    """Return what the job of a run asks for: GPUs, memory, time, cores, and whether
+    others may share its node.
+    """
+    run = left("-p", folder, *words)
+    said = slurm.ask("squeue", "-h", "-o", "%b %m %l %C %h").split()
+    assert rai("cancel", run).returncode == 0
+    return said
+
+
+def test_a_run_asks_for_its_limits_and_what_rai_needs(
+    cluster_home: Home, tmp_path: Path, full: Cluster
+):
+    folder = project(tmp_path, "true", gpu={"count": 1}, cpu={"cores": 2})
+    assert asked(folder, full) == ["gres:gpu:1", "1G", "11:00", "2", "OK"]
+
+
+def test_a_job_has_none_of_the_clients_secrets_and_starts_no_login_shell(
+    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_TOKEN", "rai_secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    profile = tmp_path / ".bash_profile"
+    profile.write_text(f"touch {tmp_path}/login\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = rai(
+        "run", "--on", "slurm", "-p", project(tmp_path, "cat /proc/$PPID/environ")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "SLURM_JOB_ID=" in done.stdout
+    assert "secret" not in done.stdout
+    assert not (tmp_path / "login").exists()

@@ -14,13 +14,12 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import Reason
 from runner.core.errors import EngineError
-from runner.places.slurm import programs, queue, watch
-from runner.places.slurm.programs import NoAnswerError
-from runner.places.slurm.queue import QueueLook
-from runner.places.slurm.watch import queued_run
-from runner.slurm import jobs
-from runner.slurm.jobs import SlurmJob
+from runner.places import slurm as place
+from runner.places.slurm import SlurmWatch, jobs, programs, queued_run
+from runner.places.slurm.jobs import SlurmJob
+from runner.places.slurm.programs import NoAnswerError, QueueLook
 from runner.store.paths import Home
+from runner.store.scratch import alone
 from runner.wire.remote_runs import QueueState
 from tests.waiting import until
 
@@ -61,16 +60,16 @@ def home(tmp_path: Path) -> Home:
 
 def test_many_looks_within_an_interval_are_one_query(slurm: FakeSlurm, home: Home):
     for _ in range(100):
-        assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+        assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
 def test_another_process_reads_the_answer_of_the_first(
     slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
 ):
-    queue.look(home)
-    monkeypatch.setattr(queue, "_memory", {})
-    assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+    programs.look(home)
+    monkeypatch.setattr(programs, "_memory", {})
+    assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
@@ -81,8 +80,8 @@ def test_processes_that_look_at_once_ask_once(
         def __setitem__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(queue, "_memory", Forgetful())
-    threads = [threading.Thread(target=queue.look, args=[home]) for _ in range(20)]
+    monkeypatch.setattr(programs, "_memory", Forgetful())
+    threads = [threading.Thread(target=programs.look, args=[home]) for _ in range(20)]
     for one in threads:
         one.start()
     for one in threads:
@@ -94,19 +93,19 @@ def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
     slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
 ):
     found: list[QueueLook] = []
-    with queue._alone(home):
-        one = threading.Thread(target=lambda: found.append(queue.look(home)))
+    with alone(home.slurm.with_name("slurm.json.lock")):
+        one = threading.Thread(target=lambda: found.append(programs.look(home)))
         one.start()
         until(lambda: home.slurm.with_name("slurm.json.lock").exists())
         one.join(0.2)
         assert not found
-        queue._asked(home, time.time())
+        programs._asked(home, time.time())
     one.join()
     assert [look.jobs for look in found] == [{WAITS.name: (WAITS,)}]
-    queue.forget(home)
+    programs.forget(home)
     monkeypatch.setattr(programs, "ANSWERS_WITHIN_S", 0)
-    with queue._alone(home):
-        assert queue.look(home).trouble
+    with alone(home.slurm.with_name("slurm.json.lock")):
+        assert programs.look(home).trouble
 
 
 def test_a_home_that_cannot_be_written_is_no_empty_queue(
@@ -116,24 +115,24 @@ def test_a_home_that_cannot_be_written_is_no_empty_queue(
         raise OSError(errno.EROFS, "Read-only file system", f"{folder}/.time")
 
     monkeypatch.setattr(files, "time_there", refuse)
-    assert "Read-only file system" in queue.look(home).trouble
-    assert abs(queue.now_s(home) - time.time()) < 60
+    assert "Read-only file system" in programs.look(home).trouble
+    assert programs.ask(home).jobs
 
 
 def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home: Home):
-    queue.look(home)
+    programs.look(home)
     slurm.jobs = ()
-    with queue._alone(home):
-        assert queue.ask(home).jobs == {}
-    assert queue.look(home).jobs == {}
+    with alone(home.slurm.with_name("slurm.json.lock")):
+        assert programs.ask(home).jobs == {}
+    assert programs.look(home).jobs == {}
 
 
 def test_many_runs_in_turn_are_looked_at_without_a_pause(
     slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(watch, "LOOK_S", 3600.0)
+    monkeypatch.setattr(place, "LOOK_S", 3600.0)
     for number in range(20):
-        one = watch.SlurmWatch(home.run(f"{number:010}"), home)
+        one = SlurmWatch(home.run(f"{number:010}"))
         one.start()
         until(lambda one=one: one.settled)
         one.stop()
@@ -149,25 +148,25 @@ def test_a_machine_without_slurms_programs_has_no_engine_for_a_run(
 
 
 def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):
-    queue.look(home)
+    programs.look(home)
     slurm.jobs = ()
-    queue.forget(home)
-    assert queue.look(home).jobs == {}
+    programs.forget(home)
+    assert programs.look(home).jobs == {}
     assert slurm.queries == 2
 
 
 def test_a_controller_that_is_away_is_asked_seldom_and_its_last_answer_stands(
     slurm: FakeSlurm, home: Home
 ):
-    first = queue.look(home)
+    first = programs.look(home)
     assert not first.fresh(first.at + 5)
     slurm.away = True
     home.slurm.touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "INTERVAL_S", 0.0)
-        patch.setattr(queue, "SHARE", 0)
-        patch.setattr(queue, "_memory", {})
-        found = queue.look(home)
+        patch.setattr(programs, "INTERVAL_S", 0.0)
+        patch.setattr(programs, "SHARE", 0)
+        patch.setattr(programs, "_memory", {})
+        found = programs.look(home)
     assert found.trouble == "Slurm does not answer: nobody there"
     assert found.jobs == first.jobs
     assert found.fresh(found.at + 5)
@@ -180,7 +179,7 @@ def test_an_answer_from_the_future_is_asked_for_again():
 @pytest.mark.parametrize("data", [b"", b"{", b'{"jobs": 3}', b"[]"])
 def test_a_damaged_file_is_asked_for_again(slurm: FakeSlurm, home: Home, data: bytes):
     home.slurm.write_bytes(data)
-    assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+    assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
 
 
 def standing(*some: SlurmJob, claimed: bool = False) -> tuple[QueueState, str]:

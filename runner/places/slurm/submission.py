@@ -22,8 +22,8 @@ from runner.core.quantities import size_text
 from runner.core.screen import printable
 from runner.core.units import MIB
 from runner.core.variables import PASSED
-from runner.slurm.jobs import NAME
-from runner.slurm.target import SlurmTarget
+from runner.places.slurm.jobs import NAME
+from runner.wire.addresses import SlurmTarget
 
 LOG = "worker.log"
 """The file of a run's folder that has what its job printed."""
@@ -69,22 +69,16 @@ class JobNeeds(Struct, frozen=True):
     alone: bool = False
 
 
-class Submission(Struct, frozen=True):
-    """The command line of sbatch, and the script that it reads from its stdin."""
-
-    argv: tuple[str, ...]
-    script: bytes
-
-
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment for sbatch and for the job, which inherits it.
+    """Return the whole environment for Slurm's programs, and for a job.
 
-    ``--export=NONE``, or a list of names, would start a login shell on the node, and
-    ``NIL`` is a name to Slurm before 24.05; so sbatch itself is given no more than
-    the job may have.
+    Times are in UTC. A job inherits it: ``--export=NONE``, or a list of names, would
+    start a login shell on the node, and ``NIL`` is a name to Slurm before 24.05; so
+    sbatch itself is given no more than the job may have.
     """
     known = PASSED | OF_SBATCH
-    return {name: value for name, value in environ.items() if name in known}
+    kept = {name: value for name, value in environ.items() if name in known}
+    return kept | {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}
 
 
 def submission(
@@ -95,23 +89,29 @@ def submission(
     run_id: str,
     folder: str,
     worker: Sequence[str],
-) -> Submission:
-    """Return how a run's worker is handed to Slurm; ``folder`` is the run's.
+) -> tuple[list[str], bytes]:
+    """Return the command line of sbatch for a run, and the script that it reads.
 
-    ``worker`` is the command line of the worker, ``extra`` the user's words for sbatch.
+    ``folder`` is the run's, ``worker`` the command line of its worker, ``extra`` the
+    user's words for sbatch.
 
     Raises:
         NotAllowedError: the folder's name cannot be given to sbatch, or no node has so
             many cores.
     """
-    check_folder(folder)
+    # Slurm takes a backslash in the name of an output file as a sign not to expand it.
+    odd = [c for c in folder if not c.isprintable() or c == "\\"]
+    if odd:
+        text = f"the folder {folder!r} has {odd[0]!r} in its name, which sbatch"
+        hint = "set `home` (RAI_HOME) to a folder without it"
+        raise NotAllowedError(Problem(f"{text} does not take", hint=hint), advice="")
     if needs.cores and needs.cores > MOST_CORES:
         text = f"the run asks for {needs.cores:,} cores, and no node has so many"
         problem = Problem(text, hint="lower resources.cpu.cores")
         raise NotAllowedError(problem, advice="")
     wanted = {
         "job-name": NAME + run_id,
-        "output": f"{_unexpanded(folder)}/{LOG}",
+        "output": f"{folder.replace('%', '%%')}/{LOG}",
         "chdir": "/",
         "open-mode": "append",
         "export": "ALL",
@@ -119,7 +119,7 @@ def submission(
         "ntasks": "1",
         "cpus-per-task": str(needs.cores) if needs.cores else "",
         "mem": f"{math.ceil(needs.memory_bytes / MIB)}M",
-        "time": span(needs.time_s),
+        "time": str(minutes(needs.time_s)),
         "gres": f"gpu:{needs.gpus}" if needs.gpus else "",
         "partition": target.partition,
     }
@@ -130,27 +130,10 @@ def submission(
     if left_out:
         asked.append(_EXCLUDE + ",".join(left_out))
     # Of an option that is given twice sbatch heeds the second.
-    argv = ("sbatch", "--parsable", "--no-requeue", *extra, *asked)
-    return Submission(argv, _script(run_id, worker))
-
-
-def check_folder(folder: str) -> None:
-    """Raise NotAllowedError for a name that sbatch would read otherwise.
-
-    Slurm takes a backslash in the name of an output file as a sign not to expand it.
-    """
-    odd = [c for c in folder if not c.isprintable() or c == "\\"]
-    if odd:
-        text = f"the folder {folder!r} has {odd[0]!r} in its name, which sbatch"
-        hint = "set `home` (RAI_HOME) to a folder without it"
-        raise NotAllowedError(Problem(f"{text} does not take", hint=hint), advice="")
-
-
-def span(time_s: float) -> str:
-    """Return a time as sbatch reads it."""
-    hours, left = divmod(minutes(time_s), 60)
-    days, hours = divmod(hours, 24)
-    return f"{days}-{hours:02}:{left:02}:00"
+    argv = ["sbatch", "--parsable", "--no-requeue", *extra, *asked]
+    # The worker takes the shell's place, so that signals to the job reach it.
+    script = f"#!/bin/sh\n# Run {run_id} of rai.\nexec {shlex.join(worker)}\n"
+    return argv, script.encode()
 
 
 def minutes(time_s: float) -> int:
@@ -158,57 +141,33 @@ def minutes(time_s: float) -> int:
     return min(max(math.ceil(time_s / 60), 1), MOST_MINUTES)
 
 
-def _script(run_id: str, worker: Sequence[str]) -> bytes:
-    # The worker takes the shell's place, so that signals to the job reach it.
-    command = f"exec {shlex.join(worker)}"
-    return f"#!/bin/sh\n# Run {run_id} of rai.\n{command}\n".encode()
+class UncertainError(RaiError):
+    """Slurm may have taken a job after all: sbatch had sent it, but got no answer."""
 
 
-def _unexpanded(path: str) -> str:
-    """Return a path with `%` written so that sbatch does not expand it."""
-    return path.replace("%", "%%")
-
-
-class SubmitError(RaiError):
-    """Slurm did not take a job; ``uncertain`` is whether it may have done so after all.
-
-    That is where sbatch had sent the job, but got no answer.
-    """
-
-    def __init__(
-        self, problem: Problem, reason: Reason, *, uncertain: bool = False
-    ) -> None:
-        super().__init__(problem, reason=reason, advice="")
-        self.uncertain = uncertain
-
-
-class SubmitCase(Struct, frozen=True):
-    """What a text of sbatch means, and what to do about it."""
-
-    pattern: str
-    reason: Reason
-    hint: str
-    uncertain: bool = False
-
-
+_UNANSWERED = re.compile(
+    r"socket timed out|zero bytes were transmitted|transport endpoint"
+    r"|unexpected message received|connection (?:reset|timed out)",
+    re.IGNORECASE,
+)
 _CASES = (
-    SubmitCase(
+    (
         r"no partition specified|invalid partition",
         Reason.USAGE,
         "name one: --on slurm:PARTITION; `sinfo` lists them",
     ),
-    SubmitCase(
+    (
         r"invalid (?:account|qos|feature|node name)|requested reservation"
         r"|(?:unrecognized|invalid|ambiguous) option|option .* requires an argument",
         Reason.BAD_CONFIG,
         "the setting `slurm` has words for sbatch",
     ),
-    SubmitCase(
+    (
         r"invalid generic resource|invalid gres",
         Reason.NO_GPU,
         "`sinfo -o '%P %N %G'` lists GPUs; `--gpus 0` runs only what needs none",
     ),
-    SubmitCase(
+    (
         r"memory specification can ?not be satisfied|more processors requested"
         r"|cpu count per node can not|requested time limit is invalid"
         r"|requested node configuration is not available",
@@ -217,39 +176,31 @@ _CASES = (
         ", limits.time, cpu.cores or gpu; `sinfo -o '%P %l %N %c %m %G'` lists the time"
         " of each partition and each node's cores, MiB and GPUs",
     ),
-    SubmitCase(
+    (
         r"(?:QOS|Assoc)\w*Submit\w*Limit|Reached MaxJobs|temporarily unable to accept",
         Reason.BUSY,
         "wait until one of your jobs has ended",
     ),
-    SubmitCase(
+    (
         r"required partition not available|requested partition configuration not",
         Reason.BUSY,
         "try again later, or name another partition: --on slurm:PARTITION",
     ),
-    SubmitCase(
-        r"socket timed out|zero bytes were transmitted|transport endpoint"
-        r"|unexpected message received|connection (?:reset|timed out)",
-        Reason.BUSY,
-        "try again later; `scontrol ping` shows whether the controller is up",
-        uncertain=True,
-    ),
-    SubmitCase(
-        r"unable to contact slurm controller|unable to establish (?:config|control)"
-        r"|connection refused|could not establish a configuration",
+    (
+        rf"{_UNANSWERED.pattern}|unable to contact slurm controller|connection refused"
+        r"|unable to establish (?:config|control)|could not establish a configuration",
         Reason.BUSY,
         "try again later; `scontrol ping` shows whether the controller is up",
     ),
-    SubmitCase(
+    (
         r"cannot stat file|s_p_parse_file|could not load",
         Reason.NO_ENGINE,
         "ask those who keep the cluster, or set SLURM_CONF",
     ),
+    # Any other text: it may be a site's own plugin, which says what it wants.
+    ("", Reason.NOT_ALLOWED, ""),
 )
-"""In the order of their weight: the first that is found counts."""
-
-_REFUSED = SubmitCase("", Reason.NOT_ALLOWED, "")
-"""Any other text: it may be a site's own plugin, which says what it wants."""
+"""Texts of sbatch, what they mean, and what to do: the first that is found counts."""
 
 
 def number(answer: str) -> str | None:
@@ -262,14 +213,17 @@ def number(answer: str) -> str | None:
     return found[1] if found else None
 
 
-def failure(said: str) -> SubmitError:
+def failure(said: str) -> RaiError:
     """Return why sbatch took no job, from what it printed to stderr."""
     said = said[:MOST_TEXT] + ("..." if len(said) > MOST_TEXT else "")
     lines = (line.strip() for line in _PREFIX.sub("", said).splitlines())
     text = "; ".join(dict.fromkeys(filter(None, lines)))
-    case = next(
-        (one for one in _CASES if re.search(one.pattern, text, re.IGNORECASE)), _REFUSED
+    reason, hint = next(
+        (reason, hint)
+        for pattern, reason, hint in _CASES
+        if re.search(pattern, text, re.IGNORECASE)
     )
     words = f"Slurm did not take the run: {text or 'sbatch does not say why'}"
-    problem = Problem(printable(words), hint=case.hint)
-    return SubmitError(problem, case.reason, uncertain=case.uncertain)
+    problem = Problem(printable(words), hint=hint)
+    kind = UncertainError if _UNANSWERED.search(text) else RaiError
+    return kind(problem, reason=reason, advice="")
