@@ -18,9 +18,9 @@ from sqlalchemy import insert, text
 
 from benchmarks import rows
 from runner.core.ending import Reason
-from runner.database import tables
-from runner.database.base import Invitation, RunRow
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store, tables
+from runner.database.accounts import Invitation
+from runner.scheduling.queue import QueueRow
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import QueueState
 from tests.runner.database import postgres
@@ -105,7 +105,7 @@ def fill(store: Store, count: int) -> None:
         store.started(row.id, NOW)
 
 
-def _ended(number: int, count: int) -> RunRow:
+def _ended(number: int, count: int) -> QueueRow:
     at = NOW - TERM_S * (count - number) / RUNS
     return replace(
         _new(),
@@ -122,8 +122,8 @@ def _ended(number: int, count: int) -> RunRow:
     )
 
 
-def _new() -> RunRow:
-    return RunRow(
+def _new() -> QueueRow:
+    return QueueRow(
         id=os.urandom(5).hex(),
         team="team-1",
         person="ada",

@@ -19,7 +19,7 @@ from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import allowed, substitutes
-from runner.scheduling.roles import Role
+from runner.scheduling.queue import Role
 from runner.server.refusing import refuse
 from runner.server.uploadfiles import SHA256
 from runner.store import runs

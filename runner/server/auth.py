@@ -9,7 +9,7 @@ from collections import OrderedDict
 from starlette.requests import Request
 
 from runner.core import Reason
-from runner.database.base import Identity
+from runner.database.accounts import Identity
 from runner.server import bounds
 from runner.server.base import Site
 from runner.server.refusing import DeniedError, refuse

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from runner.database.store import Store
+from runner.database import Store
 from runner.scheduling.decision import QueueDecision
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import ServerRules
 from runner.server.folders import ServerRuns
 
 
@@ -28,5 +27,5 @@ class Site(Struct, frozen=True):
     rules: ServerRules
     uploads: Path
     wake: Callable[[], None] = lambda: None
-    decision: Callable[[], QueueDecision[Any]] = QueueDecision
+    decision: Callable[[], QueueDecision] = QueueDecision
     now: Callable[[], float] = time.time

@@ -10,8 +10,9 @@ from msgspec import json
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.database.base import Identity, RunRow
-from runner.scheduling.views import queue_view, view
+from runner.database.accounts import Identity
+from runner.scheduling.decision import queue_view, view
+from runner.scheduling.queue import QueueRow
 from runner.server import logs
 from runner.server.base import Site
 from runner.server.metrics import Metrics
@@ -34,11 +35,11 @@ class Board:
 
     def __init__(self, site: Site, threads: Threads, metrics: Metrics) -> None:
         self._site, self._threads, self._metrics = site, threads, metrics
-        self.rows: dict[str, RunRow] = {}
+        self.rows: dict[str, QueueRow] = {}
         self._changes, self._read = -1, False
         self._looking = anyio.Lock()
 
-    def shown(self, row: RunRow, team: str, *, staff: bool = False) -> RemoteRun:
+    def shown(self, row: QueueRow, team: str, *, staff: bool = False) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
         standing = self._site.decision().standings.get(row.id)
         return view(row, standing, team, staff=staff)
@@ -48,7 +49,7 @@ class Board:
         await self.look()
         return await self._threads.store(self._queue, list(self.rows.values()), asks)
 
-    def _queue(self, rows: list[RunRow], asks: Identity) -> bytes:
+    def _queue(self, rows: list[QueueRow], asks: Identity) -> bytes:
         decision = self._site.decision()
         found = queue_view(rows, decision, asks.team, staff=asks.staff)
         return json.encode(shortened(found))
@@ -98,17 +99,17 @@ class Board:
                 self._note_end(row)
             self._read = True
 
-    def _count(self, before: RunRow | None, row: RunRow) -> None:
+    def _count(self, before: QueueRow | None, row: QueueRow) -> None:
         """Count how long a run waited that started since the last look."""
         if row.started_at is not None and (not before or before.started_at is None):
             self._metrics.waited(row.started_at - row.queued_at)
 
-    def _note_end(self, row: RunRow) -> None:
+    def _note_end(self, row: QueueRow) -> None:
         reason = row.reason or Reason.INTERNAL
         self._metrics.ended(reason)
         logs.step("run_ended", run=row.id, team=row.team, reason=reason, why=row.why)
 
-    def _changed(self) -> tuple[dict[str, RunRow], list[RunRow]] | None:
+    def _changed(self) -> tuple[dict[str, QueueRow], list[QueueRow]] | None:
         """Return the runs that have not ended, and those that have since the last look.
 
         None if none changed.
@@ -118,7 +119,7 @@ class Board:
         if changes == self._changes:
             return None
         rows = {row.id: row for row in self._site.store.unfinished()}
-        ended: list[RunRow] = []
+        ended: list[QueueRow] = []
         if self._changes >= 0:  # else they ended before this server started
             ended = self._site.store.ended_between(self._changes, changes)
         self._changes = changes

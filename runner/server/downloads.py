@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from runner.core import Reason
-from runner.database.base import RunRow
+from runner.scheduling.queue import QueueRow
 from runner.server.auth import Gate
 from runner.server.base import Site
 from runner.server.bounds import PIECE_BYTES
@@ -56,10 +56,10 @@ class FileRoutes:
         """Answer `GET /api/v1/runs/{id}/source`; a waiting run's is the upload."""
         return await self._sent(request, await self._row(request), SOURCE)
 
-    async def _row(self, request: Request) -> RunRow:
+    async def _row(self, request: Request) -> QueueRow:
         return await self._runs.reached(request, await self._gate.identity(request))
 
-    async def _sent(self, request: Request, row: RunRow, name: str) -> FilesAnswer:
+    async def _sent(self, request: Request, row: QueueRow, name: str) -> FilesAnswer:
         file = await self._threads.runs(self._site.runs.open, row.id, name)
         if file is None and name == SOURCE:
             path = upload_path(self._site.uploads, row.team, row.sha256)

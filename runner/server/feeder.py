@@ -14,13 +14,9 @@ from pathlib import Path
 from runner.core import Severity
 from runner.core.quantities import size_text
 from runner.core.units import DAY_S, MIB
-from runner.database.base import RunRow
-from runner.database.store import Store
-from runner.scheduling import words
-from runner.scheduling.decision import QueueDecision, RunStatus, decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import lane
+from runner.database import Store
+from runner.scheduling.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
+from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog, silent
 from runner.server.starts import Handover, Launch, in_thread
@@ -47,6 +43,7 @@ MOST_WHY = 500
 """So much of Slurm's words is kept, in characters."""
 
 MOST_TOLD = 20
+FAR_BEHIND = "many runs before it"
 """Behind so many runs the store no longer keeps the number: it changes too often."""
 
 
@@ -62,7 +59,7 @@ class Feeder:
         log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
-        self.decision: QueueDecision[RunRow] = QueueDecision(note=words.NOT_LOOKED)
+        self.decision: QueueDecision = QueueDecision(note=NOT_LOOKED)
         self.facts: Capacity | None = None
         self._store, self._runs, self._rules, self._log = store, runs, rules, log
         self._woken, self._ended = threading.Event(), threading.Event()
@@ -72,7 +69,7 @@ class Feeder:
             store, runs, rules, folder, history, log, self.wake, launch
         )
         self._remembers = False
-        self._rows: tuple[int, list[RunRow]] | None = None
+        self._rows: tuple[int, list[QueueRow]] | None = None
         self._looked_at = self._decided_at = self._stepped_at = 0.0
         self._basis: object = None
 
@@ -132,39 +129,40 @@ class Feeder:
         self._handover.forget(rows)
         self._decide(rows, seen, now)
 
-    def _unfinished(self) -> list[RunRow]:
+    def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""
         changes = self._store.changes()
         if self._rows is None or self._rows[0] != changes:
             self._rows = changes, self._store.unfinished()
         return self._rows[1]
 
-    def _remember(self, active: Sequence[RunRow], now: float) -> None:
+    def _remember(self, active: Sequence[QueueRow], now: float) -> None:
         for row in (*self._store.started_since(now - DAY_S), *active):
             began = now if row.started_at is None else row.started_at
-            self._history.note_start(row.team, lane(row), began)
+            self._history.note_start(row.team, row.lane, began)
             if row.ended_at is not None:
-                self._history.note_end(row.team, lane(row), row.ended_at - began)
+                self._history.note_end(row.team, row.lane, row.ended_at - began)
         self._remembers = True
 
     def _note(self) -> str:
         """Return why nothing starts at all, "" if runs start."""
         if why := self._store.drained():
-            return words.drained(why)
+            return f"the server is drained: {why}"
         facts = self.facts
         if facts is None:
-            return words.NOT_LOOKED
+            return NOT_LOOKED
         for problem in facts.problems:
             if problem.severity is Severity.ERROR:
-                return words.no_service(str(problem))
+                return f"the server can run nothing: {problem}"
         least = self._rules.low_disk_bytes
         if facts.disk_free < least:
             free = size_text(facts.disk_free // MIB * MIB)
-            return words.low_disk(free, size_text(least))
+            least_text = size_text(least)
+            return f"only {free} of disk are left for runs, which need {least_text}"
         return ""
 
     def _decide(
-        self, rows: list[RunRow], seen: Mapping[str, RunStatus], now: float
+        self, rows: list[QueueRow], seen: Mapping[str, RunStatus], now: float
     ) -> None:
         """Start what can start, and say why the others wait."""
         facts, note = self.facts, self._note()
@@ -183,7 +181,7 @@ class Feeder:
         self._basis = None if found.starts else basis
         self._decided_at = now
 
-    def _tell(self, rows: Sequence[RunRow], seen: Mapping[str, RunStatus]) -> None:
+    def _tell(self, rows: Sequence[QueueRow], seen: Mapping[str, RunStatus]) -> None:
         """Write why runs wait, where the store has it otherwise."""
         whys = {row.id: self._why(row, seen) for row in rows}
         told = {
@@ -192,7 +190,7 @@ class Feeder:
         if told:
             self._store.wait_reason(told)
 
-    def _why(self, row: RunRow, seen: Mapping[str, RunStatus]) -> str:
+    def _why(self, row: QueueRow, seen: Mapping[str, RunStatus]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
         if row.state is QueueState.STARTING and row.id in seen:
             return seen[row.id].waits[:MOST_WHY]
@@ -200,4 +198,4 @@ class Feeder:
         if row.state is not QueueState.WAITING or standing is None:
             return ""
         far = standing.ahead > MOST_TOLD and not self.decision.note
-        return words.FAR_BEHIND if far else standing.why
+        return FAR_BEHIND if far else standing.why

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from runner import __version__
 from runner.core import Reason
 from runner.core.screen import printable
-from runner.database.base import AuditEntry, Identity
+from runner.database.accounts import AuditEntry, Identity
 from runner.server import bounds, logs
 from runner.server.auth import Gate
 from runner.server.base import Site

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from runner import files
 from runner.core.errors import RaiError, UsageError
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store
 from runner.server.paths import DATABASE_VARIABLE, ServerFolder
 from runner.server.reached import sqlite_url
 from runner.server.uploadfiles import upload_path

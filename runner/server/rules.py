@@ -12,7 +12,7 @@ from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
 from runner.core.units import DAY_S
-from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
+from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
 from runner.slurm import target
 from runner.store import config_file, policy
 from runner.yamlfile import Fields, Mapping, Problems, compose, decode

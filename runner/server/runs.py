@@ -16,8 +16,8 @@ from runner.core.order import Order
 from runner.core.parcel import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
-from runner.database.base import AuditEntry, Identity, RunRow
-from runner.scheduling.roles import Role
+from runner.database.accounts import AuditEntry, Identity
+from runner.scheduling.queue import QueueRow, Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, Admitted, admitted, digest
 from runner.server.auth import Gate
@@ -72,7 +72,7 @@ class RunRoutes:
 
     async def _asked(
         self, identity: Identity, run_id: str, body: bytes, gpus: int | None
-    ) -> tuple[RunRow, bool]:
+    ) -> tuple[QueueRow, bool]:
         """Return the run that a body asks for, and whether it is new."""
         asked = parsed(body, RunRequest)
         store = self._threads.store
@@ -154,7 +154,7 @@ class RunRoutes:
         shown = self._board.shown(row, identity.team, staff=identity.staff)
         return answer(shown, 202)
 
-    async def reached(self, request: Request, identity: Identity) -> RunRow:
+    async def reached(self, request: Request, identity: Identity) -> QueueRow:
         """Return the run that a request names, of its own team; staff reach all.
 
         That staff read another team's run is kept among their acts.
@@ -182,14 +182,14 @@ class RunRoutes:
         while len(self._noted) > MOST_NOTED:
             self._noted.pop(next(iter(self._noted)))
 
-    def _same(self, row: RunRow, identity: Identity, key: str) -> RunRow:
+    def _same(self, row: QueueRow, identity: Identity, key: str) -> QueueRow:
         """Return a run that is there already, if it is the one that is asked for."""
         if row.team != identity.team or row.digest != key:
             text = "another run has this id"
             raise refuse(Reason.USAGE, text, status=409, hint="ask for a new run")
         return row
 
-    def _added(self, row: RunRow, role: Role, who: Identity) -> tuple[RunRow, bool]:
+    def _added(self, row: QueueRow, role: Role, who: Identity) -> tuple[QueueRow, bool]:
         """Add a run within its team's quotas; return the run of this id if there is."""
         store, now = self._site.store, row.queued_at
         if found := store.run(row.id):
@@ -221,7 +221,7 @@ class RunRoutes:
         return added
 
 
-def _about(row: RunRow) -> str:
+def _about(row: QueueRow) -> str:
     return f"run {row.id} of {row.team}/{row.person}"
 
 
@@ -237,9 +237,9 @@ def _row(
     role: Role,
     what: Admitted,
     now: float,
-) -> RunRow:
+) -> QueueRow:
     order = Order(spec_text=asked.spec_text, secrets=asked.secrets)
-    return RunRow(
+    return QueueRow(
         id=run_id,
         team=identity.team,
         person=identity.person,

@@ -18,12 +18,9 @@ from runner.core import Problem, Reason, State
 from runner.core.errors import BusyError, RaiError
 from runner.core.order import Order
 from runner.core.screen import printable
-from runner.database.base import RunRow
-from runner.database.store import Store
+from runner.database import Store
 from runner.scheduling.decision import RunStatus
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import lane
+from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
 from runner.server.uploadfiles import upload_path
@@ -113,13 +110,13 @@ class Handover:
         self._not_before: dict[str, float] = {}
         self._waiting: set[str] = set()  # in Slurm's queue, when they were seen last
 
-    def start(self, row: RunRow, now: float) -> None:
+    def start(self, row: QueueRow, now: float) -> None:
         """Claim a run that waits, and begin it."""
         if now < self._not_before.get(row.id, now):
             return
         if not self._store.claim(row.id, row.attempt):
             return
-        self._history.note_start(row.team, lane(row), now)
+        self._history.note_start(row.team, row.lane, now)
         self._log("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
         self._begin(row.id)
 
@@ -150,7 +147,7 @@ class Handover:
                     self._log("start_failed", run=row.id, error=one.why)
 
     def follow(
-        self, active: Iterable[RunRow], seen: Mapping[str, RunStatus], now: float
+        self, active: Iterable[QueueRow], seen: Mapping[str, RunStatus], now: float
     ) -> None:
         """Bring rows to where their runs are, as their folders tell."""
         for row in active:
@@ -159,7 +156,7 @@ class Handover:
             if row.cancelled and found is not None and not found.ended:
                 self._cancel(row.id, now)
 
-    def forget(self, unfinished: Iterable[RunRow]) -> None:
+    def forget(self, unfinished: Iterable[QueueRow]) -> None:
         """Forget what was remembered of runs that have ended."""
         known = {row.id for row in unfinished}
         self._waiting &= known
@@ -172,7 +169,7 @@ class Handover:
         for memory in (self._since, self._cancelled_at, self._not_before):
             memory.clear()
 
-    def _follow(self, row: RunRow, seen: RunStatus | None, now: float) -> None:
+    def _follow(self, row: QueueRow, seen: RunStatus | None, now: float) -> None:
         if seen is not None and seen.claimed:
             self._since.pop(row.id, None)
             if row.state is QueueState.STARTING:
@@ -204,10 +201,10 @@ class Handover:
             # twice, so it can be asked for again.
             self._begin(row.id)
 
-    def _waited(self, row: RunRow, now: float) -> float:
+    def _waited(self, row: QueueRow, now: float) -> float:
         return now - self._since.setdefault(row.id, now)
 
-    def _not_taken(self, row: RunRow, why: str, now: float) -> None:
+    def _not_taken(self, row: QueueRow, why: str, now: float) -> None:
         """Go on with a run that no worker claimed."""
         if row.attempt >= MOST_ATTEMPTS:
             self._over(row, Reason.RUNNER_LOST, f"{why}, {row.attempt} times", now)
@@ -222,7 +219,7 @@ class Handover:
                 self._under_way.add(row.id)
             self._launch(lambda: self._handle(row))
 
-    def _handle(self, row: RunRow) -> None:
+    def _handle(self, row: QueueRow) -> None:
         outcome = StartOutcome(row.id, Begun.UNKNOWN, "the server stopped")
         try:
             outcome = self._outcome(row)
@@ -233,7 +230,7 @@ class Handover:
                 self._over_now.append(outcome)
             self._wake()
 
-    def _outcome(self, row: RunRow) -> StartOutcome:
+    def _outcome(self, row: QueueRow) -> StartOutcome:
         source = upload_path(self._uploads, row.team, row.sha256)
         if not source.is_file():
             return StartOutcome(row.id, Begun.REFUSED, str(UPLOAD_GONE))
@@ -255,29 +252,29 @@ class Handover:
         begun = Begun.LATER if answer.reason is Reason.BUSY else Begun.REFUSED
         return StartOutcome(row.id, begun, _words(answer.problems), answer.reason)
 
-    def _order(self, row: RunRow) -> Order:
+    def _order(self, row: QueueRow) -> Order:
         kept = json.decode(row.secrets or "{}", type=Order)
         settings = {"RAI_ENGINE": row.engine} if row.engine else {}
         allowed = self._rules.role(row.role).policy
         return replace(kept, settings=settings, allowed=allowed)
 
-    def _back(self, row: RunRow, why: str) -> None:
+    def _back(self, row: QueueRow, why: str) -> None:
         self._store.unclaim(row.id, row.attempt, why)
         self._since.pop(row.id, None)
         self._log("run_waits_again", run=row.id, team=row.team, why=why)
 
-    def _end(self, row: RunRow, seen: RunStatus, now: float) -> None:
+    def _end(self, row: QueueRow, seen: RunStatus, now: float) -> None:
         lost = seen.state is State.LOST
         reason = seen.reason or (Reason.RUNNER_LOST if lost else Reason.INTERNAL)
         at = now if seen.ended_at is None else seen.ended_at
         began = seen.started_at if row.started_at is None else row.started_at
         if began is not None:
-            self._history.note_end(row.team, lane(row), at - began)
+            self._history.note_end(row.team, row.lane, at - began)
         why = row.why if row.cancelled else ""
         self._over(row, reason, why, at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
 
     def _over(
-        self, row: RunRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
+        self, row: QueueRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
     ) -> None:
         self._store.ended(row.id, at, reason, why, kept_bytes)
 

@@ -18,7 +18,8 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from starlette.requests import ClientDisconnect, Request
 
 from runner.core import Reason, Stream
-from runner.database.base import Identity, RunRow
+from runner.database.accounts import Identity
+from runner.scheduling.queue import QueueRow
 from runner.server.auth import Gate
 from runner.server.base import Site
 from runner.server.board import Board
@@ -134,7 +135,7 @@ class _FollowedRun:
     """
 
     def __init__(
-        self, row: RunRow, who: Identity, site: Site, threads: Threads, board: Board
+        self, row: QueueRow, who: Identity, site: Site, threads: Threads, board: Board
     ) -> None:
         self._row, self._site, self._threads, self._board = row, site, threads, board
         self._who = who

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from runner.core.errors import RaiError
 from runner.core.units import DAY_S
-from runner.database.base import RunRow
-from runner.database.store import Store
-from runner.scheduling.roles import Role, ServerRules
+from runner.database import Store
+from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
 from runner.server.uploadfiles import upload_path
@@ -92,7 +91,7 @@ class Upkeep:
         rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
         self._remove(_enough(rows, short), "the disk of the runs is low")
 
-    def _remove(self, rows: Sequence[RunRow], why: str) -> int:
+    def _remove(self, rows: Sequence[QueueRow], why: str) -> int:
         """Remove the folders of ended runs; return how many are gone."""
         ids = [row.id for row in rows]
         if not ids:
@@ -126,9 +125,9 @@ class Upkeep:
         return self._rules.low_disk_bytes - free
 
 
-def _enough(rows: Sequence[RunRow], wanted: int) -> list[RunRow]:
+def _enough(rows: Sequence[QueueRow], wanted: int) -> list[QueueRow]:
     """Return the first rows whose folders take so many bytes, or all."""
-    found: list[RunRow] = []
+    found: list[QueueRow] = []
     for row in rows:
         if wanted <= 0:
             break

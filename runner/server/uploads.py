@@ -14,7 +14,7 @@ from starlette.responses import Response
 from runner import files
 from runner.core import MIB, Problem, Reason
 from runner.core.units import DAY_S
-from runner.database.base import Identity
+from runner.database.accounts import Identity
 from runner.server import bounds, logs
 from runner.server.auth import Gate
 from runner.server.base import Site

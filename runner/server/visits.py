@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.database.base import Identity
+from runner.database.accounts import Identity
 from runner.server import bounds, logs
 from runner.server.base import Site
 from runner.server.metrics import Metrics

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason
-from runner.database.base import Invitation
+from runner.database.accounts import Invitation
 from runner.remote import login, profile
 from runner.remote.api import Patience, ServerClient
 from runner.remote.problems import LoginNeededError, RefusedError
 from runner.remote.profile import ProfileEntry
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.session.remote import upload
 from runner.wire.remote_runs import QueueState
 from tests.program import rai

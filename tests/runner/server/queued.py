@@ -13,9 +13,8 @@ from sqlalchemy import event
 
 from runner.core import Reason
 from runner.core.parcel import Parcel, to_json
-from runner.database.base import RunRow
-from runner.database.store import Store, open_store
-from runner.scheduling.roles import Role, ServerRules
+from runner.database import Store, open_store
+from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.feeder import Feeder
 from runner.server.uploadfiles import upload_path
 from runner.wire.remote_runs import QueueState
@@ -96,7 +95,7 @@ class Queue:
         self.store.add_upload(team, sha256, 6, self.now)
         return path
 
-    def put(self, run_id: str, team: str = "red", **other: object) -> RunRow:
+    def put(self, run_id: str, team: str = "red", **other: object) -> QueueRow:
         """Queue a run of an upload."""
         sha256 = str(other.pop("sha256", SHA256))
         self.upload(team, sha256)
@@ -113,7 +112,7 @@ class Queue:
             "engine": "local",
             "secrets": json.encode(kept).decode(),
         }
-        row = RunRow(**(fields | other))  # type: ignore[arg-type]
+        row = QueueRow(**(fields | other))  # type: ignore[arg-type]
         return self.store.add_run(row)[0]
 
     def step(self, times: int = 1, after_s: float = 1.0) -> None:
@@ -121,7 +120,7 @@ class Queue:
             self.now += after_s
             self.feeder.step(self.now)
 
-    def row(self, run_id: str) -> RunRow:
+    def row(self, run_id: str) -> QueueRow:
         found = self.store.run(run_id)
         assert found is not None
         return found

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core import Reason
-from runner.database.base import RunRow
+from runner.scheduling.queue import QueueRow
 from runner.server.starts import MOST_ATTEMPTS
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import Queue
@@ -100,7 +100,7 @@ def life(queue: Queue) -> Iterator[None]:
 
 
 def checked(queue: Queue) -> None:
-    rows: list[RunRow] = [queue.row(name) for name in RUNS]
+    rows: list[QueueRow] = [queue.row(name) for name in RUNS]
     assert [row.state for row in rows] == [QueueState.ENDED] * len(RUNS)
     assert sorted(queue.runs.workers) == RUNS
     assert queue.store.ends == dict.fromkeys(RUNS, 1)

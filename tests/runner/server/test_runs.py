@@ -10,7 +10,7 @@ import pytest
 from runner.core import MIB, Reason
 from runner.core.order import Order
 from runner.core.units import DAY_S
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.web import SPEC, request, serving
 

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds, uploads
 from runner.server.uploadfiles import upload_path
 from tests.runner.server.web import ANSWER_S, serving
