@@ -19,6 +19,7 @@ NAMES = (
     "watching",
     "watching_server",
     "lasting",
+    "crashes",
     "server",
     "server_job",
     "slurm_job",

@@ -6,12 +6,14 @@ import json
 import os
 import re
 import select
+import ssl
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
+from http.client import HTTPSConnection
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,6 +24,8 @@ from runner.database import open_store
 from runner.remote.api import ServerClient
 from runner.store import claim
 from runner.store.paths import RunPaths
+from runner.wire import API
+from runner.wire.addresses import host_and_port
 from runner.wire.remote_runs import RemoteRun
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject
@@ -34,6 +38,8 @@ PATIENCE_S = 120.0
 TRUE = '["true"]'
 NAP = '["sleep 0.3"]'
 MOST_IDLE_MIB = 64.0
+CLOSED = 3000
+MOST_CLOSED_MIB = 10.0
 MOST_NEXT_S = 0.1
 NEXT, ADOPTED = 60, 6
 LONG = '["sleep 4"]'
@@ -53,6 +59,7 @@ def measure() -> Iterator[dict[str, object]]:
         folder = Path(name)
         os.environ["RAI_HOME"] = f"{folder}/home"
         yield _idle(folder / "idle")
+        yield _closed(folder / "closed")
         yield _many(folder / "many")
         yield _turns(folder / "turns")
         yield _next(folder / "next")
@@ -74,6 +81,35 @@ def _idle(folder: Path) -> dict[str, object]:
         server["rss_mib"] <= MOST_IDLE_MIB,
         server=server,
     )
+
+
+def _closed(folder: Path) -> dict[str, object]:
+    """Open and close connections by TLS, each after a request."""
+    with _site(folder) as site:
+        assert site.process
+        _connect(site, FEW)
+        before = _memory(site.process.pid)
+        _connect(site, CLOSED)
+        after = _memory(site.process.pid)
+    more = after["rss_mib"] - before["rss_mib"]
+    return rows.row(
+        f"{CLOSED:,} closed connections by TLS",
+        f"at most {MOST_CLOSED_MIB:g} MiB more resident",
+        more <= MOST_CLOSED_MIB,
+        more_mib=round(more, 1),
+        before=before,
+        after=after,
+    )
+
+
+def _connect(site: Site, times: int) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for _ in range(times):
+        link = HTTPSConnection(*host_and_port(site.url), context=context)
+        with closing(link):
+            link.request("GET", API + "/")
+            assert link.getresponse().read()
 
 
 def _many(folder: Path) -> dict[str, object]:

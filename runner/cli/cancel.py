@@ -59,10 +59,12 @@ def _over(paths: RunPaths) -> bool:
 
 def _said(paths: RunPaths, *, asked: bool) -> str:
     from runner.places import record_of
+    from runner.report.words import words
 
-    state = record_of(paths).state
+    found = record_of(paths)
+    end = words(found.verdict.reason) if found.verdict else found.state
     if not asked:
-        return f"Run {paths.id} had ended before: {state}."
-    if state.final:
-        return f"Run {paths.id} ended: {state}."
+        return f"Run {paths.id} had ended before: {end}."
+    if found.state.final:
+        return f"Run {paths.id} ended: {end}."
     return f"Run {paths.id} will end: it has been asked to."

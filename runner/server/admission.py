@@ -6,22 +6,21 @@ import hashlib
 import re
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import buildfile
 from runner.buildfile import selection
 from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
-from runner.core.errors import NotAllowedError, SpecError, UsageError
-from runner.core.parcel import PARCEL_VERSION, Parcel
+from runner.core.errors import SpecError, UsageError
+from runner.core.parcel import PARCEL_VERSION
 from runner.core.policy import NO_POLICY
 from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import allowed, substitutes
 from runner.scheduling.queue import Role
-from runner.server.refusing import refuse
-from runner.server.uploadfiles import SHA256
+from runner.server.messages import refuse
+from runner.server.paths import SHA256
 from runner.store import runs
 from runner.wire.remote_runs import RunRequest
 
@@ -31,12 +30,6 @@ UNCONFINED = "bare"
 MOST_GPU_WAIT_S = DAY_S
 MOST_TEXT = 4096
 MOST_WORDS = 1000
-
-
-class Admitted(Struct, frozen=True):
-    """What of a request the queue needs to know."""
-
-    gpus: int
 
 
 def digest(request: RunRequest) -> str:
@@ -51,123 +44,103 @@ def digest(request: RunRequest) -> str:
     return hashlib.sha256(encoder.encode(plain)).hexdigest()
 
 
-def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted:
-    """Check a request against its role; return what the queue needs.
+def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
+    """Check a request against its role; return how many GPUs the queue counts for it.
 
     ``most_gpus`` is how many GPUs one run can have, None if that is not known now.
 
     Raises:
         DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
+        RaiError: likewise (usage, not_allowed).
     """
     parcel = request.parcel
-    if wrong := [*_of_request(request), *_of_parcel(parcel)]:
+    if wrong := _wrong(request):
         raise refuse(Reason.USAGE, *wrong)
-    text = request.spec_text or parcel.spec_text
-    spec = _spec(request, text)
-    if found := _refused(spec, request, role):
+    spec = _spec(request)
+    rules = policy.within(NO_POLICY, role.policy)
+    lowered = replace(spec, limits=policy.fit(spec.limits, rules))
+    # All that the role does not allow; the worker looks again.
+    profile = Profile(parcel.profile or Profile.STRICT)
+    found = policy.over(lowered.limits, profile, rules)
+    found += allowed.problems(spec, rules, builds=False)
+    if request.engine == UNCONFINED:
+        text = "a server runs nothing without isolation"
+        found.append(Problem(text, hint="leave the engine to the server"))
+    if found:
         raise refuse(Reason.NOT_ALLOWED, *found)
-    _check_rounds(spec, parcel, role)
+    selection.repeating(
+        lowered,
+        selection.left_out(spec.commands, parcel.only),
+        rules,
+        repeat=parcel.repeat,
+        measured=parcel.measured,
+        budget=parcel.budget,
+    )
     # Of the GPUs of another partition than the server's only Slurm knows.
-    return Admitted(_gpus(spec, None if role.partition else most_gpus))
+    return _gpus(spec, None if role.partition else most_gpus)
 
 
-def _of_request(request: RunRequest) -> list[str]:
-    found = []
-    if not SHA256.fullmatch(request.upload):
-        found.append("the SHA-256 of the upload is none")
-    if not _ENGINE.fullmatch(request.engine):
-        found.append("the name of the engine is not valid")
-    names = set(request.parcel.env_given)
-    if names != set(request.secrets):
-        found.append("the secrets are not those that the parcel names")
-    for name, value in request.secrets.items():
-        if why := wrong_name(name) or wrong_value(value):
-            found.append(f"-e {name[:40]}: the variable cannot be set: {why}")
-    return found
-
-
-def _of_parcel(parcel: Parcel) -> list[str]:
-    found = []
-    if parcel.version != PARCEL_VERSION:
-        found.append(f"parcel version {parcel.version} is not supported")
-    if not SHA256.fullmatch(parcel.sha256):
-        found.append("the SHA-256 of the project is none")
-    if not 0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S:
-        found.append("the wait for a GPU is out of bounds")
-    if parcel.after:
-        found.append("a run on a server cannot wait for others with --after")
+def _wrong(request: RunRequest) -> list[str]:
+    parcel = request.parcel
     words = *parcel.only, *parcel.measured
-    if len(words) > MOST_WORDS:
-        found.append(f"--only and --command have more than {MOST_WORDS:,} words")
-    texts = (parcel.project, parcel.spec_file, parcel.user, parcel.title, *words)
-    if any(len(text) > MOST_TEXT or "\0" in text for text in texts):
-        found.append("a name in the parcel is too long")
-    return found
+    names = parcel.project, parcel.spec_file, parcel.user, parcel.title, *words
+    checks = {
+        "the SHA-256 of the upload is none": SHA256.fullmatch(request.upload),
+        "the name of the engine is not valid": _ENGINE.fullmatch(request.engine),
+        "the secrets are not those that the parcel names": (
+            set(parcel.env_given) == set(request.secrets)
+        ),
+        f"parcel version {parcel.version} is not supported": (
+            parcel.version == PARCEL_VERSION
+        ),
+        "the SHA-256 of the project is none": SHA256.fullmatch(parcel.sha256),
+        "the wait for a GPU is out of bounds": (
+            0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S
+        ),
+        "there is no such profile": parcel.profile in (None, "", *Profile),
+        "a run on a server cannot wait for others with --after": not parcel.after,
+        f"--only and --command have more than {MOST_WORDS:,} words": (
+            len(words) <= MOST_WORDS
+        ),
+        "a name in the parcel is too long": (
+            all(len(name) <= MOST_TEXT and "\0" not in name for name in names)
+        ),
+    }
+    variables = {
+        name: wrong_name(name) or wrong_value(value)
+        for name, value in request.secrets.items()
+    }
+    return [text for text, well in checks.items() if not well] + [
+        f"-e {name[:40]}: the variable cannot be set: {why}"
+        for name, why in variables.items()
+        if why
+    ]
 
 
-def _spec(request: RunRequest, text: str) -> BuildSpec:
+def _spec(request: RunRequest) -> BuildSpec:
     """Return the build file with the options of the command line."""
     parcel = request.parcel
+    text = request.spec_text or parcel.spec_text
     try:
         spec, _ = buildfile.parse(text, parcel.spec_file)
         masked = buildfile.masked(text)
         shown = buildfile.redacted(text)
     except SpecError as error:
-        raise refuse(Reason.BAD_SPEC, *_errors(error)) from None
+        found = [one for one in error.problems if one.severity is Severity.ERROR]
+        raise refuse(Reason.BAD_SPEC, *(found or error.problems)) from None
     if masked:
         names = ", ".join(masked)
-        raise refuse(Reason.USAGE, f"the build file lacks the values of {names}")
+        raise UsageError(f"the build file lacks the values of {names}")
     if shown != parcel.spec_text:
-        raise refuse(Reason.USAGE, "the build file is not the one of the parcel")
-    try:
-        if parcel.gpus is not None:
-            asked = choice.parse(parcel.gpus)
-            if asked and spec.gpu:
-                asked = replace(
-                    spec.gpu, count=asked.count, uuids=asked.uuids, optional=False
-                )
-            spec = replace(spec, gpu=asked)
-    except UsageError as error:
-        raise refuse(Reason.USAGE, *error.problems) from None
+        raise UsageError("the build file is not the one of the parcel")
+    if parcel.gpus is not None:
+        asked = choice.parse(parcel.gpus)
+        if asked and spec.gpu:
+            asked = replace(
+                spec.gpu, count=asked.count, uuids=asked.uuids, optional=False
+            )
+        spec = replace(spec, gpu=asked)
     return substitutes.applied(spec, parcel.substitute)
-
-
-def _errors(error: SpecError) -> list[Problem]:
-    found = [one for one in error.problems if one.severity is Severity.ERROR]
-    return found or list(error.problems)
-
-
-def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
-    """Return all that the role does not allow; the worker looks again."""
-    rules = policy.within(NO_POLICY, role.policy)
-    found: list[Problem] = []
-    if request.engine == UNCONFINED:
-        text = "a server runs nothing without isolation"
-        found.append(Problem(text, hint="leave the engine to the server"))
-    wanted = request.parcel.profile
-    try:
-        profile = Profile(wanted) if wanted else Profile.STRICT
-    except ValueError:
-        raise refuse(Reason.USAGE, "there is no such profile") from None
-    found += policy.over(policy.fit(spec.limits, rules), profile, rules)
-    return found + allowed.problems(spec, rules, builds=False)
-
-
-def _check_rounds(spec: BuildSpec, parcel: Parcel, role: Role) -> None:
-    """Refuse an `--only`, `--repeat`, `--command` or `--budget` that cannot be."""
-    rules = policy.within(NO_POLICY, role.policy)
-    try:
-        left_out = selection.left_out(spec.commands, parcel.only)
-        selection.repeating(
-            replace(spec, limits=policy.fit(spec.limits, rules)),
-            left_out,
-            rules,
-            repeat=parcel.repeat,
-            measured=parcel.measured,
-            budget=parcel.budget,
-        )
-    except (UsageError, NotAllowedError) as error:
-        raise refuse(error.reason, *error.problems) from None
 
 
 def _gpus(spec: BuildSpec, most_gpus: int | None) -> int:

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+from anyio import to_thread
+from msgspec import Struct
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from runner.core import Reason
-from runner.server import logs
+from runner import __version__
+from runner.server import bounds, logs
 from runner.server.accounts import AccountRoutes
-from runner.server.auth import Gate
-from runner.server.base import Site
-from runner.server.board import LOOK_S, Board
 from runner.server.downloads import FileRoutes
-from runner.server.health import WatchRoutes
-from runner.server.metrics import Metrics
-from runner.server.refusing import refuse
+from runner.server.messages import answer
+from runner.server.queue import LOOK_S, QueueSnapshot
+from runner.server.requests import RequestMiddleware, Site, refused
 from runner.server.runs import RunRoutes
 from runner.server.tail import TailRoute
-from runner.server.threads import Threads
 from runner.server.uploads import UploadRoutes
-from runner.server.visits import Visits
 from runner.wire import API
+
+CHECK_S = 2.0
+"""How old the answer of a check may be."""
+
+
+class ServerHealth(Struct, frozen=True):
+    """Whether a server can take runs: its store, what can run, and its queue."""
+
+    version: str
+    store: str
+    runs: str
+    drained: bool = False
 
 
 def make_app(site: Site) -> Starlette:
@@ -37,16 +49,10 @@ def make_app(site: Site) -> Starlette:
     Its lifespan is its background work. ``app.state.end_streams()`` ends what waits or
     is sent, for a server that stops; it is called in the loop.
     """
-    threads, metrics = Threads(), Metrics()
-    visits = Visits(site, threads, metrics)
-    gate = Gate(site, threads, visits)
-    board = Board(site, threads, metrics)
-    accounts = AccountRoutes(site, threads, gate)
-    uploads = UploadRoutes(site, threads, gate, metrics)
-    runs = RunRoutes(site, threads, gate, board)
-    files = FileRoutes(site, threads, gate, runs)
-    tail = TailRoute(site, threads, gate, runs, board, metrics)
-    watched = WatchRoutes(site, threads, gate, board, metrics)
+    queue = QueueSnapshot(site)
+    accounts, uploads = AccountRoutes(site), UploadRoutes(site)
+    runs, watched = RunRoutes(site, queue), WatchRoutes(site, queue)
+    files, tail = FileRoutes(site, runs), TailRoute(site, runs, queue)
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),
         Route(f"{API}/login", accounts.login, methods=["POST"]),
@@ -63,36 +69,72 @@ def make_app(site: Site) -> Starlette:
         Route(f"{API}/runs/{{id}}/files/{{name}}", files.file, methods=["GET"]),
         Route(f"{API}/runs/{{id}}/build", files.build, methods=["GET"]),
         Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
-        Route(f"{API}/queue", watched.queue, methods=["GET"]),
-        Route(f"{API}/queue/drain", watched.drain, methods=["PUT"]),
+        Route(f"{API}/queue", queue.get, methods=["GET"]),
+        Route(f"{API}/queue/drain", queue.drain, methods=["PUT"]),
         Route("/healthz", watched.healthz, methods=["GET"]),
         Route("/metrics", watched.metrics, methods=["GET"]),
     ]
 
     @asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = bounds.STORE_THREADS
         async with anyio.create_task_group() as group:
-            group.start_soon(_repeated, board.watch, LOOK_S)
-            group.start_soon(_repeated, visits.end_revoked, 0.0)
+            group.start_soon(_repeated, queue.watch, LOOK_S)
+            group.start_soon(_repeated, site.end_revoked, 0.0)
             yield
             group.cancel_scope.cancel()
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(visits.door)],
-        exception_handlers={HTTPException: _unrouted},
+        middleware=[Middleware(RequestMiddleware, site)],
+        exception_handlers={HTTPException: refused},
         lifespan=working,
     )
     app.router.redirect_slashes = False
-    app.state.end_streams = lambda: visits.end_long("the server stops")
+    app.state.site = site
+    app.state.end_streams = lambda: site.end_long("the server stops")
     return app
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    text = f"there is no {request.method} of this path"
-    status, headers = error.status_code, error.headers
-    raise refuse(Reason.USAGE, text, status=status, headers=headers)
+class WatchRoutes:
+    """`/healthz` and `/metrics`, for those who watch over a server."""
+
+    def __init__(self, site: Site, queue: QueueSnapshot) -> None:
+        self._site, self._queue = site, queue
+        self._checking = anyio.Lock()
+        self._found = ServerHealth(__version__, "unknown", "unknown")
+        self._found_at = float("-inf")
+
+    async def healthz(self, request: Request) -> Response:
+        """Answer `GET /healthz`: 503 where no run can be taken or started."""
+        async with self._checking:
+            if time.monotonic() - self._found_at > CHECK_S:
+                self._found = await self._checked()
+                self._found_at = time.monotonic()
+        well = self._found.store == self._found.runs == "ok"
+        return answer(self._found, 200 if well else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer `GET /metrics`."""
+        await self._queue.count()
+        text = await run_in_threadpool(generate_latest, self._site.metrics.registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    async def _checked(self) -> ServerHealth:
+        store, drained = "ok", False
+        try:
+            await run_in_threadpool(self._site.store.check)
+            drained = bool(await run_in_threadpool(self._site.store.drained))
+        except Exception as error:
+            logs.fault("store_failed", error)
+            store = "it cannot be read and written"
+        facts = await self._queue.facts()
+        runs = "ok"
+        if facts is None:
+            runs = "engines and GPUs were not looked at yet"
+        elif facts.problems:
+            runs = "nothing can run"
+        return ServerHealth(__version__, store, runs, drained)
 
 
 async def _repeated(work: Callable[[], Awaitable[None]], pause_s: float) -> None:

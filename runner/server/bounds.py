@@ -1,10 +1,13 @@
 """How much a server takes from its clients, in bytes, seconds and numbers.
 
-Connections are held to these bounds in ``accepting`` and ``serving``, bodies in
-``bodies``, requests in ``visits``, tries and log lines by ``rates``.
+Connections are held to these bounds in ``connections``, bodies in ``messages``,
+requests in ``requests``, tries and log lines by the ``TryCounter`` here.
 """
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from ipaddress import ip_address
 
 from runner.core import MIB
 
@@ -52,8 +55,14 @@ PARSED = 2
 PIECE_BYTES = 256 << 10
 """What is read of a file, or written to one, at a time."""
 
-REVOKED_S = 2.0
-"""How long a token counts as valid without asking the store."""
+REVOKED_S = 1.5
+"""How long a token counts as valid without asking the store, and how often the store is
+asked about requests that have taken as long: what is revoked ends within three times
+this."""
+
+STORE_THREADS = 6
+FILE_THREADS = 12
+"""Calls at a time of the store, and of what reads and writes files."""
 
 MOST_OPEN = 256
 """Requests that one person may have under way."""
@@ -93,3 +102,45 @@ LATEST_S = 1.0
 MOST_LATEST_BYTES = 4096
 LINES_BYTES = 256 << 10
 """The most events in one answer to a follower."""
+
+
+class TryCounter:
+    """A bucket of tries for each key, which fills again with time.
+
+    Of more than MOST_ADDRESSES the one that was used least lately is forgotten.
+    """
+
+    def __init__(self, tries: int, refill_s: float) -> None:
+        self._tries, self._refill_s = float(tries), refill_s
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, now: float) -> float | None:
+        """Take a try; return when there is one again if none is left, else None."""
+        left = self._now(key, now)
+        if left < 1:
+            return now + (1 - left) * self._refill_s
+        self._keep(key, left - 1, now)
+        return None
+
+    def give_back(self, key: str, now: float) -> None:
+        """Undo a try."""
+        self._keep(key, min(self._now(key, now) + 1, self._tries), now)
+
+    def _now(self, key: str, now: float) -> float:
+        left, at = self._left.get(key, (self._tries, now))
+        return min(left + max(now - at, 0) / self._refill_s, self._tries)
+
+    def _keep(self, key: str, left: float, now: float) -> None:
+        self._left[key] = left, now
+        self._left.move_to_end(key)
+        if len(self._left) > MOST_ADDRESSES:
+            self._left.popitem(last=False)
+
+
+def network(address: str) -> str:
+    """Return what of an address belongs to one client: of IPv6 the first 64 bits."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    return str(found) if found.version == 4 else found.exploded[:19]

@@ -8,7 +8,7 @@ import platform
 import socket
 import stat
 import struct
-from ipaddress import ip_address
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
 from runner.wire.addresses import is_loopback
 
-BACKLOG = 1024
+BACKLOG = 2048
 ANY = ("0.0.0.0", "::")
 ANSWER_S = 2.0
 _CREDENTIALS = struct.Struct("3i")
@@ -68,14 +68,12 @@ def peer(link: socket.socket) -> PeerProcess:
 def names(at: ListenAt, public_host: str = "") -> list[str]:
     """Return the names and addresses by which clients may know this machine.
 
-    These are for a certificate; those of the machine are left out where the server
-    listens at one address only.
+    These are for a certificate, which holds ASCII.
     """
-    found = [public_host, at.host if at.host not in ANY else ""]
-    if at.host in ("", *ANY):
-        found += [platform.node(), socket.getfqdn(), *_addresses()]
-    found += ["localhost", "127.0.0.1", "::1"]
-    return [name for name in dict.fromkeys(found) if name and _fits(name)]
+    found = [public_host, at.host if at.host not in ANY else "", "localhost"]
+    found += [platform.node(), socket.getfqdn(), *_addresses(), "127.0.0.1", "::1"]
+    fit = [name for name in found if name.isascii() and 0 < len(name) < 254]
+    return list(dict.fromkeys(fit))
 
 
 def public_host(at: ListenAt) -> str:
@@ -97,20 +95,17 @@ def tcp(at: ListenAt) -> socket.socket:
     """
     try:
         family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
-        where = socket.getaddrinfo(
-            at.host or ANY[0], at.port, family, socket.SOCK_STREAM
-        )[0][4]
-        return socket.create_server(where, family=family, backlog=BACKLOG)
+        host = at.host or ANY[0]
+        found = socket.getaddrinfo(host, at.port, family, socket.SOCK_STREAM)
+        return socket.create_server(found[0][4], family=family, backlog=BACKLOG)
     except OSError as error:
         text = f"cannot listen at {at}: {error.strerror or error}"
         if error.errno == errno.EADDRINUSE:
-            raise BusyError(
-                Problem(text, hint="name another port"), advice=""
-            ) from error
-        if error.errno == errno.EACCES:
-            hint = "ports below 1024 are root's: name another, such as 8443"
-            raise UsageError(Problem(text, hint=hint)) from error
-        raise UsageError(text) from error
+            problem = Problem(text, hint="name another port")
+            raise BusyError(problem, advice="") from error
+        low = "ports below 1024 are root's: name another, such as 8443"
+        hint = low if error.errno == errno.EACCES else ""
+        raise UsageError(Problem(text, hint=hint)) from error
 
 
 def unix(path: Path, mode: int) -> socket.socket:
@@ -122,20 +117,18 @@ def unix(path: Path, mode: int) -> socket.socket:
     """
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if answers(path):
+        if server_at(path):
             text = f"another server listens at {path}"
             hint = "stop it first, or name another socket by --socket"
             raise BusyError(Problem(text, hint=hint), advice="")
         if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
+        with ExitStack() as failed:
+            made = failed.enter_context(socket.socket(socket.AF_UNIX))
             made.bind(os.fspath(path))
             path.chmod(mode)
             made.listen(BACKLOG)
-        except OSError:
-            made.close()
-            raise
+            failed.pop_all()
         return made
     except OSError as error:
         text = f"cannot listen at {path}: {error.strerror or error}"
@@ -143,40 +136,29 @@ def unix(path: Path, mode: int) -> socket.socket:
         raise UsageError(Problem(text, hint=hint)) from error
 
 
-def answers(path: Path) -> bool:
-    """Whether a program listens at a Unix socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+def server_at(path: Path) -> PeerProcess | None:
+    """Return which process listens at a Unix socket; None if none does.
+
+    Raises:
+        OSError: that cannot be told: it is another user's, or its backlog is full.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(ANSWER_S)
         try:
             probe.connect(os.fspath(path))
-        except BlockingIOError:  # its backlog is full
-            return True
-        except OSError:
-            return False
-    return True
+        except (ConnectionRefusedError, FileNotFoundError):
+            return None
+        return peer(probe)
 
 
 def _addresses() -> list[str]:
-    """Return this machine's addresses, first the one that leads out."""
+    """Return this machine's addresses that lead out."""
     found = []
     for family, far in (
         (socket.AF_INET, "192.0.2.1"),
         (socket.AF_INET6, "2001:db8::1"),
     ):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((far, 9))  # nothing is sent
-                found.append(probe.getsockname()[0])
-            except OSError:
-                pass
-    try:
-        known = socket.getaddrinfo(platform.node(), None, type=socket.SOCK_STREAM)
-    except OSError:
-        known = []
-    found += [str(where[0]).partition("%")[0] for *_, where in known]
-    return [name for name in dict.fromkeys(found) if not ip_address(name).is_loopback]
-
-
-def _fits(name: str) -> bool:
-    """Whether a certificate can hold a name, which must be ASCII."""
-    return name.isascii() and len(name) < 254
+        with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.connect((far, 9))  # nothing is sent
+            found.append(probe.getsockname()[0])
+    return [name for name in found if not is_loopback(name)]

@@ -1,18 +1,23 @@
-"""Where a server keeps what it remembers, and where it is reached on its machine."""
+"""Where a server keeps what it remembers, and where it is reached."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import site
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import platformdirs
-from msgspec import Struct
+from msgspec import Struct, json
 
+from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
+from runner.store.paths import Home
 
 ROOTS_STATE = Path("/var/lib/rai-server")
 ROOTS_SOCKET = Path("/run/rai/server.sock")
@@ -24,67 +29,114 @@ SHOWN = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", 
 MOST_SOCKET_BYTES = 107
 """The longest name of a Unix socket that Linux takes (sun_path, unix(7))."""
 
+MOST_REACHED_BYTES = 64 << 10
+SHA256 = re.compile("[0-9a-f]{64}")
+CLOSED = (
+    "No other user can open the server's socket: serve with --listen HOST:PORT --tls"
+    " self, or with --socket in a folder that they can enter, such as /run/rai"
+)
 
-class ServerFolder(Struct, frozen=True):
+
+class ReachedAt(Struct, frozen=True):
+    """The addresses of a server as it was last started, for the commands beside it.
+
+    ``home`` is the folder of the runs, ``workers`` the socket at which systemd starts
+    workers, if it does. ``url`` is what people log in to, ``fingerprint`` that of the
+    server's own certificate, "" where others vouch for it. ``elsewhere`` says that the
+    store is the one that RAI_DATABASE_URL named.
+    """
+
+    url: str
+    socket: str
+    home: str
+    workers: str = ""
+    fingerprint: str = ""
+    elsewhere: bool = False
+    certificate: str = ""
+
+    @property
+    def for_others(self) -> bool:
+        """Whether other users can reach the address that people log in to."""
+        return self.url != f"unix://{self.socket}" or self.openable
+
+    @property
+    def openable(self) -> bool:
+        """Whether every user of this machine can get to the socket."""
+        try:
+            folders = Path(self.socket).parents
+            return all(up.stat().st_mode & stat.S_IXOTH for up in folders)
+        except OSError:
+            return False
+
+
+class ServerFolder:
     """The files of one server, in a folder that only its user can open."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rules = root / "server.yml"
+        self.database = root / "store.sqlite"  # unless RAI_DATABASE_URL names another
+        self.uploads = root / "uploads"
+        self.certificate = root / "tls" / "certificate.pem"  # the server's own
+        self.key = root / "tls" / "key.pem"
+        self.lock = root / "lock"  # held by the server that serves this folder
+        self.reached = root / "reached.json"  # a ReachedAt of the last start
+        self.home = root / "home"  # of the runs, unless `--home` names another
 
-    @property
-    def rules(self) -> Path:
-        """Its settings: roles, ceilings, how long things are kept."""
-        return self.root / "server.yml"
+    def reached_at(self) -> ReachedAt | None:
+        """Return how the server is reached; None if it was never started."""
+        try:
+            data = files.read(self.reached, MOST_REACHED_BYTES)
+            return json.decode(data, type=ReachedAt)
+        except (OSError, ValueError):
+            return None
 
-    @property
-    def database(self) -> Path:
-        """The store, unless RAI_DATABASE_URL names another."""
-        return self.root / "store.sqlite"
+    def home_of_runs(self) -> Home:
+        """Return the home of the runs of the server that was started last."""
+        known = self.reached_at()
+        return Home(Path(known.home) if known else self.home)
 
-    @property
-    def uploads(self) -> Path:
-        """Packed projects that were sent."""
-        return self.root / "uploads"
+    def database_url(self, environ: Mapping[str, str]) -> str:
+        """Return the URL of the store.
 
-    @property
-    def certificate(self) -> Path:
-        """The certificate that the server made for itself."""
-        return self.root / "tls" / "certificate.pem"
-
-    @property
-    def key(self) -> Path:
-        """The private key of that certificate."""
-        return self.root / "tls" / "key.pem"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the server that serves this folder."""
-        return self.root / "lock"
-
-    @property
-    def reached(self) -> Path:
-        """Where the server that was started last is reached, for `rai server` itself.
-
-        JSON of a ``ReachedAt``.
+        Raises:
+            UsageError: the server uses another database, whose URL this process lacks.
         """
-        return self.root / "reached.json"
+        if url := environ.get(DATABASE_VARIABLE, "").strip():
+            return url
+        known = self.reached_at()
+        if known and known.elsewhere:
+            text = f"this server's store is the database that {DATABASE_VARIABLE} names"
+            hint = "set it as the server has it, as in /etc/rai/server.env"
+            raise UsageError(Problem(text, hint=hint))
+        return sqlite_url(self.database)
 
-    @property
-    def home(self) -> Path:
-        """The home of the runs, unless `--home` names another."""
-        return self.root / "home"
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a store in a file."""
+    return f"sqlite:///{file}"
+
+
+def upload_path(uploads: Path, team: str, sha256: str) -> Path:
+    """Return where an upload is kept; no name that a client chose is part of it."""
+    folder = hashlib.sha256(team.encode()).hexdigest()[:16]
+    return uploads / folder / f"{sha256}.tar.zst"
+
+
+def arriving_folder(uploads: Path) -> Path:
+    """Return where uploads are while they come; a start of the server empties it."""
+    return uploads / "arriving"
 
 
 def state(given: Path | None, environ: Mapping[str, str]) -> ServerFolder:
     """Return the folder that an option, a variable or the default names."""
-    if named := given or (
-        Path(environ[STATE_VARIABLE]) if environ.get(STATE_VARIABLE) else None
-    ):
+    if given or environ.get(STATE_VARIABLE):
+        named = given or Path(environ[STATE_VARIABLE])
         return ServerFolder(named.expanduser().absolute())
     if os.geteuid() == 0:
         return ServerFolder(ROOTS_STATE)
-    return ServerFolder(
-        Path(platformdirs.user_state_dir("rai-server", appauthor=False))
-    )
+    usual = platformdirs.user_state_dir("rai-server", appauthor=False)
+    return ServerFolder(Path(usual))
 
 
 def socket(
@@ -94,15 +146,24 @@ def socket(
 
     A folder that is not the usual one has its socket in it, so that two servers of one
     machine do not meet.
+
+    Raises:
+        UsageError: its name is too long for the kernel.
     """
-    if given:
-        return checked(given.absolute())
-    if folder.root == ROOTS_STATE:
-        return ROOTS_SOCKET
     usual = state(None, {}).root == folder.root
-    if usual and (runtime := environ.get("XDG_RUNTIME_DIR")):
-        return checked(Path(runtime, "rai", "server.sock"))
-    return checked(folder.root / "server.sock")
+    if given:
+        path = given.absolute()
+    elif folder.root == ROOTS_STATE:
+        path = ROOTS_SOCKET
+    elif usual and (runtime := environ.get("XDG_RUNTIME_DIR")):
+        path = Path(runtime, "rai", "server.sock")
+    else:
+        path = folder.root / "server.sock"
+    if len(os.fsencode(path)) > MOST_SOCKET_BYTES:
+        text = f"the name of the socket is too long: {path}"
+        hint = f"name one of at most {MOST_SOCKET_BYTES} bytes by --socket"
+        raise UsageError(Problem(text, hint=hint))
+    return path
 
 
 def refuse_shown(*wanted: Path) -> None:
@@ -121,12 +182,3 @@ def refuse_shown(*wanted: Path) -> None:
                 text = f"{path} lies in {folder}, which runs can see"
                 hint = "name another place, such as below /var/lib, /srv or a home"
                 raise UsageError(Problem(text, hint=hint))
-
-
-def checked(path: Path) -> Path:
-    """Refuse a socket's name that is too long for the kernel."""
-    if len(os.fsencode(path)) > MOST_SOCKET_BYTES:
-        text = f"the name of the socket is too long: {path}"
-        hint = f"name one of at most {MOST_SOCKET_BYTES} bytes by --socket"
-        raise UsageError(Problem(text, hint=hint))
-    return path

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 from runner import files
 from runner.core import Problem
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
-from runner.core.units import DAY_S
+from runner.core.quantities import COUNT, SIZE, TIME, Kind
 from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
 from runner.slurm import target
 from runner.store import config_file, policy
 from runner.yamlfile import Fields, Mapping, Problems, compose, decode
+
+TEMPLATE = Path(__file__).with_name("server.yml")
+"""A new server's file, which says what holds without it."""
 
 _TOP = ("slots", "slurm", "low_disk", "code_valid", "login_valid", "roles")
 _SLURM = ("place", "gpu_jobs", "cpu_jobs")
@@ -35,6 +37,9 @@ _IN_SLURM = Kind(
     lambda text: text if _NAMED.fullmatch(text) else None,
 )
 _WORDS_OF_NONE = ("none", "off", "unlimited")
+_NONE = object()
+
+T = TypeVar("T")
 
 
 def read(file: Path) -> ServerRules:
@@ -75,7 +80,7 @@ def parse(raw: bytes, file: str) -> ServerRules:
 
 def _rules(fields: Fields) -> ServerRules:
     usual = ServerRules()
-    login = fields.read("login_valid", usual.token_valid_s, _or_none(TIME), "200d")
+    valid_s = usual.token_valid_s
     slurm = fields.section("slurm")
     return ServerRules(
         roles={**usual.roles, **{role.name: role for role in _roles(fields)}},
@@ -85,7 +90,7 @@ def _rules(fields: Fields) -> ServerRules:
         cpu_jobs=slurm.whole("cpu_jobs", usual.cpu_jobs),
         low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
         code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
-        token_valid_s=_bound(login),
+        token_valid_s=_most(fields, "login_valid", valid_s, TIME, "200d"),
     )
 
 
@@ -104,17 +109,16 @@ def _role(name: str, fields: Fields) -> Role:
     usual = STAFF if name == STAFF.name else STUDENT
     read = {name: float(each.most) for name, each in policy.ceilings(fields).items()}
     images = policy.images(fields)
-    count = _or_none(COUNT.at_least(1))
-    gpu_a_day = fields.read("gpu_a_day", usual.gpu_a_day_s, _or_none(TIME), "120m")
+    count = COUNT.at_least(1)
     return Role(
         name,
         priority=fields.read("priority", usual.priority, COUNT, "10"),
         ceilings={**usual.ceilings, **read},
         images=images.patterns if images else None,
-        at_once=_whole(fields.read("at_once", usual.at_once, count, "2")),
+        at_once=_most(fields, "at_once", usual.at_once, count, "2"),
         waiting=fields.whole("waiting", usual.waiting, "100"),
-        a_day=_whole(fields.read("a_day", usual.a_day, count, "200")),
-        gpu_a_day_s=_bound(gpu_a_day),
+        a_day=_most(fields, "a_day", usual.a_day, count, "200"),
+        gpu_a_day_s=_most(fields, "gpu_a_day", usual.gpu_a_day_s, TIME, "120m"),
         upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
         keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
@@ -124,97 +128,14 @@ def _role(name: str, fields: Fields) -> Role:
     )
 
 
-def _or_none(wanted: Kind[float] | Kind[int]) -> Kind[float]:
-    """Return the kind of a bound that may be absent, which is read as infinite."""
+def _most(
+    fields: Fields, key: str, usual: T | None, wanted: Kind[T], example: str
+) -> T | None:
+    """Read a bound, which may be `none`."""
 
-    def parse(text: str) -> float | None:
-        return math.inf if text.lower() in _WORDS_OF_NONE else wanted.parse(text)
+    def parse(text: str) -> Any:  # noqa: ANN401 - a T, or _NONE
+        return _NONE if text.lower() in _WORDS_OF_NONE else wanted.parse(text)
 
-    return Kind(f"{wanted.words}, or none", parse, wanted.write)
-
-
-def _bound(value: float | None) -> float | None:
-    return None if value == math.inf else value
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None or value == math.inf else int(value)
-
-
-def template() -> str:
-    """Return the text of a new server's file, which says what holds without it."""
-    usual = ServerRules()
-    return f"""\
-# The settings of this rai server, read when it starts. Sizes are such as 20GiB, times
-# such as 10m, 12h or 30d.
-
-# How many runs without a GPU run at a time; if it is not said, half of the machine's
-# cores. Of those with GPUs as many run as there are GPUs.
-#slots: 4
-
-# Where Slurm carries the runs out, in its default partition or in another, as by
-# `slurm:gpu`: the server's folder has to be on the file system that the nodes share.
-# At most so many runs with a GPU, and so many without, are in Slurm's queue at a time.
-#slurm:
-#  place: slurm
-#  gpu_jobs: {usual.gpu_jobs}
-#  cpu_jobs: {usual.cpu_jobs}
-
-# While less than this is free on the disk, nothing starts and nothing is taken.
-low_disk: {size_text(usual.low_disk_bytes)}
-
-# For how long a code of `rai server invite` can be used, and a login lasts (or `none`).
-code_valid: {_days(usual.code_valid_s)}
-login_valid: {_days(usual.token_valid_s)}
-
-# What the teams of each role may do. What another role does not say is as a student's.
-#   priority   runs of a higher one start first
-#   at_once    so many runs of a team go at a time (or `none`)
-#   waiting    so many more may wait
-#   a_day      so many may be queued in any 24 hours (or `none`)
-#   gpu_a_day  so many minutes of GPUs a team may have in any 24 hours (or `none`); then
-#              its runs with a GPU wait
-#   images     the only images, such as {policy.IMAGES};
-#              none is built, unless `build` is among them
-#   upload     how much a packed project may have
-#   disk       how much a team's uploads and runs may take; then its oldest runs go
-#   keep       how long a run is kept after its end
-#   account, qos, partition    what Slurm is asked for
-#   limits     the most that a build file may ask for: {_limit_keys()}
-roles:
-{_written(STUDENT)}
-    limits:
-      time: 10m
-      pids: 4096
-      network: false
-      #memory: 8GiB
-{_written(STAFF)}
-"""
-
-
-def _limit_keys() -> str:
-    first, last = policy.LIMIT_KEYS[:6], policy.LIMIT_KEYS[6:]
-    return ",\n#              ".join(map(", ".join, (first, last)))
-
-
-def _written(role: Role) -> str:
-    at_once, a_day = (
-        "none" if most is None else str(most) for most in (role.at_once, role.a_day)
-    )
-    gpu_a_day = "none" if role.gpu_a_day_s is None else f"{role.gpu_a_day_s / 60:g}m"
-    return f"""\
-  {role.name}:
-    priority: {role.priority}
-    at_once: {at_once}
-    waiting: {role.waiting}
-    a_day: {a_day}
-    gpu_a_day: {gpu_a_day}
-    upload: {size_text(role.upload_bytes)}
-    disk: {size_text(role.disk_bytes)}
-    keep: {_days(role.keep_s)}"""
-
-
-def _days(value_s: float | None) -> str:
-    if value_s is None:
-        return "none"
-    return duration_text(value_s) if value_s % DAY_S else f"{value_s / DAY_S:.0f}d"
+    kind = Kind(f"{wanted.words}, or none", parse, wanted.write)
+    found = fields.read(key, usual, kind, example)
+    return None if found is _NONE else found

@@ -7,6 +7,7 @@ import re
 
 import anyio
 from msgspec import json
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,14 +20,19 @@ from runner.core.units import DAY_S
 from runner.database.accounts import AuditEntry, Identity
 from runner.scheduling.queue import QueueRow, Role
 from runner.server import bounds, logs
-from runner.server.admission import RUN_ID, Admitted, admitted, digest
-from runner.server.auth import Gate
-from runner.server.base import Site
-from runner.server.board import Board
-from runner.server.bodies import Turns, answer, parsed, read
-from runner.server.refusing import DeniedError, nothing, refuse
-from runner.server.threads import Threads
-from runner.server.uploadfiles import free_bytes, size_there
+from runner.server.admission import RUN_ID, admitted, digest
+from runner.server.messages import (
+    DeniedError,
+    Turns,
+    answer,
+    nothing,
+    parsed,
+    read,
+    refuse,
+)
+from runner.server.queue import QueueSnapshot
+from runner.server.requests import Site
+from runner.server.uploads import free_bytes, size_there
 from runner.wire.remote_runs import QueueState, RunPage, RunRequest
 
 MOST_PAGE = 200
@@ -44,9 +50,8 @@ _LIMIT = re.compile("[0-9]{1,4}")
 class RunRoutes:
     """The routes."""
 
-    def __init__(self, site: Site, threads: Threads, gate: Gate, board: Board) -> None:
-        self._site, self._threads = site, threads
-        self._gate, self._board = gate, board
+    def __init__(self, site: Site, queue: QueueSnapshot) -> None:
+        self._site, self._queue = site, queue
         # Counting and adding are two calls of the store, and this is its only server
         # process: without this two requests together would pass a limit.
         self._admitting = anyio.Lock()
@@ -55,11 +60,11 @@ class RunRoutes:
 
     async def put(self, request: Request) -> Response:
         """Answer `PUT /api/v1/runs/{id}`."""
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         run_id = request.path_params["id"]
         if not RUN_ID.fullmatch(run_id):
             raise refuse(Reason.USAGE, "the id of a run is ten digits of 0-9a-f")
-        gpus = await self._board.most_gpus()
+        gpus = await self._queue.most_gpus()
         async with self._turns.reading(identity.team):
             body = await read(request, bounds.MOST_RUN_BODY)
             async with self._turns.parsing:
@@ -67,7 +72,7 @@ class RunRoutes:
         if new:
             self._site.wake()
             logs.step("run_queued", run=run_id, team=kept.team, gpus=kept.gpus)
-        shown = self._board.shown(kept, identity.team)
+        shown = self._queue.shown(kept, identity.team)
         return answer(shown, 201 if new else 200)
 
     async def _asked(
@@ -75,25 +80,25 @@ class RunRoutes:
     ) -> tuple[QueueRow, bool]:
         """Return the run that a body asks for, and whether it is new."""
         asked = parsed(body, RunRequest)
-        store = self._threads.store
+        store = run_in_threadpool
         if len(asked.secrets) > MOST_SECRETS:
             raise refuse(Reason.USAGE, f"more than {MOST_SECRETS:,} secrets")
         key = await store(digest, asked)
         if found := await store(self._site.store.run, run_id):
             return self._same(found, identity, key), False
         role = self._site.rules.role(identity.role)
-        what = await store(admitted, asked, role, gpus)
+        counted = await store(admitted, asked, role, gpus)
         if await store(size_there, self._site, identity.team, asked.upload) is None:
             text = "the server does not have the packed project of this run"
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
-        row = _row(run_id, identity, asked, key, role, what, self._site.now())
+        row = _row(run_id, identity, asked, key, role, counted, self._site.now())
         async with self._admitting:
             kept, new = await store(self._added, row, role, identity)
         return (kept if new else self._same(kept, identity, key)), new
 
     async def page(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs`."""
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         query = request.query_params
         after, text = query.get("after", ""), query.get("limit", "100")
         if (after and not RUN_ID.fullmatch(after)) or not _LIMIT.fullmatch(text):
@@ -109,20 +114,18 @@ class RunRoutes:
                 raise refuse(Reason.NOT_ALLOWED, "only staff see the runs of all teams")
             await self._note(identity, "list", "the runs of all teams")
             team = None
-        rows = await self._threads.store(
-            self._site.store.runs, team, state, after, limit
-        )
+        rows = await run_in_threadpool(self._site.store.runs, team, state, after, limit)
         shown = tuple(
-            self._board.shown(row, identity.team, staff=identity.staff) for row in rows
+            self._queue.shown(row, identity.team, staff=identity.staff) for row in rows
         )
         following = rows[-1].id if len(rows) == limit else ""
         return answer(RunPage(shown, following))
 
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs/{id}`."""
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         row = await self.reached(request, identity)
-        return answer(self._board.shown(row, identity.team, staff=identity.staff))
+        return answer(self._queue.shown(row, identity.team, staff=identity.staff))
 
     async def cancel(self, request: Request) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.
@@ -130,7 +133,7 @@ class RunRoutes:
         That a run shall end is in the store first: where its worker cannot be told
         now, the feeder does so later.
         """
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         row = await self.reached(request, identity)
         own = (row.team, row.person) == (identity.team, identity.person)
         if not own and not identity.staff:
@@ -140,18 +143,18 @@ class RunRoutes:
             if not own:
                 await self._note(identity, "cancel", _about(row), once=False)
             why = f"cancelled by {identity.person}"
-            asked = await self._threads.store(
+            asked = await run_in_threadpool(
                 self._site.store.ask_cancel, row.id, self._site.now(), why
             )
             row = asked or row
             logs.step("cancel", run=row.id, team=row.team, person=identity.person)
             if row.state is not QueueState.ENDED:
                 try:
-                    await self._threads.runs(self._site.runs.cancel, row.id)
+                    await self._site.in_files(self._site.runs.cancel, row.id)
                 except RaiError as error:
                     logs.step("unable", run=row.id, why=str(error))
             self._site.wake()
-        shown = self._board.shown(row, identity.team, staff=identity.staff)
+        shown = self._queue.shown(row, identity.team, staff=identity.staff)
         return answer(shown, 202)
 
     async def reached(self, request: Request, identity: Identity) -> QueueRow:
@@ -162,7 +165,7 @@ class RunRoutes:
         name = request.path_params["id"]
         row = None
         if RUN_ID.fullmatch(name):
-            row = await self._threads.store(self._site.store.run, name)
+            row = await run_in_threadpool(self._site.store.run, name)
         if row is None or (row.team != identity.team and not identity.staff):
             raise nothing("run")
         if row.team != identity.team:
@@ -177,7 +180,7 @@ class RunRoutes:
         if once and 0 <= now - self._noted.get(key, -math.inf) < NOTED_S:
             return
         entry = AuditEntry(now, f"{who.team}/{who.person}", act, about)
-        await self._threads.store(self._site.store.audit, entry)
+        await run_in_threadpool(self._site.store.audit, entry)
         self._noted[key] = now
         while len(self._noted) > MOST_NOTED:
             self._noted.pop(next(iter(self._noted)))
@@ -214,7 +217,7 @@ class RunRoutes:
             text = "the server has too little free disk to take more"
             raise refuse(Reason.BUSY, text, retry_at=now + WAIT_S)
         added = store.add_run(row)
-        # Who revokes a login ends the runs that are there; the gate learns of it later.
+        # Who revokes a login ends the runs that are there; others learn of it later.
         if not store.valid(who.token_id, self._site.now()):
             store.ask_cancel(row.id, now, "the login ended")
             raise refuse(Reason.NOT_ALLOWED, "the token was revoked", status=401)
@@ -235,7 +238,7 @@ def _row(
     asked: RunRequest,
     key: str,
     role: Role,
-    what: Admitted,
+    gpus: int,
     now: float,
 ) -> QueueRow:
     order = Order(spec_text=asked.spec_text, secrets=asked.secrets)
@@ -250,7 +253,7 @@ def _row(
         queued_at=now,
         project=printable(asked.parcel.project),
         engine=asked.engine,
-        gpus=what.gpus,
+        gpus=gpus,
         priority=role.priority,
         secrets=json.encode(order).decode(),
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from runner import __version__, files, places
@@ -19,22 +21,20 @@ from runner.database import open_store
 from runner.process.others import apart
 from runner.server import (
     certificate,
+    connections,
     listening,
     logs,
     paths,
-    reached,
     rules,
-    serving,
-    uploadfiles,
     workers,
 )
 from runner.server.app import make_app
-from runner.server.base import Site
+from runner.server.connections import Listener
 from runner.server.feeder import Feeder
 from runner.server.folders import ServerRuns
 from runner.server.listening import ListenAt
-from runner.server.paths import ServerFolder
-from runner.server.reached import ReachedAt
+from runner.server.paths import CLOSED, ReachedAt, ServerFolder
+from runner.server.requests import Site
 from runner.slurm import target
 from runner.slurm.target import SlurmTarget
 from runner.store import settings
@@ -75,7 +75,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         BusyError: another server serves the folder or listens there.
         ConfigError: server.yml or the certificate is wrong.
     """
-    _check(options)
+    options = _checked(options)
     folder = paths.state(options.state, options.environ)
     socket = paths.socket(options.socket, folder, options.environ)
     home = Home((options.home or folder.home).absolute())
@@ -89,33 +89,25 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         known = rules.read(folder.rules)
         if options.slots is not None:
             known = replace(known, slots=options.slots)
-        tls = _tls(options, folder)
-        listeners = _listeners(options, socket, tls, opened)
-        at = _reached(options, socket, home, listeners[-1])
-        database = reached.database_url(folder, options.environ)
+        listeners, at = _listening(options, folder, socket, home, opened)
+        database = folder.database_url(options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
-        uploadfiles.forget_arriving(folder.uploads)
+        # What a server that was killed had received of uploads, in part.
+        shutil.rmtree(paths.arriving_folder(folder.uploads), ignore_errors=True)
         store = open_store(database)
         opened.callback(store.close)
         place = options.place or target.parse(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
         feeder = Feeder(store, runs, known, folder.uploads, logs.step)
-        app = make_app(
-            Site(
-                store,
-                runs,
-                known,
-                folder.uploads,
-                wake=feeder.wake,
-                decision=lambda: feeder.decision,
-            )
-        )
+        site = Site(store, runs, known, folder.uploads, feeder.wake)
+        site.decision = lambda: feeder.decision
+        app = make_app(site)
         opened.enter_context(_fed(feeder))
 
         def ready() -> None:
-            reached.write(folder, at)
+            files.write(folder.reached, json.encode(at) + b"\n")
             for line in greeting(at, folder):
                 say(line)
             logs.step("serving", url=at.url, socket=at.socket, version=__version__)
@@ -124,27 +116,30 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             logs.step("stopping")
             app.state.end_streams()
 
-        serving.serve(app, listeners, ready=ready, stopping=stopping)
+        connections.serve(app, listeners, ready=ready, stopping=stopping)
         logs.step("stopped")
 
 
 def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
     """Return what whoever started a server needs next."""
     lines = [f"Serving at {at.url}"]
-    if at.url != (here := f"unix://{at.socket}") and reached.openable(Path(at.socket)):
+    if at.url != (here := f"unix://{at.socket}") and at.openable:
         lines.append(f"On this machine also at {here}")
     if at.fingerprint:
         lines.append(f"Fingerprint: {at.fingerprint}")
     store = "RAI_DATABASE_URL" if at.elsewhere else str(folder.database)
     lines.append(f"Store: {store}; rules: {folder.rules}; runs: {at.home}")
-    own = "" if folder == paths.state(None, {}) else f" --state {folder.root}"
+    own = "" if folder.root == paths.state(None, {}).root else f" --state {folder.root}"
     lines.append(f"Next: rai server invite teams.csv{own}")
     then = f"Then each person: rai login {at.url}"
-    return [*lines, then if at.for_others else reached.CLOSED]
+    return [*lines, then if at.for_others else CLOSED]
 
 
-def _check(options: ServeOptions) -> None:
-    """Refuse what would send tokens over a network as they are, and contradictions."""
+def _checked(options: ServeOptions) -> ServeOptions:
+    """Refuse what would send tokens over a network as they are, and contradictions.
+
+    Return the options with the URL in its one spelling.
+    """
     at = options.listen
     if options.tls and at is None:
         raise UsageError("--tls is for --listen; a Unix socket needs none")
@@ -155,25 +150,21 @@ def _check(options: ServeOptions) -> None:
             " listen at 127.0.0.1 and name its address by --url"
         )
         raise UsageError(Problem(text, hint=hint))
-    if options.url:
-        try:
-            addresses.normal(options.url)
-        except ValueError as error:
-            raise UsageError(f"--url {options.url}: {error}") from error
+    try:
+        return replace(options, url=options.url and addresses.normal(options.url))
+    except ValueError as error:
+        raise UsageError(f"--url {options.url}: {error}") from error
 
 
 def _executor(
     options: ServeOptions, home: Home, place: SlurmTarget | None
 ) -> workers.Executor:
     """Return what runs things; raise EngineError where Slurm's programs lack."""
+    if place is None and options.workers:
+        return workers.ThisMachine(home, workers.by_socket(options.workers))
     if place is None:
-        by_socket, environ = options.workers, options.environ
-        return workers.ThisMachine(
-            home,
-            workers.by_socket(by_socket)
-            if by_socket
-            else workers.children(home, environ),
-        )
+        started = workers.children(home, options.environ)
+        return workers.ThisMachine(home, started)
     from runner.places.slurm import programs
     from runner.server.cluster import SlurmCluster
 
@@ -206,7 +197,7 @@ def _make(folder: ServerFolder) -> None:
         folder.root.chmod(0o700)
         folder.uploads.mkdir(mode=0o700, exist_ok=True)
         if not folder.rules.exists():
-            files.write(folder.rules, rules.template().encode())
+            files.write(folder.rules, rules.TEMPLATE.read_bytes())
     except OSError as error:
         problem = files.problem(error)
         hint = problem.hint or "name a folder of your own by --state"
@@ -232,65 +223,49 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
     """Return the certificate and key to serve with; make the server's own once."""
     if not options.tls or options.listen is None:
         return None
+    found = folder.certificate, folder.key
     if options.tls != SELF:
-        given, comma, key = options.tls.partition(",")
-        if not comma or not given or not key:
+        given, _, key = options.tls.partition(",")
+        if not given or not key:
             raise UsageError(f"--tls {options.tls}: expected `self` or CERT,KEY")
-        files_given = (Path(given).absolute(), Path(key).absolute())
-        certificate.check(*files_given)
-        return files_given
-    if not folder.certificate.exists():
-        url = addresses.normal(options.url) if options.url else ""
-        public = addresses.host_and_port(url)[0] if url else ""
-        names = listening.names(options.listen, public)
-        if not apart(lambda: _certify(folder, names)):
-            _certify(folder, names)  # raises what is wrong
-    certificate.check(folder.certificate, folder.key)
-    return folder.certificate, folder.key
+        found = Path(given).absolute(), Path(key).absolute()
+    elif not folder.certificate.exists():
+        public = options.url and addresses.host_and_port(options.url)[0]
+        make = partial(
+            certificate.make, *found, listening.names(options.listen, public)
+        )
+        if not apart(make):
+            make()  # raises what is wrong
+    return found
 
 
-def _certify(folder: ServerFolder, names: Sequence[str]) -> None:
-    from runner.server import certifying
-
-    certifying.make(folder.certificate, folder.key, names)
-
-
-def _reached(
-    options: ServeOptions, socket: Path, home: Home, last: serving.Listener
-) -> ReachedAt:
-    """Return how the server is reached; ``last`` is what it listens at for others."""
-    url = f"unix://{socket}"
+def _listening(
+    options: ServeOptions,
+    folder: ServerFolder,
+    socket: Path,
+    home: Home,
+    opened: ExitStack,
+) -> tuple[list[Listener], ReachedAt]:
+    """Bind the Unix socket, and what other machines reach, if that is asked for."""
+    tls = _tls(options, folder)
+    context = certificate.loaded(*tls) if tls else None
+    found, url = [Listener(listening.unix(socket, SOCKET_MODE))], f"unix://{socket}"
+    opened.callback(socket.unlink, missing_ok=True)
+    opened.callback(found[0].bound.close)
     if at := options.listen:
+        bound = listening.tcp(at)
+        opened.callback(bound.close)
+        found.append(Listener(bound, context))
         # Port 0 is whichever is free.
-        port = last.bound.getsockname()[1]
-        where = ListenAt(listening.public_host(at), port)
-        url = f"{'https' if last.tls else 'http'}://{where}"
-    file = last.tls[0] if last.tls else None
-    return ReachedAt(
-        addresses.normal(options.url or url),
+        where = ListenAt(listening.public_host(at), bound.getsockname()[1])
+        url = f"{'https' if tls else 'http'}://{where}"
+    own = tls[0] if tls and options.tls == SELF else None
+    return found, ReachedAt(
+        options.url or addresses.normal(url),
         socket=str(socket),
         home=str(home.root),
         workers=str(options.workers or ""),
-        fingerprint=certificate.fingerprint(file)
-        if file and options.tls == SELF
-        else "",
+        fingerprint=certificate.fingerprint(own) if own else "",
         elsewhere=bool(options.environ.get(paths.DATABASE_VARIABLE, "").strip()),
-        certificate=str(file or ""),
+        certificate=str(tls[0]) if tls else "",
     )
-
-
-def _listeners(
-    options: ServeOptions,
-    socket: Path,
-    tls: tuple[Path, Path] | None,
-    opened: ExitStack,
-) -> list[serving.Listener]:
-    """Bind the Unix socket, and what other machines reach, if that is asked for."""
-    found = [serving.Listener(listening.unix(socket, SOCKET_MODE))]
-    opened.callback(socket.unlink, missing_ok=True)
-    opened.callback(found[0].bound.close)
-    if options.listen:
-        bound = listening.tcp(options.listen)
-        opened.callback(bound.close)
-        found.append(serving.Listener(bound, tls))
-    return found

@@ -23,7 +23,7 @@ from runner.scheduling.decision import RunStatus
 from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import upload_path
 from runner.server.workers import NotBegunError
 from runner.wire.remote_runs import QueueState
 

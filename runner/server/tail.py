@@ -15,14 +15,12 @@ from contextlib import ExitStack
 from typing import BinaryIO
 
 from msgspec import DecodeError, Struct, ValidationError, json
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from runner.core import Reason, Stream
 from runner.database.accounts import Identity
 from runner.scheduling.queue import QueueRow
-from runner.server.auth import Gate
-from runner.server.base import Site
-from runner.server.board import Board
 from runner.server.bounds import (
     LATEST_S,
     LINES_BYTES,
@@ -31,11 +29,10 @@ from runner.server.bounds import (
     QUIET_LOOK_S,
 )
 from runner.server.downloads import BUILD, FilePart, FilesAnswer
-from runner.server.metrics import Metrics
-from runner.server.refusing import refuse
+from runner.server.messages import refuse
+from runner.server.queue import QueueSnapshot
+from runner.server.requests import Site, context_of
 from runner.server.runs import RunRoutes
-from runner.server.threads import Threads
-from runner.server.visits import visit_of
 from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import (
     EVENTS,
@@ -60,44 +57,35 @@ Sizes = Mapping[str, int]
 class TailRoute:
     """The route."""
 
-    def __init__(
-        self,
-        site: Site,
-        threads: Threads,
-        gate: Gate,
-        runs: RunRoutes,
-        board: Board,
-        metrics: Metrics,
-    ) -> None:
-        self._site, self._threads, self._gate = site, threads, gate
-        self._runs, self._board, self._metrics = runs, board, metrics
+    def __init__(self, site: Site, runs: RunRoutes, queue: QueueSnapshot) -> None:
+        self._site, self._runs, self._queue = site, runs, queue
 
     async def tail(self, request: Request) -> FilesAnswer:
         """Answer `GET /api/v1/runs/{id}/tail`."""
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         query = request.query_params
         asked = {name: query.get(name.partition(".")[0], "0") for name in FILES}
         wait = query.get("wait", "0")
         if not all(map(_NUMBER.fullmatch, (*asked.values(), wait))):
             text = "`events`, `stdout`, `stderr` and `wait` are numbers"
             raise refuse(Reason.USAGE, text)
-        row = self._board.rows.get(request.path_params["id"])
+        row = self._queue.rows.get(request.path_params["id"])
         if row is None or row.team != identity.team:
             row = await self._runs.reached(request, identity)
-        visit = visit_of(request)
-        visit.long = visit.frequent = True
+        context = context_of(request)
+        context.long = context.frequent = True
         at = {name: int(size) for name, size in asked.items()}
         with ExitStack() as opened:
-            run = _FollowedRun(row, identity, self._site, self._threads, self._board)
+            run = _FollowedRun(row, identity, self._site, self._queue)
             opened.callback(run.close)
-            self._metrics.following(1)
+            self._site.metrics.followers.inc()
             try:
                 await _news(run, at, min(int(wait), LONGEST_WAIT_S), request)
                 header, parts = await run.step(at)
             finally:
-                self._metrics.following(-1)
+                self._site.metrics.followers.dec()
             close = opened.pop_all().close
-            return FilesAnswer(self._threads, to_line(header), parts, close)
+            return FilesAnswer(self._site, to_line(header), parts, close)
 
 
 async def _news(run: _FollowedRun, at: Sizes, wait_s: int, request: Request) -> None:
@@ -135,9 +123,9 @@ class _FollowedRun:
     """
 
     def __init__(
-        self, row: QueueRow, who: Identity, site: Site, threads: Threads, board: Board
+        self, row: QueueRow, who: Identity, site: Site, queue: QueueSnapshot
     ) -> None:
-        self._row, self._site, self._threads, self._board = row, site, threads, board
+        self._row, self._site, self._queue = row, site, queue
         self._who = who
         self._files: dict[str, BinaryIO] = {}
         self._latest, self._opened_at, self._over = "", float("-inf"), False
@@ -158,10 +146,10 @@ class _FollowedRun:
 
     async def look(self) -> None:
         """Look at it: whether it has ended first, and how many events there are."""
-        row = self._board.rows.get(self._row.id)
+        row = self._queue.rows.get(self._row.id)
         if row is None and not self.ended:
-            # It has ended, or the board has not seen it yet.
-            row = await self._threads.store(self._site.store.run, self._row.id)
+            # It has ended, or the queue has not seen it yet.
+            row = await run_in_threadpool(self._site.store.run, self._row.id)
         self._row = row or self._row
         self._shown = self._seen()
         if self._row.state is not QueueState.WAITING:
@@ -185,13 +173,13 @@ class _FollowedRun:
         self.much(at)
         after = dict(at)
         if any(self.sizes[name] > at[name] for name in FILES):
-            after = await self._threads.files(self._reach, at)
+            after = await self._site.in_files(self._reach, at)
         sizes = {name: after[name] - at[name] for name in FILES}
         whole = all(after[name] >= self.sizes[name] for name in FILES)
         more = after[EVENTS] < self.sizes[EVENTS] or (self.ended and not whole)
         over, build = self.ended and whole, None
         if over:
-            build = await self._threads.runs(self._build_size)
+            build = await self._site.in_files(self._build_size)
         header = TailHeader(
             self._shown,
             sizes[STDOUT],
@@ -216,7 +204,7 @@ class _FollowedRun:
 
     def _seen(self) -> RemoteRun:
         who = self._who
-        return self._board.shown(self._row, who.team, staff=who.staff)
+        return self._queue.shown(self._row, who.team, staff=who.staff)
 
     async def _refresh(self) -> None:
         """Open the files again every second, and once the run has ended.
@@ -229,7 +217,7 @@ class _FollowedRun:
         due = time.monotonic() - self._opened_at >= LATEST_S
         soon = len(self._files) < len(FILES) and not self._site.decision().room.in_slurm
         if due or soon or self.ended:
-            await self._threads.runs(self._open)
+            await self._site.in_files(self._open)
             self._over = self.ended
 
     def _open(self) -> None:

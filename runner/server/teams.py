@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from runner.core import Place, Problem
 from runner.core.errors import ConfigError
@@ -52,7 +52,7 @@ def check(
 ) -> None:
     """Refuse names and roles that cannot be; raise ConfigError with all problems."""
     numbered = list(enumerate(invitations, start=1))
-    if problems := _wrong(numbered, source, roles):
+    if problems := list(_wrong(numbered, source, roles)):
         raise ConfigError(*(Problem(one.message, hint=one.hint) for one in problems))
 
 
@@ -92,28 +92,23 @@ def _rows(text: str, file: str) -> tuple[list[tuple[int, Invitation]], list[Prob
 
 def _wrong(
     found: Sequence[tuple[int, Invitation]], file: str, roles: Collection[str]
-) -> list[Problem]:
-    problems = []
+) -> Iterator[Problem]:
     people: set[tuple[str, str]] = set()
     teams: dict[str, tuple[str, int]] = {}
     for line, one in found:
         place = Place(file, line, 1)
         for what, name in (("team", one.team), ("person", one.person)):
             if not _NAME.fullmatch(name):
-                text = f"{name!r} is no name of a {what}"
-                problems.append(Problem(text, place, hint=_HINT))
-        if one.role and one.role not in roles:
+                yield Problem(f"{name!r} is no name of a {what}", place, _HINT)
+        if (one.team, one.person) in people:
+            yield Problem(f"{one.person} of {one.team} is named twice", place)
+        people.add((one.team, one.person))
+        if not one.role:
+            continue
+        if one.role not in roles:
             hint = f"server.yml has {', '.join(roles)}"
-            problems.append(Problem(f"there is no role {one.role!r}", place, hint))
-        key = (one.team, one.person)
-        if key in people:
-            text = f"{one.person} of {one.team} is named twice"
-            problems.append(Problem(text, place))
-        people.add(key)
-        if one.role:
-            role, before = teams.setdefault(one.team, (one.role, line))
-            if role != one.role:
-                text = f"the team {one.team} has the role {role} on line {before}"
-                hint = "all runs of a team have one role"
-                problems.append(Problem(text, place, hint))
-    return problems
+            yield Problem(f"there is no role {one.role!r}", place, hint)
+        role, before = teams.setdefault(one.team, (one.role, line))
+        if role != one.role:
+            text = f"the team {one.team} has the role {role} on line {before}"
+            yield Problem(text, place, "all runs of a team have one role")

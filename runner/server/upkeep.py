@@ -1,19 +1,34 @@
-"""What a server removes by itself: old runs, those over a quota, uploads."""
+"""What a server keeps: old runs and uploads that it removes by itself, and backups.
+
+A backup is a folder that is laid out as the server's own. Of the store it has the
+database's own copy, and else what a server cannot be made again from without: its
+settings, its certificate with the key, the site's milestones, and the uploads of the
+runs that have not ended.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
-from runner.core.errors import RaiError
+from runner import files
+from runner.core import Problem
+from runner.core.errors import RaiError, UsageError
 from runner.core.units import DAY_S
-from runner.database import Store
+from runner.database import Store, open_store
 from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import (
+    DATABASE_VARIABLE,
+    ServerFolder,
+    sqlite_url,
+    upload_path,
+)
 from runner.wire.capacity import Capacity
 
 EVERY_S = 60.0
@@ -26,6 +41,7 @@ KEPT_S = 3600.0
 KEPT_UPLOAD_S = 3600.0
 """An upload that no run needs is kept so long, for a client that sends it again."""
 
+MOST_TOLD = 20
 KEPT_LOW_S = DAY_S
 KEPT_UPLOAD_LOW_S = 600.0
 """The same where the disk is low; a run then goes before its team's time is over."""
@@ -59,24 +75,21 @@ class Upkeep:
     def tidy(self, now: float, facts: Capacity) -> None:
         """Remove what may go; raise RaiError where the store fails."""
         short = self._rules.low_disk_bytes - facts.disk_free
-        self._uploads(now, low=short > 0 or self._short_here() > 0)
+        self._uploads(now, low=short > 0 or self._low_here())
         self._expired(now)
         self._over_quota(now)
         if short > 0:
-            self._low(now, short)
+            rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
+            self._remove(_enough(rows, short), "the disk of the runs is low")
 
     def _expired(self, now: float) -> None:
-        roles = self._rules.roles
-        for role in roles.values():
-            self._remove_all(now - role.keep_s, "kept long enough", role.name)
-        # Runs of roles that the rules no longer have.
-        longest = max((role.keep_s for role in roles.values()), default=Role("").keep_s)
-        self._remove_all(now - longest, "kept long enough")
-
-    def _remove_all(self, before: float, why: str, role: str | None = None) -> None:
-        while rows := self._store.removable(before, AT_ONCE, role=role):
-            if self._remove(rows, why) < len(rows):
-                return
+        kept = {name: role.keep_s for name, role in self._rules.roles.items()}
+        # Runs of roles that the rules no longer have are kept the longest.
+        longest = max(kept.values(), default=Role("").keep_s)
+        for role, keep_s in [*kept.items(), (None, longest)]:
+            while rows := self._store.removable(now - keep_s, AT_ONCE, role=role):
+                if self._remove(rows, "kept long enough") < len(rows):
+                    break
 
     def _over_quota(self, now: float) -> None:
         teams = {person.team: person.role for person in self._store.people()}
@@ -87,14 +100,9 @@ class Upkeep:
                 rows = self._store.removable(now - KEPT_S, AT_ONCE, team=team)
                 self._remove(_enough(rows, over), "its team is over its disk quota")
 
-    def _low(self, now: float, short: int) -> None:
-        rows = self._store.removable(now - KEPT_LOW_S, AT_ONCE)
-        self._remove(_enough(rows, short), "the disk of the runs is low")
-
-    def _remove(self, rows: Sequence[QueueRow], why: str) -> int:
+    def _remove(self, rows: Iterable[QueueRow], why: str) -> int:
         """Remove the folders of ended runs; return how many are gone."""
-        ids = [row.id for row in rows]
-        if not ids:
+        if not (ids := [row.id for row in rows]):
             return 0
         self._runs.remove(ids)
         left = {one.id: one for one in self._runs.look(ids).values() if one.claimed}
@@ -117,20 +125,92 @@ class Upkeep:
         if gone := self._store.remove_uploads(before, drop):
             self._log("uploads_removed", uploads=gone)
 
-    def _short_here(self) -> int:
-        try:
-            free = shutil.disk_usage(self._folder).free
-        except FileNotFoundError:  # nothing was uploaded yet
-            return 0
-        return self._rules.low_disk_bytes - free
+    def _low_here(self) -> bool:
+        with suppress(FileNotFoundError):  # nothing was uploaded yet
+            return shutil.disk_usage(self._folder).free < self._rules.low_disk_bytes
+        return False
 
 
-def _enough(rows: Sequence[QueueRow], wanted: int) -> list[QueueRow]:
-    """Return the first rows whose folders take so many bytes, or all."""
-    found: list[QueueRow] = []
+def _enough(rows: Sequence[QueueRow], wanted: int) -> Iterator[QueueRow]:
+    """Yield the first rows whose folders take so many bytes, or all."""
     for row in rows:
-        if wanted <= 0:
-            break
-        found.append(row)
+        if wanted > 0:
+            yield row
         wanted -= row.bytes
-    return found
+
+
+def backup(
+    folder: ServerFolder, store: Store, milestones: Iterable[Path], into: Path
+) -> tuple[str, list[Problem]]:
+    """Write a backup aside, then give it its name; only this user can read it.
+
+    Return the command that writes the store into it, "" where that is done: a store on
+    PostgreSQL is copied by the database's own program. Return what is wrong with
+    folders of milestones too; the rest of the backup is whole.
+
+    Raises:
+        UsageError: there is something of that name.
+        RaiError: the store cannot be read, or the folder not be written.
+    """
+    if into.exists():
+        raise UsageError(f"{into} is there already: name a new folder")
+    new = ServerFolder(files.aside(into.absolute()))
+    shutil.rmtree(new.root, ignore_errors=True)
+    try:
+        new.root.mkdir(mode=0o700)
+        _copy_uploads(folder, new, store)
+        if copied := store.copy(new.database):
+            # Those of runs that were queued meanwhile: what waits in the copy is whole.
+            with closing(open_store(sqlite_url(new.database))) as kept:
+                _copy_uploads(folder, new, kept)
+        for path in (folder.rules, folder.certificate, folder.key):
+            _copy(path, new.root / path.relative_to(folder.root))
+        problems = _copy_milestones(milestones, new.root / "milestones", into)
+        os.sync()
+        new.root.rename(into)
+    except OSError as error:
+        raise RaiError(files.problem(error), advice="") from error
+    finally:
+        shutil.rmtree(new.root, ignore_errors=True)
+    file = shlex.quote(str(into.absolute() / "store.pgdump"))
+    url = f'"postgresql:${{{DATABASE_VARIABLE}#*:}}"'
+    command = "" if copied else f"pg_dump --format=custom --file={file} {url}"
+    return command, problems
+
+
+def _copy_milestones(folders: Iterable[Path], to: Path, into: Path) -> list[Problem]:
+    """Copy the site's folders of milestones; return what cannot be copied of them."""
+    hint = f"the rest is in {into}; correct the folder, or the setting `milestones`"
+    problems = []
+    for folder in folders:
+        place = to / folder.absolute().relative_to("/")
+        try:
+            shutil.copytree(folder, place, symlinks=True, dirs_exist_ok=True)
+        except shutil.Error as error:  # it has gone on after each
+            whys = [why for *_, why in error.args[0]]
+        except OSError as error:
+            whys = [error.strerror or str(error)]
+        else:
+            whys = []
+        problems += [
+            Problem(
+                f"the folder of milestones {folder} is not copied: {why}", hint=hint
+            )
+            for why in whys[:MOST_TOLD]
+        ]
+    return problems
+
+
+def _copy_uploads(folder: ServerFolder, new: ServerFolder, store: Store) -> None:
+    """Copy the uploads of runs that have not ended, but for those that are copied."""
+    for row in store.unfinished():
+        known = (row.team, row.sha256)
+        if not (to := upload_path(new.uploads, *known)).exists():
+            _copy(upload_path(folder.uploads, *known), to)
+
+
+def _copy(path: Path, to: Path) -> None:
+    """Copy a file with its mode, if it is there."""
+    with suppress(FileNotFoundError):
+        to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(path, to)

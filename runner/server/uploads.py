@@ -1,36 +1,35 @@
-"""Routes of uploads: a packed project whole, known by its team and its SHA-256."""
+"""Routes of uploads, and their files: a packed project that a team sends whole.
+
+An upload is known by its team and its SHA-256.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections import Counter
+import shutil
+import stat
+import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from runner import files
-from runner.core import MIB, Problem, Reason
+from runner.core import MIB, Reason
 from runner.core.units import DAY_S
 from runner.database.accounts import Identity
 from runner.server import bounds, logs
-from runner.server.auth import Gate
-from runner.server.base import Site
-from runner.server.bodies import announced, pieces
-from runner.server.metrics import Metrics
-from runner.server.rates import TryCounter
-from runner.server.refusing import DeniedError, nothing, refuse
-from runner.server.threads import Threads
-from runner.server.uploadfiles import (
-    SHA256,
-    Arriving,
-    free_bytes,
-    size_there,
-    upload_path,
-)
-from runner.server.visits import visit_of
+from runner.server.bounds import TryCounter
+from runner.server.messages import DeniedError, announced, nothing, pieces, refuse
+from runner.server.paths import SHA256, arriving_folder, upload_path
+from runner.server.requests import Site, context_of
 
 LOOK_AGAIN_BYTES = 16 * MIB
 """After so many bytes of an upload the free disk is looked at again."""
@@ -46,18 +45,13 @@ class UploadRoutes:
     for each other; the one that is whole first gives it its name.
     """
 
-    def __init__(
-        self, site: Site, threads: Threads, gate: Gate, metrics: Metrics
-    ) -> None:
-        self._site, self._threads, self._gate = site, threads, gate
-        self._metrics = metrics
+    def __init__(self, site: Site) -> None:
+        self._site = site
         # One at a time, so that two requests together do not pass a quota.
         self._admitting = anyio.Lock()
-        self._new = TryCounter(
-            bounds.UPLOADS_AT_ONCE, bounds.UPLOADS_REFILL_S, bounds.MOST_ADDRESSES
-        )
-        self._coming: Counter[str] = Counter()
-        self._coming_bytes: Counter[str] = Counter()
+        self._new = TryCounter(bounds.UPLOADS_AT_ONCE, bounds.UPLOADS_REFILL_S)
+        self._coming = defaultdict[str, list[int]](list)
+        """Sizes of the uploads of each team that are under way."""
 
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/uploads/{sha256}?size=`: whether it is there.
@@ -65,10 +59,10 @@ class UploadRoutes:
         With a size one learns at once why a file of that size would not be taken.
         """
         identity, sha256 = await self._asked(request)
-        store = self._threads.store
-        if await store(size_there, self._site, identity.team, sha256) is None:
+        known = await run_in_threadpool(size_there, self._site, identity.team, sha256)
+        if known is None:
             if _SIZE.fullmatch(size := request.query_params.get("size", "")):
-                await store(self._admit, identity, sha256, int(size))
+                await run_in_threadpool(self._admit, identity, sha256, int(size))
             raise nothing("upload")
         return Response(status_code=204)
 
@@ -78,21 +72,21 @@ class UploadRoutes:
         if not (size := announced(request)):
             text = "an upload has a Content-Length, which is not 0"
             raise refuse(Reason.USAGE, text, status=411)
-        visit_of(request).long = True
+        context_of(request).long = True
         async with self._admitted(identity, sha256, size):
-            file = await self._threads.files(Arriving, self._site.uploads)
+            file = await self._site.in_files(ArrivingFile, self._site.uploads)
             try:
                 await self._receive(request, file)
-                await self._keep(identity, sha256, file)
+                await self._keep(identity.team, sha256, file)
             except OSError as error:
                 raise self._full() if error.errno in files.FULL else error from error
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self._threads.files(file.drop)
+                    await self._site.in_files(file.drop)
         return Response(status_code=201)
 
     async def _asked(self, request: Request) -> tuple[Identity, str]:
-        identity = await self._gate.identity(request)
+        identity = await self._site.identify(request)
         sha256: str = request.path_params["sha256"]
         if not SHA256.fullmatch(sha256):
             text = "an upload is named by its SHA-256, 64 digits in lower case"
@@ -106,35 +100,30 @@ class UploadRoutes:
         """Count an upload while it comes; refuse one that its team may not send."""
         team = identity.team
         async with self._admitting:
-            await self._threads.store(self._admit, identity, sha256, size)
+            await run_in_threadpool(self._admit, identity, sha256, size)
             if retry_at := self._new.take(team, self._site.now()):
                 text = "your team began too many uploads"
                 raise refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
-            self._coming[team] += 1
-            self._coming_bytes[team] += size
+            self._coming[team].append(size)
         try:
             yield
         finally:
-            self._coming -= Counter({team: 1})  # which drops those of none
-            self._coming_bytes -= Counter({team: size})
+            self._coming[team].remove(size)
 
-    async def _receive(self, request: Request, file: Arriving) -> None:
+    async def _receive(self, request: Request, file: ArrivingFile) -> None:
         held, looked = bytearray(), 0
         async for piece in pieces(request):
             held += piece
             if len(held) >= bounds.PIECE_BYTES:
-                await self._append(file, held)
+                await self._site.in_files(file.append, bytes(held))
+                held.clear()
                 if file.size - looked >= LOOK_AGAIN_BYTES:
                     looked = file.size
-                    await self._threads.files(self._room, 0)
-        await self._append(file, held)
+                    await self._site.in_files(self._room, 0)
+        await self._site.in_files(file.append, bytes(held))
+        self._site.metrics.uploaded.inc(file.size)
 
-    async def _append(self, file: Arriving, held: bytearray) -> None:
-        await self._threads.files(file.append, bytes(held))
-        self._metrics.uploaded(len(held))
-        held.clear()
-
-    async def _keep(self, identity: Identity, sha256: str, file: Arriving) -> None:
+    async def _keep(self, team: str, sha256: str, file: ArrivingFile) -> None:
         """Add the row of an upload to the store, then rename its file into place.
 
         A row without its file counts as nothing, and a file without its row would be
@@ -143,17 +132,15 @@ class UploadRoutes:
         if file.sha256 != sha256:
             text = "what was sent does not have the SHA-256 that it is named by"
             raise refuse(Reason.USAGE, text, status=422, hint="send it again")
-        team = identity.team
-        now, store = self._site.now(), self._site.store
-        await self._threads.files(file.sync)
-        await self._threads.store(store.add_upload, team, sha256, file.size, now)
+        now, add = self._site.now(), self._site.store.add_upload
+        await run_in_threadpool(add, team, sha256, file.size, now)
         path = upload_path(self._site.uploads, team, sha256)
-        await self._threads.files(file.name_it, path)
+        await self._site.in_files(file.name_it, path)
         logs.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
 
     def _admit(self, identity: Identity, sha256: str, size: int) -> None:
         """Refuse a file that its role, its team's quota or the disk has no room for."""
-        if self._coming[identity.team] >= bounds.UPLOADS_OF_TEAM:
+        if len(self._coming[identity.team]) >= bounds.UPLOADS_OF_TEAM:
             text = f"{bounds.UPLOADS_OF_TEAM} uploads of your team are under way"
             raise refuse(Reason.BUSY, text, hint="wait until some have ended")
         known = size_there(self._site, identity.team, sha256)
@@ -164,21 +151,24 @@ class UploadRoutes:
         self._room(size)
 
     def _quota(self, identity: Identity, size: int) -> None:
-        role = self._site.rules.role(identity.role)
+        role, team = self._site.rules.role(identity.role), identity.team
+        used = self._site.store.use(team, self._site.now() - DAY_S).bytes
+        used += sum(self._coming[team])
         if size > role.upload_bytes:
+            hint = "leave large files out by a .raiignore"
             text = (
-                f"the packed project takes {_mib(size)}, and the role"
-                f" `{role.name}` of this server allows {_mib(role.upload_bytes)}"
+                f"the packed project takes {mib(size)}, and the role"
+                f" `{role.name}` of this server allows {mib(role.upload_bytes)}"
             )
-            raise _too_large(text, "leave large files out by a .raiignore")
-        used = self._site.store.use(identity.team, self._site.now() - DAY_S).bytes
-        used += self._coming_bytes[identity.team]
-        if used + size > role.disk_bytes:
+        elif used + size > role.disk_bytes:
+            hint = "older runs are removed with time, or by your staff"
             text = (
-                f"your team's uploads and runs take {_mib(used)} here, and may take"
-                f" {_mib(role.disk_bytes)}"
+                f"your team's uploads and runs take {mib(used)} here, and may take"
+                f" {mib(role.disk_bytes)}"
             )
-            raise _too_large(text, "older runs are removed with time, or by your staff")
+        else:
+            return
+        raise refuse(Reason.NOT_ALLOWED, text, status=413, hint=hint)
 
     def _room(self, more: int) -> None:
         """Refuse what does not leave enough of the disk free."""
@@ -187,13 +177,71 @@ class UploadRoutes:
 
     def _full(self) -> DeniedError:
         text = "the server has too little free disk to take more"
-        retry_at = self._site.now() + LOW_DISK_S
-        return refuse(Reason.BUSY, text, retry_at=retry_at)
+        return refuse(Reason.BUSY, text, retry_at=self._site.now() + LOW_DISK_S)
 
 
-def _too_large(text: str, hint: str) -> DeniedError:
-    return refuse(Reason.NOT_ALLOWED, Problem(text, hint=hint), status=413)
-
-
-def _mib(size: int) -> str:
+def mib(size: int) -> str:
+    """Return a size for people."""
     return f"{size / MIB:,.1f} MiB"
+
+
+def size_there(site: Site, team: str, sha256: str) -> int | None:
+    """Return the size of a team's upload; to ask keeps it from being removed soon."""
+    size = site.store.upload(team, sha256, site.now())
+    try:
+        facts = upload_path(site.uploads, team, sha256).lstat()
+    except FileNotFoundError:
+        return None
+    whole = stat.S_ISREG(facts.st_mode) and facts.st_size == size
+    return size if whole else None
+
+
+def free_bytes(uploads: Path) -> int:
+    """Return what is free on the disk of the uploads."""
+    uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return shutil.disk_usage(uploads).free
+
+
+class ArrivingFile:
+    """A file that is being received: aside, until all of it is there."""
+
+    def __init__(self, uploads: Path) -> None:
+        folder = arriving_folder(uploads)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder)
+        self._file, self._path = os.fdopen(handle, "wb"), Path(name)
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of what came so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
+
+    def append(self, data: bytes) -> None:
+        """Write data at the end."""
+        self._file.write(data)
+        self._digest.update(data)
+        self.size += len(data)
+
+    def name_it(self, path: Path) -> None:
+        """Rename it to its path, durably.
+
+        Another file there has the same bytes, or is damaged.
+        """
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._path.rename(path)
+        for folder in (path.parent, path.parent.parent):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def drop(self) -> None:
+        """Close it; without a name it is gone."""
+        with suppress(OSError):  # of a full disk, which was told before
+            self._file.close()
+        self._path.unlink(missing_ok=True)

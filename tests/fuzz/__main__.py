@@ -11,7 +11,6 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from tests.fuzz import smaller
 from tests.fuzz.targets import NAMES, target
 
 BUILD = Path("build/fuzz")
@@ -23,19 +22,15 @@ MEMORY_MB = 1024
 
 
 def main() -> int:
-    """Fuzz, reproduce a failure, or keep what was found."""
+    """Fuzz, or reproduce a failure."""
     told = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     told.add_argument("names", nargs="*", metavar="NAME", choices=[*NAMES, []])
     told.add_argument("--seconds", type=int, default=60, help="for each target")
     told.add_argument("--reproduce", type=Path, metavar="FILE", help="try one input")
-    told.add_argument("--keep", action="store_true", help="add to the kept corpus")
     options = told.parse_args()
     names = options.names or NAMES
     if options.reproduce:
         target(names[0]).one(options.reproduce.read_bytes())
-    elif options.keep:
-        for name in names:
-            _keep(name)
     elif len(names) == 1:
         _fuzz(names[0], options.seconds)
     else:
@@ -75,17 +70,6 @@ def _fuzz(name: str, seconds: int) -> None:
     )
     atheris.Setup([sys.argv[0], *arguments, str(found)], fuzzed.one)
     atheris.Fuzz()
-
-
-def _keep(name: str) -> None:
-    fuzzed = target(name)
-    found = sorted((BUILD / name / "corpus").glob("*"))
-    tried = [path.read_bytes() for path in found]
-    chosen = smaller.chosen(fuzzed.one, fuzzed.kept(), tried)
-    fuzzed.corpus.mkdir(parents=True, exist_ok=True)
-    for data in chosen:
-        (fuzzed.corpus / sha256(data).hexdigest()[:16]).write_bytes(data)
-    sys.stderr.write(f"{name}: {len(chosen)} more are kept\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ HELPERS_EACH = 5
 """Every how many looks at rai itself its helpers are looked at."""
 
 PATIENCE_S = 30.0
-"""How long after the most that it may take a run is killed."""
+"""How long one of the commands after a run is waited for."""
 
 FIRST_BYTES = 1 << 20
 
@@ -85,23 +85,21 @@ def _measured(
     began = time.monotonic()
     with _started(case, column, site, words, "") as rai:
         peak = _Peak(rai.pid)
-        thread = threading.Thread(target=_during, args=(case, site, rai))
+        thread = threading.Thread(target=case.during or _nothing, args=(site, rai))
         thread.start()
         code = None
         while code is None:
             peak.look()
             with suppress(subprocess.TimeoutExpired):
                 code = rai.wait(LOOK_S)
-            if time.monotonic() - began > case.most_s + PATIENCE_S:
-                rai.kill()
+            assert time.monotonic() - began < case.most_s, "it does not end"
         seconds = time.monotonic() - began
         thread.join()
     return code, seconds, peak.mb
 
 
-def _during(case: Case, site: Site, rai: subprocess.Popen[bytes]) -> None:
-    if case.during:
-        case.during(site, rai)
+def _nothing(_: Site, rai: subprocess.Popen[bytes]) -> None:
+    """Do nothing meanwhile."""
 
 
 def _quietly(case: Case, column: Column, site: Site, words: list[str]) -> None:

@@ -64,7 +64,6 @@ def test_a_hostile_run_ends_as_it_should_and_leaves_nothing(
         assert ended.exit_code == wanted, told
         assert ended.reason in ("", reason), told
     assert b"Traceback" not in ended.stderr, told
-    assert ended.seconds <= case.most_s, told
     assert ended.peak_mb < MOST_MB, told
     secret = ended.site.secret.encode()
     for text in (ended.stdout, ended.stderr, ended.log(), ended.log("stderr")):

@@ -157,21 +157,11 @@ def test_values_between_commas_carry_their_units_in_the_second_row():
     assert lines[3][2:4] == ["0.000003", "2"]
 
 
-def test_a_name_with_quotes_stays_one_value():
-    (line,) = list(csv.reader([layout.quoted('a "b", c')]))
-    assert line == ['a "b", c']
-
-
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_a_named_unit_is_kept_between_commas(unit):
     assert next(iter(list(layout.csv(tables(), unit))[1:])) == (
         f",%,{unit},,{unit},{unit},{unit},"
     )
-
-
-def test_nothing_gives_no_head():
-    assert list(layout.text([("GPU activities", [])])) == []
-    assert list(layout.csv([("GPU activities", [])])) == []
 
 
 @pytest.mark.parametrize(

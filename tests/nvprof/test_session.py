@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof import session
-from nvprof.session import Ended, Folder, Started, Warned, environment, parse_events
+from nvprof.session import Ended, Started, Warned, parse_events
 
 HERE = Path("/session")
 
@@ -35,35 +35,6 @@ def test_how_lines_arrive_changes_nothing(text, cut):
     first, rest = parse_events(text[:cut], HERE)
     second, left = parse_events(rest + text[cut:], HERE)
     assert (first + second, left) == parse_events(text, HERE)
-
-
-def test_the_library_is_told_what_to_record():
-    found = environment(
-        {"PATH": "/bin"},
-        Path("/lib.so"),
-        HERE,
-        records=True,
-        from_start=False,
-        demangle=True,
-    )
-    assert found == {
-        "PATH": "/bin",
-        "CUDA_INJECTION64_PATH": "/lib.so",
-        "NVPROF_SESSION": "/session",
-        "NVPROF_TRACE": "1",
-        "NVPROF_FROM_START": "0",
-        "NVPROF_DEMANGLE": "1",
-    }
-
-
-def test_a_folder_lies_beside_the_output_and_goes_whole(tmp_path):
-    folder = Folder.make(tmp_path)
-    assert folder.path.parent == tmp_path
-    assert folder.path.name.startswith(".")
-    (folder.path / "5.prof").touch()
-    assert [path.name for path in folder.recordings()] == ["5.prof"]
-    folder.remove()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_core_of_nvprof_itself_is_left(monkeypatch):

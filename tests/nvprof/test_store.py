@@ -11,8 +11,6 @@ import pytest
 from nvprof import perfetto, report, store, stream
 from nvprof.filter import parse as kernels
 from nvprof.options import parse
-from nvprof.stream import Section
-from nvprof.summary import rows
 
 from tests.nvprof import recording
 
@@ -63,18 +61,6 @@ def test_copies_sets_and_the_gpu_are_stored(path):
     ]
     assert query(path, "SELECT bytes, value FROM memset") == [(1028, 0)]
     assert query(path, "SELECT * FROM device") == [(0, "NVIDIA H200", 90, 132)]
-
-
-def test_the_process_is_stored(base):
-    assert base.command == "python m3.1.py"
-    assert base.number("pid") == 42
-    assert base.devices() == {0: "NVIDIA H200"}
-
-
-def test_totals_by_query_are_those_of_the_records(base):
-    (first, *_) = rows(base.totals(), Section.GPU)
-    assert (first.name, first.calls, first.total) == (FORWARD, 2, 38_992_000)
-    assert (first.least, first.most) == (10_788_000, 28_204_000)
 
 
 def test_names_stay_as_they_are_without_demangling(tmp_path):
@@ -168,12 +154,6 @@ def test_the_api_trace_names_what_each_call_launched(base):
     ]
 
 
-def test_both_traces_are_one_in_the_order_of_time(base):
-    lines = printed(base, "--print-gpu-trace --print-api-trace")
-    names = [line.rpartition("  ")[2].split(" ")[0] for line in lines[1:4]]
-    assert names == ["cudaMemcpy", "[CUDA", "cudaLaunchKernel"]
-
-
 def test_a_trace_has_one_unit_where_one_is_named(base):
     lines = printed(base, "--print-api-trace -u us")
     assert lines[1:3] == [
@@ -199,22 +179,11 @@ def test_traces_between_commas_have_real_parsers_columns(base):
     ]
 
 
-def test_a_trace_may_be_followed_by_tables(base):
-    lines = printed(base, "--print-api-trace -s")
-    assert any("GPU activities:" in line for line in lines)
-
-
 def test_other_gpus_are_left_out(base):
     assert printed(base, "--print-gpu-trace --devices 1") == [
         "No kernels were profiled."
     ]
     assert printed(base, "--devices 1")[0] == "No kernels were profiled."
-
-
-def test_a_table_of_each_gpu_is_headed_by_its_name(base):
-    lines = printed(base, "--print-summary-per-gpu")
-    assert lines[0] == 'Device "NVIDIA H200 (0)"'
-    assert sum(line.startswith("            Type") for line in lines) == 2
 
 
 def test_each_gpu_of_two_has_its_rows(tmp_path):
@@ -322,24 +291,6 @@ def test_a_later_format_is_not_read(path):
     query(path, "UPDATE nvprof SET value = 2 WHERE key = 'format'")
     with pytest.raises(store.WrongFile, match="another version"):
         store.Store(path)
-
-
-def test_totals_alone_are_read_without_a_store(tmp_path):
-    raw = tmp_path / "1.prof"
-    raw.write_bytes(recording.small(trace=False).bytes())
-    with raw.open("rb") as file:
-        got = report.recorded(file, stream.read_header(file), True)
-    assert got.devices == {0: "NVIDIA H200"}
-    assert [row.name for row in rows(got.totals, Section.GPU)] == [
-        *(FORWARD, "[CUDA memcpy HtoD]", SCALE)
-    ]
-
-
-def test_what_is_missing_is_counted():
-    assert report.missing(0, 0) == []
-    dropped, lost = report.missing(3, 4)
-    assert dropped.startswith("3 records were dropped")
-    assert lost.startswith("4 records were lost")
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from bench import Bench
 from compile import usages
 from errors import GpuError, ProjectError, UsageError
 from kernels import VARIANTS
-from measurement import FMA, FULL, HALF, QUICK, SPLIT, Rates, Rule
+from measurement import FMA, FULL, HALF, SPLIT, Rates
 from shapes import ConvShape
 from trials import Selection, Trial
 from variants import Launch, Variant
@@ -138,18 +138,6 @@ def test_the_whole_programme_has_every_variant_size_and_edition():
     assert not any(t.swept for t in chosen)
 
 
-def test_an_editions_layers_are_each_measured_once():
-    layers = list(trials.layers(editions.EDITIONS["2019sp"]))
-    assert [(la.model, la.name, la.shape.M, la.shape.K) for la in layers] == [
-        ("ece408", "conv1", 6, 5),
-        ("ece408", "conv2", 16, 5),
-        ("baseline", "conv1", 12, 7),
-        ("baseline", "conv2", 24, 7),
-    ]
-    (only,) = trials.layers(editions.EDITIONS["2017fa"])
-    assert only.shape == ConvShape(1, 50, 1, 28, 28, 5)
-
-
 def test_the_command_line_narrows_the_programme():
     selection = Selection(
         ["naive", "tiled"], layer="conv2", images=[7, 9], edition="2018fa"
@@ -202,14 +190,6 @@ def test_a_sweep_is_of_what_names_values():
         trials.to_try([plain])
     (trial, _) = trials.programme(Selection(["unroll_gemm"], sweep=True))
     assert trial.swept and len(trial.variants) > 1
-
-
-def test_what_multiplies_is_known_by_class_and_oldest_gpu():
-    kinds = [
-        trials.arithmetic(Variant("v", "", plan, **of))
-        for of in ({}, {"targets": ("sm_90a",)}, {"accuracy": "half"})
-    ]
-    assert kinds == [FMA, SPLIT, HALF]
 
 
 class Lab(Watch):
@@ -288,21 +268,6 @@ def test_a_row_holds_times_floors_and_the_vendor_in_its_better_layout():
 CONV1_OF_10 = ConvShape(10, 12, 1, 70, 70, 5)
 
 
-def test_what_a_call_costs_the_host_is_told_of_few_images():
-    lab = Lab(ours=[2.0], NCHW=[8.0], NHWC=[6.0])
-    (few,) = rows_of(lab, "good", images=1000)
-    (many,) = rows_of(lab, "good", images=1001)
-    assert few["call_ms"] == {"ours": 10, "NCHW": 20, "NHWC": 20}
-    assert many["call_ms"] == {}
-
-
-def test_without_pytorch_there_is_no_peer():
-    (row,) = rows_of(Lab(ours=[2.0], peers=()), "good")
-
-    assert row["ok"] and row["peer"] is None and row["times_peer"] is None
-    assert "no peer" in bench.line(row)
-
-
 def test_what_is_wrong_refuses_or_does_not_compile_has_a_row_without_a_time():
     lab = Lab(
         ours=[1.0], peers=(), broken={"syntax": ProjectError("a.cu: error\nmore")}
@@ -342,21 +307,6 @@ def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it()
     assert [row["why"] for row in rows_of(lab, "a", "b")] == [str(small)] * 2
     with pytest.raises(GpuError):
         rows_of(Lab(ours=[1.0], peers=(), broken={"case": fault}), "a")
-
-
-def test_rows_in_haste_and_of_a_sweep_say_so():
-    lab = Lab(ours=[1.0], peers=())
-    assert rows_of(lab, "a", rule=QUICK)[0]["quick"]
-    lab = Lab(ours=[1.0], NCHW=[1.0], NHWC=[1.0])
-    (tried,) = rows_of(lab, "a", swept=True)
-    assert tried["swept"] and tried["peer"] is None
-    (row,) = rows_of(lab, "a")
-    assert not row["quick"] and not row["swept"]
-
-
-def test_a_rows_numbers_are_short_and_its_seed_is_told():
-    (row,) = rows_of(Lab(ours=[1 / 3], peers=()), "a", rule=Rule(least=3))
-    assert (row["median_ms"], row["seed"], row["n"]) == (0.33333, 408, 3)
 
 
 def test_facts_of_a_machine_are_read_from_what_nvidia_smi_prints():
@@ -401,12 +351,6 @@ def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
 def test_what_measures_the_ceilings_compiles_and_stays_in_registers(target):
     made = compiler.find().compile(bench_gpu.CEILINGS, target)
     assert [usage.spilled_bytes for usage in usages(made.log)] == [0]
-
-
-def test_a_scripts_time_ends_with_its_last_line():
-    times = itertools.count(5.0).__next__
-    line = "import time; print(1); print(2, flush=True); time.sleep(0.1)"
-    assert script_time.run([sys.executable, "-c", line], times) == ("2", 3000)
 
 
 def test_a_script_that_fails_has_no_last_line():

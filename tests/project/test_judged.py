@@ -73,15 +73,6 @@ def test_a_measurement_gives_a_row_of_each_variant():
     assert (second["ok"], second["why"]) == (False, "y differs; too hot")
 
 
-def test_a_row_is_told_in_a_line():
-    first, second = map(judged.line, rows(entry(), refused("naive", "y differs")))
-    assert first.split() == [
-        *("tiled", "fp32", "2019fa", "10000", "3.1500", "ms", "0.2100", "of", "the"),
-        *("reference", "(0.2090", "to", "0.2110)", "n", "20", "error", "2.0e-07"),
-    ]
-    assert second.endswith("  refused: y differs")
-
-
 def cells(kept):
     head, *lines = results.ladder_table(
         goals.results(kept), LADDER, judged.by_variant(kept)
@@ -95,33 +86,12 @@ def test_a_judged_time_stands_beside_the_sum_with_its_difference():
     assert cells(kept) == {"tiled": ["3.150", "+5.0%"], "naive": ["–", "–"]}
 
 
-def test_a_judged_time_without_a_sum_has_no_difference():
-    assert cells(rows(entry()))["tiled"] == ["3.150", "–"]
-
-
 def test_a_variant_that_the_judge_refuses_has_its_reasons_below_the_table():
     kept = [*both("tiled"), *rows(refused("tiled", "y differs"))]
 
     assert cells(kept)["tiled"] == ["refused", "–"]
     page = results.page(kept, LADDER)
     assert "* The judge does not accept `tiled`: y differs\n" in page
-
-
-def test_without_judged_rows_the_columns_are_left_out():
-    page = results.page(both("tiled"), LADDER)
-    assert "judged" not in page
-    with_rows = results.page([*both("tiled"), *rows(entry())], LADDER)
-    assert "| sum ms | judged ms | judged - sum | error |" in with_rows
-    assert "1 rows of the judge; NVIDIA H200 GPU-1; driver 580; 1950 to" in (
-        with_rows.replace("\n ", "")
-    )
-
-
-def test_the_last_judged_row_of_a_variant_counts():
-    early, late = rows(entry(ms=9.0)), rows(entry(ms=3.0))
-    early[0]["at"], late[0]["at"] = "2026-01-01", "2026-01-02"
-    (found,) = ledger.latest([*late, *early], HOPPER)
-    assert found["ms"] == 3.0
 
 
 def test_rows_of_files_are_appended_to_those_of_their_gpu(tmp_path):

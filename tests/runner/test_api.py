@@ -127,24 +127,6 @@ def test_importing_the_package_loads_nothing_else():
     assert done.stdout == b"[]\n"
 
 
-def test_a_sealed_project_runs_again_as_it_was(project, tmp_path):
-    home = tmp_path / "kept"
-    list(runner.run(project, engine="bare", home=home))
-    (project / "note.txt").write_text("second\n")
-    (project / "rai_build.yml").write_text("nonsense")
-
-    options = session.Options(engine="bare", home=tmp_path / "again")
-    again = session.start(session.reopen(sealed(home), options))
-    events = list(again.events(Cancel()))
-
-    assert output(events) == b"hello\nfirst\n"
-    assert events[0].project == str(project)
-    assert not again.paths.unpacked.exists()
-    first, second = (RunPaths(f) for f in (sealed(home).root, again.paths.root))
-    assert first.parcel.read_bytes() == second.parcel.read_bytes()
-    assert first.source.read_bytes() == second.source.read_bytes()
-
-
 def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
     home = tmp_path / "kept"
     paths = ran(project, home)

@@ -121,54 +121,35 @@ def test_a_reader_who_looks_while_it_is_claimed_neither_stops_it_nor_sees_it_gon
     assert seen == [Standing.NOT_CLAIMED, Standing.ALIVE, Standing.ALIVE]
 
 
-def test_a_recycled_pid_is_not_the_holder(paths):
-    """Another process has the number; the file system has no locks."""
+OTHER_NAMESPACE = {"namespace": "pid:[1]", "host": "a container"}
+
+
+@pytest.mark.parametrize(
+    ("says", "standing"),
+    [
+        ({"locked": False}, Standing.ALIVE),
+        ({"locked": False, "pid": os.getpid(), "started": "1"}, Standing.GONE),
+        ({"boot": "the one before"}, Standing.GONE),
+        ({"boot": "another", "host": "another machine"}, Standing.ELSEWHERE),
+        ({"locked": False, **OTHER_NAMESPACE}, Standing.ELSEWHERE),
+    ],
+    ids=["no locks", "recycled pid", "restarted", "other machine", "other namespace"],
+)
+def test_what_the_file_says_tells_whether_the_holder_lives(says, standing, home, paths):
     with Claim(paths):
         pass
-    rewritten(paths, locked=False, pid=os.getpid(), started="1")
+    rewritten(paths, **says)
 
-    assert places.standing(paths) is Standing.GONE
-
-
-def test_without_locks_a_living_process_holds_the_run_by_its_number(paths):
-    with Claim(paths):
-        pass
-    rewritten(paths, locked=False)
-
-    assert places.standing(paths) is Standing.ALIVE
+    assert places.standing(paths) is standing
+    assert places.active(paths) is (standing is not Standing.GONE)
+    if standing is Standing.ELSEWHERE:
+        assert places.sweep(home) == []
 
 
 def test_of_another_pid_namespace_the_lock_decides(paths):
     with Claim(paths):
-        rewritten(paths, namespace="pid:[1]", host="a container")
+        rewritten(paths, **OTHER_NAMESPACE)
         assert places.standing(paths) is Standing.ALIVE
-    assert places.standing(paths) is Standing.GONE
-
-
-def test_of_another_pid_namespace_without_locks_nothing_is_known(paths):
-    with Claim(paths):
-        pass
-    rewritten(paths, namespace="pid:[1]", host="a container", locked=False)
-
-    assert places.standing(paths) is Standing.ELSEWHERE
-    assert places.active(paths)
-    assert places.sweep(Home(paths.root.parent.parent)) == []
-
-
-def test_a_run_of_another_machine_is_never_called_lost_from_here(home, paths):
-    with Claim(paths):
-        pass
-    rewritten(paths, boot="another", host="another machine")
-
-    assert places.standing(paths) is Standing.ELSEWHERE
-    assert places.sweep(home) == []
-
-
-def test_after_this_machine_was_started_again_nobody_holds_the_run(paths):
-    with Claim(paths):
-        pass
-    rewritten(paths, boot="the one before")
-
     assert places.standing(paths) is Standing.GONE
 
 

@@ -183,20 +183,6 @@ def test_runs_that_are_removed_while_others_list_them_harm_nobody(home):
     assert listed(home) == set()
 
 
-def test_several_processes_remove_the_same_runs(home):
-    made = [ended(home).id for _ in range(30)]
-    context = multiprocessing.get_context("fork")
-    others = [context.Process(target=prune.remove, args=(home, made)) for _ in range(3)]
-    for other in others:
-        other.start()
-    for other in others:
-        other.join()
-
-    assert [other.exitcode for other in others] == [0] * 3
-    assert listed(home) == set()
-    assert list((home.runs / removal.TRASH).iterdir()) == []
-
-
 @pytest.mark.lengthy
 def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home):
     context = multiprocessing.get_context("fork")

@@ -204,6 +204,7 @@ def test_a_run_that_ends_before_it_begins_ends_its_client_as_an_attached_one(fol
     assert (done.returncode, done.stdout) == (3, "")
     assert attached.returncode == 3
     assert "ended: image not found" in done.stderr
+    assert "had ended before: image not found." in rai("cancel").stdout
     own = [re.sub("[0-9a-f]{10}", "", each.stderr) for each in (done, attached)]
     assert own[0] == own[1]
     assert shown_latest()["exit_code"] == 3

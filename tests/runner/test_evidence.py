@@ -95,18 +95,6 @@ def test_one_endless_line_is_cut_as_well(kept):
     assert found.tail.endswith("y")
 
 
-@pytest.mark.parametrize("size", [7, 1000, evidence.PART_BYTES])
-def test_the_size_of_the_pieces_makes_no_difference(kept, size):
-    data = b"".join(b"%05d\n" % n for n in range(8000))
-    for start in range(0, len(data), size):
-        kept.printed(0, data[start : start + size])
-    kept.printed(1, data)
-
-    found = kept.read().outputs
-
-    assert found[0] == found[1]
-
-
 def test_many_commands_share_the_room(tmp_path: Path):
     kept = KeptRun(tmp_path, *(command(n) for n in range(200)))
     for index in range(200):

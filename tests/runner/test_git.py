@@ -189,57 +189,41 @@ def test_settings_of_the_caller_for_another_repository_do_not_count(
     assert (found.branch, found.dirty) == ("trunk", False)
 
 
+FILTERS = '[filter "{name}"]\nclean = {program}\nprocess = {program}\nrequired = true\n'
+WHERE = ["own", "included", "conditional", "worktree", "user's"]
+
+
 @pytest.mark.parametrize("name", ["evil", "a=b"])
-@pytest.mark.parametrize("kind", ["clean", "process"])
-def test_no_filter_is_started(name, kind, repository, program, mark):
-    with (repository / ".git/config").open("a") as config:
-        config.write(f'[filter "{name}"]\n{kind} = {program}\nrequired = true\n')
+@pytest.mark.parametrize("where", WHERE)
+def test_no_filter_is_started(where, name, repository, program, mark, monkeypatch):
+    config = repository / ".git/config"
+    settings = repository / ".git" / ("config.worktree" if where == "worktree" else "x")
+    if where == "own":
+        settings = config
+    elif where == "worktree":
+        call(repository, "config", "extensions.worktreeConfig", "true")
+    elif where == "user's":
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    else:
+        condition = "include" if where == "included" else 'includeIf "gitdir:/"'
+        config.write_text(f"{config.read_text()}[{condition}]\npath = x\n")
+    with settings.open("a") as file:
+        file.write(FILTERS.format(name=name, program=program))
     (repository / ".gitattributes").write_text(f"*.c filter={name}\n")
     (repository / "main.c").write_text("int Main;\n")
-
     found = git.state(repository)
-
     assert not mark.exists(), mark.read_text()
     assert found is not None and found.dirty
-
-
-@pytest.mark.parametrize("place", ["included", "conditional", "worktree"])
-def test_no_filter_of_a_further_settings_file_is_started(
-    place, repository, program, mark
-):
-    filtered = f'[filter "a=b"]\nclean = {program}\n'
-    if place == "worktree":
-        call(repository, "config", "extensions.worktreeConfig", "true")
-        (repository / ".git/config.worktree").write_text(filtered)
-    else:
-        (repository / ".git/more").write_text(filtered)
-        condition = "include" if place == "included" else 'includeIf "gitdir:/"'
-        with (repository / ".git/config").open("a") as config:
-            config.write(f"[{condition}]\npath = more\n")
-    (repository / ".gitattributes").write_text("*.c filter=a=b\n")
-    (repository / "main.c").write_text("int Main;\n")
-
-    assert git.state(repository) is not None
-    assert not mark.exists(), mark.read_text()
-
-
-def test_no_filter_of_the_users_own_is_started(
-    repository, program, mark, tmp_path, monkeypatch
-):
-    settings = tmp_path / "gitconfig"
-    settings.write_text(f'[filter "lfs"]\nclean = {program}\n')
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    (repository / ".gitattributes").write_text("*.c filter=lfs\n")
-    (repository / "main.c").write_text("int Main;\n")
-
-    assert git.state(repository) is not None
-    assert not mark.exists(), mark.read_text()
 
 
 def test_no_monitor_and_no_hook_is_started_and_the_index_stays(
     repository, program, mark
 ):
-    call(repository, "config", "core.fsmonitor", str(program))
+    for key in (
+        *("core.fsmonitor", "core.sshCommand", "core.pager", "core.editor"),
+        *("diff.external", "core.gitProxy", "credential.helper"),
+    ):
+        call(repository, "config", key, str(program))
     for name in ("post-index-change", "fsmonitor-watchman", "post-checkout"):
         shutil.copy(program, repository / ".git/hooks" / name)
     (repository / "main.c").touch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner import report
-from runner.core import GpuFaultKind, Reason, record
+from runner.core import GpuFaultKind, Reason
 from runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_grants import HERE, spec
 from tests.runner.test_job import PROJECT, carry_out
@@ -97,13 +97,3 @@ def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(proje
     assert commands.rows[0][2] == "failed, the GPU ran out of memory"
     line = MEMORY.decode().strip()
     assert faults.rows == (("the GPU ran out of memory", line),)
-
-
-def test_a_record_and_its_json_hold_the_fault(project):
-    says = {"first": FakeResult(stderr=ADDRESS, exit_code=1)}
-
-    found, _, _ = carry_out(project, FakeEngine(says))
-
-    assert record.from_json(record.to_json(found)) == found
-    (fault,) = record.plain(found)["commands"][0]["findings"]["gpu_faults"]
-    assert fault == {"kind": "illegal_address", "line": ADDRESS.decode().strip()}

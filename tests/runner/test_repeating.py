@@ -12,7 +12,6 @@ from runner.buildfile.selection import repeating
 from runner.core.cancel import Cancel
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.limits import Limits
-from runner.core.parcel import Parcel, from_json, to_json
 from runner.core.policy import NO_POLICY, Ceiling, Policy
 from runner.core.problem import Place
 from runner.core.samples import MOST_ROUNDS
@@ -90,14 +89,6 @@ def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
 
     assert (again.repeat, again.measured) == (3, ("3",))
     assert (again.repeated, again.budget_s) == ({2}, 300.0)
-
-
-def test_a_parcel_without_repeats_is_still_read():
-    old = json.loads(to_json(Parcel("/p", "f", SPEC, "0")))
-    for name in ("repeat", "measured", "budget"):
-        del old[name]
-    found = from_json(json.dumps(old).encode())
-    assert (found.repeat, found.measured, found.budget) == (1, (), None)
 
 
 FINAL = "{run: 'echo Op Time: 0.0123', name: final}"

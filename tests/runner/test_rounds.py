@@ -63,14 +63,6 @@ def carry_out(
     return found, told
 
 
-def test_a_run_without_repeats_has_one_round(project: Path):
-    engine = FakeEngine({"./final": FIGURES})
-    found, told = carry_out(project, engine)
-    assert engine.ran == ["make", "./final", "./report"]
-    assert not [event for event in told if isinstance(event, events.RoundEnded)]
-    assert {command.round for command in found.commands} == {0}
-
-
 def test_the_command_that_printed_figures_is_repeated(project: Path):
     engine = FakeEngine({"./final": FIGURES})
     found, told = carry_out(project, engine, repeat=3)
@@ -87,12 +79,6 @@ def test_the_last_command_is_repeated_if_none_printed_figures(project: Path):
     engine = FakeEngine()
     carry_out(project, engine, repeat=2)
     assert engine.ran == ["make", "./final", "./report", "./report"]
-
-
-def test_the_commands_that_are_named_are_repeated_in_the_files_order(project: Path):
-    engine = FakeEngine({"./final": FIGURES})
-    carry_out(project, engine, repeat=2, repeated=frozenset({2, 0}))
-    assert engine.ran == ["make", "./final", "./report", "make", "./report"]
 
 
 def test_the_findings_of_a_run_are_those_of_its_first_round(project: Path):
@@ -203,23 +189,6 @@ def test_repeats_end_with_their_budget_and_the_run_says_so(project: Path):
     assert engine.ran.count("./final") == 2
     assert found.verdict.reason is Reason.DONE
     assert "measured in 2 of 9 rounds" in found.warnings[-1]
-
-
-def test_the_record_names_the_run_that_was_measured_beside_it(project: Path):
-    found, _ = carry_out(project, FakeEngine(), beside="0123456789")
-    assert found.beside == "0123456789"
-
-
-def test_events_and_records_without_rounds_are_still_read():
-    line = b'{"at":1.0,"event":"CommandStarted","index":0,"text":"make","name":null}'
-    _, event = events.from_line(line)
-    assert event == events.CommandStarted(0, "make")
-    old = (
-        b'{"id":"a","project":"p","spec_file":"rai_build.yml","created_at":1,"commands":'
-        b'[{"index":0,"text":"make","name":null,"outcome":"ok"}]}'
-    )
-    found = record.from_json(old)
-    assert (found.beside, found.repeat, found.first_round) == ("", 1, found.commands)
 
 
 def test_the_engine_knows_how_long_the_last_round_may_take(project: Path):

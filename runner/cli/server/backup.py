@@ -9,6 +9,7 @@ import typer
 
 from runner.cli import common
 from runner.cli.server import opening
+from runner.core.errors import ConfigError
 from runner.terminal.streams import say
 
 
@@ -20,14 +21,16 @@ def backup(
 
     That is the store, server.yml, the certificate that the server made, milestones of
     the site, and the packed projects of runs that have not ended. To restore it, copy
-    it back.
+    it back. Exits with 2 if a folder of milestones cannot be copied; the rest is there.
     """
-    from runner.server import keeping
+    from runner.server import upkeep
 
     with opening.opened(state) as (folder, store):
         milestones = common.settings().milestones
-        command = keeping.backup(folder, store, milestones, into)
+        command, problems = upkeep.backup(folder, store, milestones, into)
         opening.note(store, "backup", str(into.absolute()))
     say(f"{into} holds secrets: keep it as you keep the server's folder")
     if command:
         say(f"The store is not in it yet. Next: {command}")
+    if problems:
+        raise ConfigError(*problems)

@@ -29,7 +29,7 @@ def gpu(
     """List the GPUs, and why a GPU is out: it failed, and no run gets it."""
     from runner.core import record
     from runner.report import Table
-    from runner.server import reached, workers
+    from runner.server import workers
     from runner.server.gpus_out import GpusOut
     from runner.terminal.tables import blocks
 
@@ -41,7 +41,7 @@ def gpu(
         case _:
             raise UsageError(f"expected `rai server gpu`, or `{CLEAR}` and a UUID")
     with opening.opened(state) as (folder, store):
-        home = reached.home(folder)
+        home = folder.home_of_runs()
         if (facts := workers.kept(home)) is None:
             text = "the server has not looked at its GPUs yet"
             raise UsageError(Problem(text, hint="start it: rai server serve"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from runner.database.accounts import Invitation, IssuedCode
-    from runner.server.reached import ReachedAt
+    from runner.server.paths import ReachedAt
 
 STDIN = "-"
 
@@ -44,7 +44,7 @@ def invite(
 
     They are shown once. A person's earlier code that was not used is void.
     """
-    from runner.server import reached, rules
+    from runner.server import rules
 
     with opening.opened(state) as (folder, store):
         known = rules.read(folder.rules)
@@ -52,7 +52,7 @@ def invite(
         now = time.time()
         issued = store.invite(invitations, now, known.code_valid_s)
         opening.note(store, "invite", _about(invitations))
-        at = reached.read(folder)
+        at = folder.reached_at()
     if as_json:
         common.print_json(_plain(issued, at))
     else:
@@ -93,7 +93,7 @@ def _about(invitations: Sequence[Invitation]) -> str:
 
 def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
     from runner import report
-    from runner.server.reached import CLOSED
+    from runner.server.paths import CLOSED
     from runner.terminal.tables import blocks
 
     rows = tuple((one.team, one.person, one.code) for one in issued)

@@ -104,10 +104,9 @@ def folder(state: Path | None) -> ServerFolder:
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
     from runner.database import open_store
-    from runner.server import reached
 
     found = folder(state)
-    store = open_store(reached.database_url(found, os.environ), upgrade=False)
+    store = open_store(found.database_url(os.environ), upgrade=False)
     try:
         yield found, store
     finally:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Event, Thread
 
 from runner.core import Reason
 from tests.hostile.case import Case, Ended, Site
+from tests.kept import alone
 
 LIMIT = {"disk": "20MB", "time": 30}
 UNSEEN = "disk of removed and empty files"
@@ -42,9 +44,19 @@ def _free(folder: Path) -> int:
     return info.f_bavail * info.f_frsize
 
 
+def alone_on_the_disk(_: Site | None = None) -> AbstractContextManager[None]:
+    """Let no other test look at the free space of the disk meanwhile."""
+    return alone(Path(gettempdir(), "rai-test-disk"))
+
+
 @contextmanager
 def _least_free(site: Site) -> Iterator[None]:
     """Note how much the disk lost at most while a run lasted."""
+    with alone_on_the_disk():
+        yield from _watched(site)
+
+
+def _watched(site: Site) -> Iterator[None]:
     ended, before = Event(), _free(site.root)
     lost = [0]
 
@@ -88,6 +100,7 @@ CASES = (
         "Removes files that only messages between sockets hold.",
         "perl /src/send.pl",
         files={"send.pl": SEND},
+        around=alone_on_the_disk,
         needs=UNSEEN,
         ci=("local bubblewrap", "docker compatible root"),
     ),

@@ -47,51 +47,100 @@ def absent() -> str | None:
     return None
 
 
+class Postgres:
+    """A server in ``folder``, which may be killed; ``url`` is its database's."""
+
+    def __init__(self, folder: Path, fsync: bool = False) -> None:
+        self.url = f"postgresql://rai@/postgres?host={folder}"
+        self._folder, self._as_ordinary = folder, _as_ordinary(folder)
+        self._settings = SETTINGS | {"fsync": "on" if fsync else "off"}
+        self._process: subprocess.Popen[bytes] | None = None
+        words = ["-U", "rai", "-A", "trust", "--no-sync", "-E", "UTF8"]
+        self._run("initdb", *words, "--locale", "C.UTF-8").wait()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        until = time.monotonic() + PATIENCE_S
+        words = ["-k", str(self._folder)]
+        for name, value in self._settings.items():
+            words += ["-c", f"{name}={value}"]
+        self._process = self._run("postgres", *words)
+        while not self._answers():
+            log = (self._folder / "log").read_text()
+            assert time.monotonic() < until, log
+            if self._process.poll() is not None:
+                # What a killed one started still ends, and holds its memory.
+                self._process = self._run("postgres", *words)
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End its first process at once, at which the others end by themselves."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End all connections and the server."""
+        self._end(signal.SIGINT)
+
+    def _end(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(PATIENCE_S)
+
+    def _run(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        where = programs()
+        assert where is not None
+        command = [*self._as_ordinary, where / name, "-D", self._folder / "data"]
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, *words], stdout=log, stderr=log, cwd=self._folder
+            )
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        try:
+            psycopg.connect(self.url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
 @contextmanager
-def cluster(fsync: bool = False) -> Iterator[str]:
-    """Start a server; yield the URL of its database ``postgres``, and stop it.
+def server(fsync: bool = False) -> Iterator[Postgres]:
+    """Start a server, and stop it.
 
     Without ``fsync`` it is faster, and the machine must not fail.
     """
-    where = programs()
-    assert where is not None
     # Short, as the path of a socket is.
     folder = Path(tempfile.mkdtemp(prefix="rai-pg-", dir="/tmp"))
     try:
-        prefix = _as_ordinary(folder)
-        data, log = folder / "data", folder / "log"
-        make = [where / "initdb", "-D", data, "-U", "rai", "-A", "trust", "--no-sync"]
-        words = ["-E", "UTF8", "--locale", "C.UTF-8"]
-        subprocess.run(
-            [*prefix, *make, *words], check=True, stdout=subprocess.DEVNULL, cwd=folder
-        )
-        command = [*prefix, where / "postgres", "-D", data, "-k", folder]
-        settings = SETTINGS | {"fsync": "on" if fsync else "off"}
-        for name, value in settings.items():
-            command += ["-c", f"{name}={value}"]
-        with log.open("wb") as said:
-            server = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
+        found = Postgres(folder, fsync)
+        found.start()
         try:
-            url = f"postgresql://rai@/postgres?host={folder}"
-            _await(url, server, log)
-            yield url
+            yield found
         finally:
-            server.send_signal(signal.SIGINT)  # ends all connections
-            server.wait(PATIENCE_S)
+            found.stop()
     finally:
         shutil.rmtree(folder)
 
 
 @contextmanager
-def database(server: str, options: str = "") -> Iterator[str]:
+def cluster(fsync: bool = False) -> Iterator[str]:
+    """Start a server; yield the URL of its database ``postgres``, and stop it."""
+    with server(fsync) as found:
+        yield found.url
+
+
+@contextmanager
+def database(at: str, options: str = "") -> Iterator[str]:
     """Make an empty database; yield its URL, and remove it."""
     import psycopg
 
     name = f"test_{uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as link:
+    with psycopg.connect(at, autocommit=True) as link:
         link.execute(f'CREATE DATABASE "{name}" {options}'.encode())
         try:
-            yield server.replace("/postgres?", f"/{name}?")
+            yield at.replace("/postgres?", f"/{name}?")
         finally:
             link.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
@@ -105,18 +154,3 @@ def _as_ordinary(folder: Path) -> list[str]:
     os.chown(folder, user.pw_uid, user.pw_gid)
     ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
     return ["setpriv", *ids, "--pdeathsig=INT"]
-
-
-def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    import psycopg
-
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
-        else:
-            return

@@ -2,6 +2,7 @@
 
 import pytest
 
+HERE = "tests.runner.engines"
 pytest.register_assert_rewrite(
-    "tests.runner.engines.contract", "tests.runner.engines.running"
+    f"{HERE}.contract", f"{HERE}.sandboxed", f"{HERE}.running"
 )

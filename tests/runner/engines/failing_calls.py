@@ -79,6 +79,17 @@ class FailingCalls:
 
 
 @contextmanager
+def passing(
+    engine: Path, server: socket.socket, fails: int = -1, how: How = How.REFUSED
+) -> Iterator[FailingCalls]:
+    """Serve a socket as the engine's own, but for one call."""
+    calls = FailingCalls(engine, fails, how)
+    threading.Thread(target=calls.serve, args=[server], daemon=True).start()
+    yield calls
+    server.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
 def failing(
     engine: Path, folder: Path, fails: int = -1, how: How = How.REFUSED
 ) -> Iterator[tuple[str, FailingCalls]]:
@@ -87,7 +98,5 @@ def failing(
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen(64)
-        calls = FailingCalls(engine, fails, how)
-        threading.Thread(target=calls.serve, args=[server], daemon=True).start()
-        yield f"unix://{path}", calls
-        server.shutdown(socket.SHUT_RDWR)
+        with passing(engine, server, fails, how) as calls:
+            yield f"unix://{path}", calls

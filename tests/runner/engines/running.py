@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import secrets
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
+import docker
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import (
     Command,
+    DataFile,
     DataMount,
     GpuGrant,
     GpuUse,
@@ -39,6 +43,7 @@ from runner.core.events import (
 from runner.core.policy import PrivateTarget
 from runner.core.variables import Secrets
 from runner.engines.base import Engine
+from runner.engines.docker import owner
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
 NO_SECRETS = Secrets()
@@ -61,7 +66,6 @@ class Result:
     """All that a run said, in order and sorted out."""
 
     events: list[Event] = field(default_factory=list)
-    wall_s: float = 0.0
 
     def _output(self, stream: Stream) -> bytes:
         return b"".join(
@@ -127,6 +131,21 @@ def source(files: Mapping[str, bytes]) -> Callable[[], BinaryIO]:
     return lambda: io.BytesIO(buffer.getvalue())
 
 
+def data_file(path: Path, content: bytes, within: Path | None = None) -> DataFile:
+    """Write a data file that a project may name, and verify it."""
+    path.write_bytes(content)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return DataFile(path.name, path, md5, len(content), within)
+
+
+def left_on(client: docker.APIClient, run_id: str = "") -> list[str]:
+    """Name the containers and volumes of a run that are there, or of all runs."""
+    ours = {"label": f"{owner.RUN}={run_id}" if run_id else owner.RUN}
+    containers = client.containers(all=True, filters=ours)
+    volumes = client.volumes(filters=ours)["Volumes"] or []
+    return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]
+
+
 def long_sleep() -> str:
     """Name a program that runs for long, unlike that of any test at the same time."""
     return f"sleep {600 + secrets.randbelow(10**9) / 10**9:.9f}"
@@ -183,11 +202,10 @@ def run(
         strict_limits=strict_limits,
         more=more,
     )
-    result, cancel, began = Result(), Cancel(), time.monotonic()
+    result, cancel = Result(), Cancel()
     for event in subject.engine.run(work, cancel):
         result.events.append(event)
         time.sleep(pause_s)
         if cancel_at and isinstance(event, Output) and cancel_at in event.data:
             cancel.request()
-    result.wall_s = time.monotonic() - began
     return result

@@ -13,43 +13,12 @@ import pytest
 
 from runner import buildfile
 from runner.cli.init import starter
-from runner.core import BuildSpec, Command, DataFile, DataMount, Place
+from runner.core import BuildSpec, Command, DataMount, Place
 from runner.engines.bare import BareEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.runner.engines.running import Subject, run
+from tests.runner.engines.running import Subject, data_file, run
 
 pytestmark = pytest.mark.programs
-
-del (
-    test_a_build_folder_that_grows_too_large_ends_the_job,  # noqa: F821
-    test_a_command_that_ignores_the_request_to_end_is_killed,  # noqa: F821
-    test_a_hundred_megabytes_of_lines_arrive_whole_and_in_order,  # noqa: F821
-    test_a_line_of_a_hundred_megabytes_arrives_whole,  # noqa: F821
-    test_a_silent_command_ticks_every_second,  # noqa: F821
-    test_output_comes_while_the_command_runs,  # noqa: F821
-    test_the_time_of_the_job_is_that_of_all_its_commands,  # noqa: F821
-    test_wall_and_processor_time_are_those_of_the_command,  # noqa: F821
-)
-
-# It has no limits and does not confine.
-del (
-    test_a_command_that_takes_too_much_memory_is_killed,  # noqa: F821
-    test_more_processes_than_allowed_cannot_be_started,  # noqa: F821
-    test_a_run_has_no_network,  # noqa: F821
-    test_the_loopback_device_works_without_a_network,  # noqa: F821
-    test_the_folders_are_those_of_the_original,  # noqa: F821
-    test_the_source_folder_cannot_be_written_in_the_strict_profile,  # noqa: F821
-    test_the_source_folder_is_a_writable_copy_in_the_compatible_profile,  # noqa: F821
-    test_data_is_seen_read_only,  # noqa: F821
-    test_a_strict_run_is_not_root_and_can_never_become_it,  # noqa: F821
-    test_the_root_cannot_be_written,  # noqa: F821
-    test_a_command_sees_its_own_processes_alone,  # noqa: F821
-    test_a_command_starts_with_no_open_files_but_its_three,  # noqa: F821
-    test_a_run_that_was_given_no_gpu_has_no_device_file_of_one,  # noqa: F821
-    test_a_run_has_its_gpus_device_files_alone_and_the_drivers_own_files_read_only,  # noqa: F821
-    test_a_strict_run_gives_up_nothing_of_its_confinement_for_a_gpu,  # noqa: F821
-    test_nvidia_smi_lists_the_granted_gpu_and_no_other,  # noqa: F821
-)
 
 
 @pytest.fixture
@@ -97,11 +66,9 @@ def test_a_command_that_names_none_is_served(line: str):
 
 
 def test_data_is_found_below_the_data_folder(subject: Subject, tmp_path: Path):
-    (tmp_path / "x.gz").write_bytes(b"figures")
-    mount = DataMount("/data/set", (DataFile("x.gz", tmp_path / "x.gz", "", 7),))
-    assert (
-        run(subject, ["cat $RAI_DATA_DIR/set/x.gz"], data=[mount]).stdout == b"figures"
-    )
+    mount = DataMount("/data/set", (data_file(tmp_path / "x.gz", b"figures"),))
+    result = run(subject, ["cat $RAI_DATA_DIR/set/x.gz"], data=[mount])
+    assert result.stdout == b"figures"
 
 
 def test_python_is_the_one_that_runs_rai(subject: Subject):

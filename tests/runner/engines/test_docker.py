@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import secrets
-import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from docker.errors import NotFound
 from msgspec.structs import replace
 
 from runner import machine
-from runner.core import DataFile, DataMount, Profile, Reason, Workspace
+from runner.core import DataMount, Profile, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped
@@ -28,7 +26,17 @@ from runner.engines.docker.container import confinement
 from runner.engines.docker.endpoint import find
 from runner.engines.docker.owner import reap
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
+from tests.runner.engines.failing_calls import passing
+from tests.runner.engines.running import (
+    RUN_ID,
+    Subject,
+    data_file,
+    direct,
+    left_on,
+    run,
+    shell,
+)
+from tests.runner.engines.sandboxed import *  # noqa: F403 - the same
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -59,14 +67,6 @@ def gpu_subject(subject: Subject, client: docker.APIClient) -> Subject:
     found = client.images(filters={"label": "rai.cuda"})
     ours = [each["Id"] for each in found if each["Labels"]["rai.cuda"]]
     return replace(subject, image=next(iter(ours), IMAGE))
-
-
-def left_behind(client: docker.APIClient, run_id: str) -> list[str]:
-    """Name the containers and volumes of a run that are still there."""
-    ours = {"label": f"{owner.RUN}={run_id}"}
-    containers = client.containers(all=True, filters=ours)
-    volumes = client.volumes(filters=ours)["Volumes"] or []
-    return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]
 
 
 def connections() -> set[str]:
@@ -261,7 +261,7 @@ def test_an_image_without_a_shell_is_refused_in_plain_words(engine, client):
             run(Subject(engine, name), ["true"], run_id=run_id)
     finally:
         client.remove_image(name, force=True)
-    assert left_behind(client, run_id) == []
+    assert left_on(client, run_id) == []
 
 
 # Nothing stays
@@ -271,7 +271,7 @@ def test_nothing_is_left_behind_however_a_run_ends(subject, client):
     name = f"ends{RUN_ID}"
     for line in ("true", "exit 1", shell("sleep 9", timeout_s=0.3)):
         run(subject, [line], run_id=name)
-    assert left_behind(client, name) == []
+    assert left_on(client, name) == []
 
 
 def test_nothing_is_left_behind_where_nobody_listens_to_the_end(subject, client):
@@ -281,7 +281,7 @@ def test_nothing_is_left_behind_where_nobody_listens_to_the_end(subject, client)
         for _ in range(stop_after):
             next(events)
         events.close()
-        assert left_behind(client, work.run_id) == []
+        assert left_on(client, work.run_id) == []
 
 
 def test_a_run_that_is_cancelled_while_it_is_sent_skips_everything(subject, client):
@@ -291,7 +291,7 @@ def test_a_run_that_is_cancelled_while_it_is_sent_skips_everything(subject, clie
     events = list(subject.engine.run(work, cancel))
     (skipped,) = (e for e in events if isinstance(e, CommandSkipped))
     assert "cancelled" in skipped.why
-    assert left_behind(client, work.run_id) == []
+    assert left_on(client, work.run_id) == []
 
 
 def workspace(subject: Subject, *steps) -> Workspace:
@@ -328,8 +328,8 @@ def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(clie
     try:
         removed = reap(client, me)
         assert removed.count(dead) == 2
-        assert left_behind(client, dead) == []
-        assert len(left_behind(client, living)) == 2
+        assert left_on(client, dead) == []
+        assert len(left_on(client, living)) == 2
     finally:
         client.remove_container(living)
         client.remove_volume(living)
@@ -341,10 +341,7 @@ def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(clie
 @pytest.fixture
 def mount(tmp_path: Path, client: docker.APIClient) -> Iterator[DataMount]:
     content = secrets.token_hex(10).encode() * 100_000  # no other test's volume
-    path = tmp_path / "set.bin"
-    path.write_bytes(content)
-    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    mount = DataMount("/data/some", (DataFile("set.bin", path, md5, len(content)),))
+    mount = DataMount("/data/some", (data_file(tmp_path / "set.bin", content),))
     yield mount
     name = confinement.data_volume(mount)
     for volume in (name, f"{name}.full"):
@@ -394,53 +391,14 @@ def test_runs_that_need_the_same_data_at_once_all_get_it(subject, mount):
 # An engine elsewhere
 
 
-class Forwarder(threading.Thread):
-    """Carries a TCP port's connections to the engine's Unix socket, as ssh -L would."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(daemon=True)
-        self._path = path
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.url = f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
-
-    def run(self) -> None:
-        while True:
-            try:
-                near, _ = self._server.accept()
-            except OSError:
-                return
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(self._path)
-            threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-
-    @staticmethod
-    def _carry(near: socket.socket, far: socket.socket) -> None:
-        other = {near: far, far: near}
-        with near, far:
-            while other:
-                for ready in select.select(list(other), [], [])[0]:
-                    try:
-                        data = ready.recv(1 << 16)
-                        other[ready].sendall(data)
-                        if not data:
-                            other.pop(ready).shutdown(socket.SHUT_WR)
-                    except OSError:
-                        return
-
-
 @pytest.fixture
 def distant(monkeypatch, tmp_path) -> Iterator[Subject]:
     """The engine behind a TCP port; the host's own files are of no use to it."""
-    here = find({"HOME": str(tmp_path)})
-    forwarder = Forwarder(here.url.removeprefix("unix://"))
-    forwarder.start()
-    monkeypatch.setenv("DOCKER_HOST", forwarder.url)
-    yield Subject(DockerEngine(), IMAGE)
-    forwarder.close()
+    here = Path(find({"HOME": str(tmp_path)}).url.removeprefix("unix://"))
+    with socket.create_server(("127.0.0.1", 0)) as server, passing(here, server):
+        port = server.getsockname()[1]
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        yield Subject(DockerEngine(), IMAGE)
 
 
 def test_an_engine_behind_a_tcp_port_serves_alike(distant, mount):

@@ -16,6 +16,7 @@ from runner.engines.docker import owner
 from runner.engines.docker.container.confinement import DATA_BYTES
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.engines.one_docker_run import IMAGE
+from tests.runner.engines.running import left_on
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -70,20 +71,11 @@ def ended(
         assert line, "the run ended"
     client = own.client()
     end(client)
-    client.close()
     run.communicate(timeout=ENDS_S)
+    assert left_on(client) == []
+    client.close()
     (root,) = (folder / "home/runs").iterdir()
     return run.returncode, json.loads((root / "record.json").read_bytes()), root
-
-
-def left(own: Daemon) -> list[str]:
-    """The containers and volumes of runs."""
-    client = own.client()
-    ours = {"label": owner.RUN}
-    containers = client.containers(all=True, filters=ours)
-    volumes = client.volumes(filters=ours)["Volumes"] or []
-    client.close()
-    return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]
 
 
 def the_container(client: docker.APIClient) -> str:
@@ -108,7 +100,6 @@ def test_the_build_folder_of_a_container_that_another_ends_comes_back(
     assert "the container ended while" in record["verdict"]["message"]
     assert (root / "stdout.log").read_bytes() == b"begun\n"
     assert (root / "build.tar.zst").exists()
-    assert left(own) == []
 
 
 def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings_or_in_use(
@@ -134,7 +125,7 @@ def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings_or_in_use
             host = client.create_host_config(binds=[f"{name}:/data:ro"])
             users.append(client.create_container(IMAGE, ["true"], host_config=host))
     client.remove_container(users[0], force=True)
-    client.close()
     assert [len(names) for names in kept] == [1, 2, 3, 3]
     assert kept[0] < kept[3]
-    assert left(own) == []
+    assert left_on(client) == []
+    client.close()

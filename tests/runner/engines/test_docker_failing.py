@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -12,14 +11,14 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner.core import DataFile, DataMount, Gpu
+from runner.core import DataMount, Gpu
 from runner.core.errors import RaiError
-from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker import DockerEngine
 from runner.engines.docker.container.confinement import data_volume
 from runner.engines.docker.container.datavolumes import FULL
 from runner.engines.docker.gpu.query import hold
 from tests.runner.engines.failing_calls import How, failing
-from tests.runner.engines.running import Subject, run
+from tests.runner.engines.running import Subject, data_file, left_on, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -36,31 +35,21 @@ def client() -> Iterator[docker.APIClient]:
     client.close()
 
 
-def a_file(folder: Path) -> DataMount:
-    """A data file that no other run has."""
-    content, path = secrets.token_bytes(1 << 16), folder / "data.bin"
-    path.write_bytes(content)
-    md5 = hashlib.md5(content).hexdigest()
-    return DataMount("/data", (DataFile(path.name, path, md5, len(content)),))
-
-
 def left(client: docker.APIClient, run_id: str, mount: DataMount) -> list[str]:
     """What is on the engine of a run; its data volume counts if it is not whole."""
-    ours = {"label": f"{owner.RUN}={run_id}"}
-    found = [c["Names"][0] for c in client.containers(all=True, filters=ours)]
-    volumes = [v["Name"] for v in client.volumes()["Volumes"] or ()]
-    labelled = client.volumes(filters=ours)["Volumes"] or ()
-    found += [v["Name"] for v in labelled]
     data = data_volume(mount)
+    volumes = [v["Name"] for v in client.volumes()["Volumes"] or ()]
     kept = [name for name in volumes if name in (data, data + FULL)]
-    return found + (kept if len(kept) == 1 else [])
+    return left_on(client, run_id) + (kept if len(kept) == 1 else [])
 
 
 def one_run(
     client: docker.APIClient, folder: Path, fails: int, how: How
 ) -> tuple[list[str], list[str]]:
     """Run once; return the calls that were made, and what is left."""
-    run_id, mount = f"failing{secrets.token_hex(4)}", a_file(folder)
+    run_id = f"failing{secrets.token_hex(4)}"
+    file = data_file(folder / "data.bin", secrets.token_bytes(1 << 16))
+    mount = DataMount("/data", (file,))
     with failing(SOCKET, folder, fails, how) as (url, calls):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DOCKER_HOST", url)

@@ -98,20 +98,6 @@ def test_device_files_are_the_common_ones_and_the_granted_gpus_own(gpus, own):
     assert devices == [f"{path}:{path}:rw" for path in wanted]
 
 
-def test_the_drivers_files_are_mounted_read_only_where_the_search_paths_look():
-    *_, library, program = settings(GpuWay.NODES, FIRST)["mounts"]
-    assert (library["Source"], library["Target"]) == (
-        "/usr/lib64/libcuda.so.580.1",
-        "/usr/local/nvidia/lib64/libcuda.so.1",
-    )
-    assert program["Target"] == "/usr/local/nvidia/bin/nvidia-smi"
-    assert library["ReadOnly"]
-    assert program["ReadOnly"]
-    found = names(GpuWay.NODES, [], FIRST)
-    assert "/usr/local/nvidia/lib64" in found["LD_LIBRARY_PATH"].split(":")
-    assert "/usr/local/nvidia/bin" in found["PATH"].split(":")
-
-
 @pytest.mark.parametrize("way", GpuWay)
 @pytest.mark.parametrize("profile", Profile)
 def test_no_way_to_a_gpu_loosens_the_confinement(way: GpuWay, profile: Profile):
@@ -205,16 +191,6 @@ def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
         cdi_devices=("nvidia.com/gpu=0",),
         cdi_folders=("/etc/cdi", "/var/run/cdi"),
     )
-
-
-def test_an_old_engine_tells_less():
-    old = facts.gpus(INFO | {"CDISpecDirs": None, "Runtimes": None}, "1.41", SOCKET)
-    assert (old.cdi_folders, old.cdi_devices, old.runtimes) == ((), (), ())
-
-
-def test_an_engine_that_tells_nothing_has_nothing():
-    told = facts.gpus({"DiscoveredDevices": [{}, {"Source": "cdi"}]}, "1.41", SOCKET)
-    assert told == DockerGpus("1.41", here=False)
 
 
 def test_an_engine_is_here_where_it_has_this_machines_name_and_kernel():

@@ -43,7 +43,6 @@ pytestmark = pytest.mark.docker
 
 BASE = "debian:bookworm-slim"
 NOWHERE = "127.0.0.1:1/nobody/nothing:1"
-ENDED_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,6 @@ from runner.background import (
 )
 from runner.core import (
     BuildSpec,
-    DataFile,
     ImageAction,
     ImagePlan,
     Profile,
@@ -50,6 +49,7 @@ from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
 from runner.engines.docker.images.messages import ErrorDetail, Message
 from runner.engines.docker.images.transfer import pull, split
+from tests.runner.engines.running import data_file
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -194,16 +194,6 @@ def test_frames_cut_anywhere_give_the_same_bytes():
             assert got == b"".join(data for k, data in sent if k == kind)
 
 
-def test_a_feed_gives_everything_in_order_and_then_is_done():
-    reader: BackgroundReader[int] = BackgroundReader(lambda: range(100), lambda: None)
-    got = []
-    while not reader.done:
-        item = reader.take(1)
-        got += [item] if item is not None else []
-    reader.close()
-    assert got == list(range(100))
-
-
 def test_a_feed_says_what_its_source_raised():
     def source():
         yield 1
@@ -294,8 +284,8 @@ def test_hard_links_follow_the_move_and_symbolic_ones_stay():
 
 
 def test_data_files_become_an_archive_that_all_may_read(tmp_path):
-    path = tmp_path / "local-name"
-    pieces = tarstreams.data_files([verified(path, b"x" * 1000, "set.gz")])
+    path = tmp_path / "set.gz"
+    pieces = tarstreams.data_files([data_file(path, b"x" * 1000)])
     with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
         (member,) = tar.getmembers()
         assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
@@ -303,7 +293,7 @@ def test_data_files_become_an_archive_that_all_may_read(tmp_path):
 
 def test_a_data_file_that_became_another_is_an_error(tmp_path):
     path = tmp_path / "set"
-    file = verified(path, b"x" * 1000)
+    file = data_file(path, b"x" * 1000)
     for content in (b"x" * 10, b"y" * 1000):
         path.write_bytes(content)
         with pytest.raises(EngineError, match="changed while"):
@@ -319,7 +309,7 @@ def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
     (project / "data").mkdir(parents=True)
     secret.mkdir()
     (secret / "set").write_bytes(b"x" * 1000)
-    file = verified(project / "data/set", b"x" * 1000, within=project)
+    file = data_file(project / "data/set", b"x" * 1000, project)
     (project / "data/set").unlink()
     if linked == "data":
         (project / "data").rmdir()
@@ -329,51 +319,16 @@ def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
         list(tarstreams.data_files([file]))
 
 
-def verified(
-    path: Path, content: bytes, name: str = "set", within: Path | None = None
-) -> DataFile:
-    path.write_bytes(content)
-    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    return DataFile(name, path, md5, len(content), within)
-
-
 # Confinement
-
-
-def test_small_pieces_travel_in_blocks():
-    sent: list[int] = []
-    blocks = list(tarstreams.in_blocks([b"x" * 100] * 10_000, sent.append))
-    assert sum(map(len, blocks)) == sum(sent) == 1_000_000
-    assert len(blocks) == 4
 
 
 def work(**named) -> Workspace:
     return Workspace("r", (), lambda: io.BytesIO(), image="i", **named)
 
 
-def test_the_strict_profile_gives_nothing_and_the_root_is_read_only():
-    options = confinement.host_options(work(), "n", {})
-    assert options["cap_drop"] == ["ALL"]
-    assert options["cap_add"] == []
-    assert options["security_opt"] == ["no-new-privileges"]
-    assert options["read_only"]
-    assert options["network_mode"] == "none"
-    assert options["mem_limit"] == options["memswap_limit"] == 8 << 30
-    assert options["pids_limit"] == 512
-    source, build = options["mounts"]
-    assert (source["Target"], source["ReadOnly"]) == ("/src", True)
-    assert (build["Target"], build["ReadOnly"]) == ("/build", False)
-    assert confinement.user(Profile.STRICT) == 10001
-
-
-def test_the_compatible_profile_is_root_inside_with_the_file_owners_rights_alone():
-    options = confinement.host_options(work(profile=Profile.COMPATIBLE), "n", {})
-    assert set(options["cap_add"]) == {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"}
-    assert options["cap_drop"] == ["ALL"]
-    assert options["security_opt"] == ["no-new-privileges"]
-    assert not options["read_only"]
-    assert options["network_mode"] == "none"
-    assert not options["mounts"][0]["ReadOnly"]
+def test_users_variables_are_not_the_containers():
+    mine = work(environment={"B": "c"}, secrets=Secrets({"A": "b"}))
+    assert confinement.variables(mine, []) == confinement.variables(work(), [])
 
 
 @pytest.mark.parametrize("profile", Profile)
@@ -381,25 +336,6 @@ def test_no_profile_is_privileged_or_sees_a_folder_of_the_host(profile):
     options = confinement.host_options(work(profile=profile), "n", {})
     assert {m["Type"] for m in options["mounts"]} == {"volume"}
     assert not {"privileged", "binds", "pid_mode", "ipc_mode", "devices"} & set(options)
-
-
-def test_tmp_can_never_hold_all_of_the_memory():
-    limits = replace(work().limits, memory_bytes=100 << 20)
-    options = confinement.host_options(work(limits=limits), "n", {})
-    assert f"size={50 << 20}" in options["tmpfs"]["/tmp"]
-
-
-def test_the_images_own_variables_stay_and_its_path_follows_ours():
-    found = confinement.variables(work(), ["PATH=/opt/tool/bin:/bin", "LANG=C.UTF-8"])
-    assert found["PATH"].split(":")[-2:] == ["/opt/tool/bin", "/bin"]
-    assert (found["LANG"], found["HOME"]) == ("C.UTF-8", "/tmp")
-
-
-def test_users_variables_are_not_the_containers():
-    mine = work(
-        environment={"NVIDIA_VISIBLE_DEVICES": "all"}, secrets=Secrets({"A": "b"})
-    )
-    assert confinement.variables(mine, []) == confinement.variables(work(), [])
 
 
 # Counters
@@ -484,17 +420,6 @@ def test_labels_of_others_with_odd_numbers_are_left_alone(number):
 )
 def test_an_images_name_and_tag_come_apart(reference, name, tag):
     assert split(reference) == (name, tag)
-
-
-def test_the_context_is_what_dockerignore_leaves(tmp_path):
-    (tmp_path / ".dockerignore").write_text("# only this\n*\n!image/\n")
-    (tmp_path / "Dockerfile").write_text("FROM x\n")
-    (tmp_path / "image").mkdir()
-    (tmp_path / "image" / "tool").write_text("1")
-    (tmp_path / "project.py").write_text("2")
-    names = context.names(FolderProject(tmp_path), "Dockerfile")
-    assert "project.py" not in names
-    assert {"Dockerfile", "image", "image/tool"} <= set(names)
 
 
 def test_the_context_has_nothing_that_is_not_sent(tmp_path):
@@ -592,23 +517,44 @@ def test_a_dockerfile_that_changed_since_it_was_checked_is_not_packed(tmp_path, 
         context.archive(tmp_path, names, name, checked)
 
 
-def test_the_classic_builders_failing_step_is_found():
-    log = ClassicLog()
-    log.add("Step 1/3 : FROM debian\n ---> 123\nStep 2/3 : RUN ma")
-    log.add("ke\n ---> Running in 45\nno rule\n")
-    error = "The command '/bin/sh -c make' returned a non-zero code: 2"
-    log.end(Message(error=error, error_detail=ErrorDetail(2, "...")))
-    assert log.failure == "Step 2/3: RUN make: exit code 2"
-    assert log.tail[-1] == "no rule"
+CLASSIC_MAKE = (
+    "Step 1/3 : FROM debian\n ---> 123\nStep 2/3 : RUN ma",
+    "ke\n ---> Running in 45\nno rule\n",
+)
+BUILDX_FALSE = (
+    "#1 [internal] load build definition from Dockerfile\n#1 DONE 0.0s\n",
+    "#5 [cpu 1/2] FROM docker.io/library/debian\n#5 DONE 0.0s\n",
+    "#6 [cpu 2/2] RUN false && true\n#6 0.123 some text\n",
+    '#6 ERROR: process "/bin/sh -c false && true" did not complete successfully: ',
+    "exit code: 1\n------\n > [cpu 2/2] RUN false && true:\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "pieces", "end", "failure"),
+    [
+        (ClassicLog(), CLASSIC_MAKE, 2, "Step 2/3: RUN make: exit code 2"),
+        (BuildxLog(), BUILDX_FALSE, None, "Step 2/2: RUN false && true: exit code 1"),
+    ],
+)
+def test_the_failing_step_of_a_build_is_found(log, pieces, end, failure):
+    for piece in pieces:
+        log.add(piece)
+    if end:
+        log.end(Message(error="it failed", error_detail=ErrorDetail(end, "...")))
+    assert log.failure == failure
     assert not log.base_missing
 
 
-def test_a_base_that_the_classic_builder_cannot_have_is_told_apart():
-    log = ClassicLog()
-    log.add("Step 1/3 : FROM nobody/nothing\n")
-    log.end(Message(error="pull access denied for nobody/nothing"))
-    assert log.base_missing
-    assert "nobody/nothing" in log.failure
+def test_a_base_that_a_builder_cannot_have_is_told_apart():
+    classic, buildx = ClassicLog(), BuildxLog()
+    classic.add("Step 1/3 : FROM nobody/nothing\n")
+    classic.end(Message(error="pull access denied for nobody/nothing"))
+    buildx.add("#2 [internal] load metadata for docker.io/nobody/nothing:latest\n")
+    buildx.add("#2 ERROR: pull access denied, repository does not exist\n")
+    for log in (classic, buildx):
+        assert log.base_missing
+        assert "nobody/nothing" in log.failure
 
 
 def test_what_the_classic_builder_colours_hides_no_step():
@@ -644,24 +590,3 @@ def test_the_step_of_rais_label_is_not_shown_and_not_counted():
         "Step 9/9 : LABEL rai.build=printed by make",
         "Successfully built 789",
     ]
-
-
-def test_buildkits_failing_step_is_found():
-    log = BuildxLog()
-    log.add("#1 [internal] load build definition from Dockerfile\n#1 DONE 0.0s\n")
-    log.add("#5 [cpu 1/2] FROM docker.io/library/debian\n#5 DONE 0.0s\n")
-    log.add("#6 [cpu 2/2] RUN false && true\n#6 0.123 some text\n")
-    log.add(
-        '#6 ERROR: process "/bin/sh -c false && true" did not complete successfully: '
-        "exit code: 1\n------\n > [cpu 2/2] RUN false && true:\n"
-    )
-    assert log.failure == "Step 2/2: RUN false && true: exit code 1"
-    assert not log.base_missing
-
-
-def test_a_base_that_buildkit_cannot_have_is_told_apart():
-    log = BuildxLog()
-    log.add("#2 [internal] load metadata for docker.io/nobody/nothing:latest\n")
-    log.add("#2 ERROR: pull access denied, repository does not exist\n")
-    assert log.base_missing
-    assert "nobody/nothing" in log.failure

@@ -12,7 +12,8 @@ import pytest
 
 from tests.runner.engines.daemon import Daemon
 from tests.runner.engines.one_docker_run import IMAGE
-from tests.runner.engines.test_docker_daemon import left, own, rai
+from tests.runner.engines.running import left_on
+from tests.runner.engines.test_docker_daemon import own, rai
 from tests.waiting import until
 
 __all__ = ["own"]
@@ -20,7 +21,6 @@ __all__ = ["own"]
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 PAUSE_S = 5.0
-SOON_S = 60.0
 GIVEN_UP_S = 240.0
 """More than a call's time-out, and those of what is then removed in vain."""
 
@@ -61,7 +61,9 @@ def test_a_run_goes_on_after_its_daemon_paused(own, tmp_path, moment):
     assert (run.returncode, reason(root)) == (0, "done"), said
     assert (root / "stdout.log").read_bytes() == b"1\n2\n3\n"
     assert (root / "build.tar.zst").exists()
-    assert left(own) == []
+    client = own.client()
+    assert left_on(client) == []
+    client.close()
 
 
 @pytest.mark.parametrize("moment", ["Created", "Starting", "Output"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -11,19 +10,32 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from runner.core import BuildSpec, DataFile, DataMount, Reason
+from runner.core import BuildSpec, DataMount, Reason, Workspace
+from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
+from runner.core.events import Output
 from runner.engines.local import LocalEngine, sandbox
 from tests import needs
 from tests.program import run_program
 from tests.runner.engines import refused_calls
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.ordinary import USER, as_ordinary_user
-from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
+from tests.runner.engines.running import (
+    RUN_ID,
+    SOURCE,
+    Subject,
+    data_file,
+    long_sleep,
+    run,
+    shell,
+    source,
+)
+from tests.runner.engines.sandboxed import *  # noqa: F403 - the same
 from tests.waiting import running, until
 
 pytestmark = pytest.mark.local
@@ -31,7 +43,7 @@ pytestmark = pytest.mark.local
 ROOT = Path(__file__).resolve().parents[3]
 NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
 REFUSED = Path(__file__).with_name("refused_calls.py")
-FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
+ONE_RUN = [sys.executable, "-m", "tests.runner.engines.one_run"]
 
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its numbers")
 
@@ -129,18 +141,6 @@ def test_shared_memory_and_devices_are_there(subject: Subject):
     assert run(subject, [line]).codes == [0]
 
 
-DEVICES = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
-
-
-def test_nothing_can_be_written_beside_the_devices(subject: Subject):
-    assert run(subject, [DEVICES]).stdout == b"none\n"
-
-
-@pytest.mark.root
-def test_an_ordinary_user_writes_nothing_beside_the_devices_either(kind: str):
-    assert served(kind, DEVICES).stdout == "none\n"
-
-
 def test_shared_memory_ends_at_its_limit(subject: Subject):
     line = "head -c 3000000 /dev/zero > /dev/shm/x"
     assert run(subject, [line], shm_bytes=1 << 20).codes != [0]
@@ -168,10 +168,9 @@ def test_without_a_network_the_hosts_own_is_not_reached(subject: Subject):
 
 @pytest.mark.root
 def test_data_that_only_root_may_read_is_given(subject: Subject, tmp_path: Path):
-    file = tmp_path / "x"
-    file.write_bytes(b"figures")
-    file.chmod(0o600)
-    mount = DataMount("/data", (DataFile("x", file, FIGURES, 7),))
+    file = data_file(tmp_path / "x", b"figures")
+    file.path.chmod(0o600)
+    mount = DataMount("/data", (file,))
     assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
 
 
@@ -180,9 +179,7 @@ def test_a_data_file_of_the_project_is_given_as_it_was_verified(
 ):
     file = tmp_path / "project" / "x"
     file.parent.mkdir()
-    file.write_bytes(b"figures")
-    verified = DataFile("x", file, FIGURES, 7, file.parent)
-    mount = DataMount("/data", (verified,))
+    mount = DataMount("/data", (data_file(file, b"figures", file.parent),))
     assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
 
     secret = tmp_path / "secret"
@@ -216,14 +213,8 @@ def test_nothing_is_left_of_a_run(subject: Subject, scratch: Path):
 
 
 def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: Path):
-    from runner.core import Workspace
-    from runner.core.cancel import Cancel
-    from runner.core.events import Output
-    from tests.runner.engines.running import SOURCE, shell
-    from tests.runner.engines.running import source as opener
-
     sleep = long_sleep()
-    work = Workspace(RUN_ID, (shell(f"echo x; {sleep}"),), opener(SOURCE))
+    work = Workspace(RUN_ID, (shell(f"echo x; {sleep}"),), source(SOURCE))
     events = subject.engine.run(work, Cancel())
     next(event for event in events if isinstance(event, Output))
     events.close()
@@ -233,15 +224,9 @@ def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: P
 
 def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
     line = long_sleep()
-    program = [
-        sys.executable,
-        "-m",
-        "tests.runner.engines.one_run",
-        kind,
-        "/usr/bin/time",
-    ]
+    program = [*ONE_RUN, kind, "/usr/bin/time", line]
     env = os.environ | {"TMPDIR": str(scratch)}
-    process = subprocess.Popen([*program, line], cwd=ROOT, env=env)
+    process = subprocess.Popen(program, cwd=ROOT, env=env)
     until(lambda: running(line))
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -253,9 +238,7 @@ def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
 def test_a_sandbox_that_cannot_stand_is_an_error_of_the_engine(
     subject: Subject, tmp_path: Path
 ):
-    file = tmp_path / "x"
-    file.write_bytes(b"x")
-    mount = DataMount("/usr/share/none/here", (DataFile("x", file, "", 1),))
+    mount = DataMount("/usr/share/none/here", (data_file(tmp_path / "x", b"x"),))
     with pytest.raises(EngineError, match="sandbox"):
         run(subject, ["true"], data=[mount])
 
@@ -279,8 +262,7 @@ def served(
     """Run a line as an ordinary user; nothing stays in the user's home."""
     home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
     os.chown(home, int(USER), int(USER))
-    program = [sys.executable, "-m", "tests.runner.engines.one_run", kind, time, line]
-    program += [disk] if disk else []
+    program = [*ONE_RUN, kind, time, line, *([disk] if disk else [])]
     try:
         done = as_ordinary_user(program, home, group=group)
         assert list(home.iterdir()) == []
@@ -324,22 +306,24 @@ def refused() -> dict[str, str]:
     }
 
 
-def told(output: str) -> dict[str, str]:
-    return dict(line.rsplit(" ", 1) for line in output.splitlines())
+@pytest.fixture(params=["us", pytest.param("others", marks=pytest.mark.root)])
+def said(request: pytest.FixtureRequest, kind: str) -> Callable[[str], str]:
+    """What a line prints in our sandbox, and in that of an ordinary user."""
+    if request.param == "others":
+        return lambda line: served(kind, line).stdout
+    subject = Subject(LocalEngine(kind=kind))
+    return lambda line: run(subject, [line]).stdout.decode()
+
+
+def test_nothing_can_be_written_beside_the_devices(said: Callable[[str], str]):
+    line = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
+    assert said(line) == "none\n"
 
 
 @on_x86_64
-def test_calls_that_reach_out_of_a_sandbox_are_refused(subject: Subject):
-    files = {"calls.py": REFUSED.read_bytes()}
-    result = run(subject, ["python /src/calls.py"], files=files)
-    assert told(result.stdout.decode()) == refused(), result.stderr
-
-
-@on_x86_64
-@pytest.mark.root
-def test_calls_that_reach_out_of_an_ordinary_users_sandbox_are_refused(kind: str):
-    done = served(kind, f"python -c {shlex.quote(REFUSED.read_text())}")
-    assert told(done.stdout) == refused(), done.stderr
+def test_calls_that_reach_out_of_a_sandbox_are_refused(said: Callable[[str], str]):
+    found = said(f"python -c {shlex.quote(REFUSED.read_text())}")
+    assert dict(line.rsplit(" ", 1) for line in found.splitlines()) == refused()
 
 
 TRACE = """python -c '
@@ -352,13 +336,8 @@ except PermissionError:
 '"""
 
 
-def test_no_command_traces_the_first_process(subject: Subject):
-    assert run(subject, [TRACE]).stdout.split() == [b"-1", b"shut"]
-
-
-@pytest.mark.root
-def test_no_command_of_an_ordinary_user_traces_the_first_process(kind: str):
-    assert served(kind, TRACE).stdout.split() == ["-1", "shut"]
+def test_no_command_traces_the_first_process(said: Callable[[str], str]):
+    assert said(TRACE).split() == ["-1", "shut"]
 
 
 def test_processes_that_share_memory_run(subject: Subject):

@@ -13,6 +13,7 @@ import pytest
 
 from runner.engines import disk
 from runner.engines.disk import DiskMeter
+from tests.hostile.cases.disk import alone_on_the_disk
 
 SIZE = 3_000_000
 START = f"""
@@ -94,7 +95,7 @@ def test_a_file_in_a_message_is_hidden_and_then_the_lost_space_counts(tmp_path: 
     pids: list[int] = []
     meter = DiskMeter([tmp_path], 20 * SIZE, lambda: pids)
     assert meter.taken() < SIZE
-    with running(SENT, tmp_path) as pid:
+    with alone_on_the_disk(), running(SENT, tmp_path) as pid:
         os.sync()
         assert disk.removed([pid], {tmp_path.stat().st_dev}).hidden
         filler = tmp_path / "others"

@@ -39,51 +39,63 @@ def why(situation, way):
     return next(tried.problem for tried in situation.ways if tried.way is way)
 
 
-def test_with_the_toolkit_a_device_request_comes_first(facts):
-    situation = access.docker(UBUNTU_TOOLKIT, facts(machines.WORKSTATION))
-    assert situation.open == (GpuWay.REQUEST, GpuWay.NODES)
-    assert situation.any
-    assert situation.driver == "570.124.06"
-    assert why(situation, GpuWay.CDI).startswith("CDI is off")
+STALE = replace(DOCKER_283, cdi_devices=("nvidia.com/gpu=GPU-00000000-aaaa",))
+SILENT = replace(DOCKER_283, api_version="1.48", cdi_devices=())
+WITHOUT_UVM = replace(machines.MICROVM, nodes=("nvidia0", "nvidiactl"))
 
 
-def test_the_toolkits_hook_serves_a_request_without_a_registered_runtime(facts):
-    situation = access.docker(DEBIAN_2010, facts(machines.WORKSTATION))
-    assert situation.open[0] is GpuWay.REQUEST
+@pytest.mark.parametrize(
+    ("engine", "machine", "ways", "closed", "said"),
+    [
+        (
+            *(UBUNTU_TOOLKIT, machines.WORKSTATION, [GpuWay.REQUEST, GpuWay.NODES]),
+            *(GpuWay.CDI, "CDI is off"),
+        ),
+        (
+            *(DEBIAN_2010, machines.WORKSTATION, [GpuWay.REQUEST, GpuWay.NODES]),
+            *(GpuWay.CDI, "Docker supports CDI since version 25"),
+        ),
+        (
+            *(DOCKER_283, machines.CDI_ONLY, [GpuWay.CDI, GpuWay.NODES]),
+            *(GpuWay.REQUEST, "install nvidia-container-toolkit"),
+        ),
+        (
+            *(SILENT, machines.CDI_ONLY, [GpuWay.CDI, GpuWay.NODES]),
+            *(GpuWay.REQUEST, "install nvidia-container-toolkit"),
+        ),
+        (
+            *(STALE, machines.CDI_ONLY, [GpuWay.NODES]),
+            *(GpuWay.CDI, "nvidia-ctk cdi generate"),
+        ),
+        (
+            *(DEBIAN_2010, machines.MICROVM, [GpuWay.NODES]),
+            *(GpuWay.CDI, "Docker supports CDI since version 25"),
+        ),
+        (DEBIAN_2010, WITHOUT_UVM, [], GpuWay.NODES, "nvidia-modprobe -u -c 0"),
+    ],
+)
+def test_the_ways_to_a_gpu_come_in_order_and_others_say_why(
+    engine, machine, ways, closed, said, facts
+):
+    situation = access.docker(engine, facts(machine))
+    assert situation.open == tuple(ways)
+    assert said in why(situation, closed)
+    assert [tried.way for tried in situation.ways] == list(GpuWay)
+    assert situation.any is bool(ways) is not bool(situation.problem)
 
 
-def test_where_a_specification_alone_is_there_cdi_serves(facts):
-    situation = access.docker(DOCKER_283, facts(machines.CDI_ONLY))
-    assert situation.open == (GpuWay.CDI, GpuWay.NODES)
-    assert "install nvidia-container-toolkit" in why(situation, GpuWay.REQUEST)
-
-
-def test_an_engine_that_tells_no_cdi_devices_reads_the_machines_own(facts):
-    older = replace(DOCKER_283, api_version="1.48", cdi_devices=())
-    assert GpuWay.CDI in access.docker(older, facts(machines.CDI_ONLY)).open
-
-
-def test_a_specification_of_another_machines_gpus_is_no_way(facts):
-    stale = replace(DOCKER_283, cdi_devices=("nvidia.com/gpu=GPU-00000000-aaaa",))
-    situation = access.docker(stale, facts(machines.CDI_ONLY))
-    assert GpuWay.CDI not in situation.open
-    assert "nvidia-ctk cdi generate" in why(situation, GpuWay.CDI)
-
-
-def test_with_neither_toolkit_nor_cdi_the_nodes_and_libraries_are_left(facts):
-    situation = access.docker(DEBIAN_2010, facts(machines.MICROVM))
-    assert situation.open == (GpuWay.NODES,)
-    assert why(situation, GpuWay.CDI) == "Docker supports CDI since version 25"
-    assert [gpu.name for gpu in situation.gpus] == ["NVIDIA H200"]
-
-
-def test_the_nodes_are_no_way_while_unified_memory_has_none(facts):
-    nodes = ("nvidia0", "nvidiactl")
-    situation = access.docker(
-        DEBIAN_2010, facts(replace(machines.MICROVM, nodes=nodes))
-    )
+@pytest.mark.parametrize("engine", [DEBIAN_2010, UBUNTU_TOOLKIT, DOCKER_283])
+def test_a_machine_without_a_gpu_says_so_whatever_the_engine_has(engine, facts):
+    situation = access.docker(engine, facts(machines.LAPTOP))
     assert not situation.any
-    assert "nvidia-modprobe -u -c 0" in situation.problem
+    assert situation.problem == "this machine has no NVIDIA GPU"
+
+
+def test_a_sandbox_has_the_nodes_alone(facts):
+    situation = access.local(facts(machines.MICROVM))
+    assert situation.open == (GpuWay.NODES,)
+    assert situation.gpus[0].nodes == ("/dev/nvidia0",)
+    assert situation.driver == machines.MICROVM.driver
 
 
 def test_without_libcuda_the_nodes_lead_nowhere(facts, tmp_path):
@@ -93,12 +105,6 @@ def test_without_libcuda_the_nodes_lead_nowhere(facts, tmp_path):
     situation = access.local(nvidia.host(tmp_path))
     assert not situation.any
     assert "libcuda.so.1 is not found" in situation.problem
-
-
-def test_a_machine_without_a_gpu_says_so_whatever_the_engine_has(facts):
-    situation = access.docker(UBUNTU_TOOLKIT, facts(machines.LAPTOP))
-    assert not situation.any
-    assert situation.problem == "this machine has no NVIDIA GPU"
 
 
 def test_an_engine_elsewhere_with_the_toolkit_may_have_gpus_nobody_here_knows():
@@ -131,40 +137,27 @@ def test_an_engine_elsewhere_without_any_way_says_what_to_install_there(facts):
     assert "on another machine" in why(situation, GpuWay.NODES)
 
 
-def test_a_sandbox_has_the_nodes_alone(facts):
-    situation = access.local(facts(machines.MICROVM))
-    assert situation.open == (GpuWay.NODES,)
-    assert situation.gpus[0].nodes == ("/dev/nvidia0",)
+HERE = HostGpus("linux")
+IN_A_JOB = HostGpus("linux", allotted="Slurm job 5")
+A, B, C = (Gpu(f"GPU-{letter}", "x", n) for n, letter in enumerate("abc"))
+SLICE = Gpu("MIG-a", "x", 0, parent="GPU-a")
 
 
-def test_every_way_that_is_not_there_says_why(facts):
-    there = replace(DEBIAN_2010, here=False)
-    for engine in (DEBIAN_2010, UBUNTU_TOOLKIT, DOCKER_283, there):
-        situation = access.docker(engine, facts(machines.LAPTOP))
-        assert [tried.way for tried in situation.ways] == list(GpuWay)
-        assert situation.problem
+@pytest.mark.parametrize(
+    ("gpus", "names", "host", "found"),
+    [
+        ((A, B), ("0", "GPU-a", "1"), HERE, ("GPU-a", "1")),
+        ((A, B, C), ("0", "GPU-a", "1"), HERE, None),
+        ((B,), ("0", "1"), IN_A_JOB, None),
+        ((B,), ("GPU-b",), IN_A_JOB, ("GPU-b",)),
+        ((SLICE,), ("0",), HERE, None),
+        ((SLICE,), ("0", "MIG-a"), HERE, ("MIG-a",)),
+    ],
+)
+def test_cdi_names_a_gpu_by_uuid_before_its_number_and_a_slice_by_uuid_alone(
+    gpus, names, host, found
+):
+    def called(words):
+        return words and tuple(f"nvidia.com/gpu={word}" for word in words)
 
-
-def test_cdi_names_a_gpu_by_uuid_before_its_number():
-    gpus = (Gpu("GPU-a", "x", 0), Gpu("GPU-b", "x", 1))
-    names = ("nvidia.com/gpu=0", "nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    found = access.cdi_names(gpus, names, HostGpus("linux"))
-    assert found == ("nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    more = (*gpus, Gpu("GPU-c", "x", 2))
-    assert access.cdi_names(more, names, HostGpus("linux")) is None
-
-
-def test_cdi_names_the_gpus_of_a_job_by_uuid_alone():
-    host = HostGpus("linux", allotted="Slurm job 5")
-    numbers = ("nvidia.com/gpu=0", "nvidia.com/gpu=1")
-    assert access.cdi_names((Gpu("GPU-b", "x", 0),), numbers, host) is None
-    found = access.cdi_names((Gpu("GPU-b", "x", 0),), ("nvidia.com/gpu=GPU-b",), host)
-    assert found == ("nvidia.com/gpu=GPU-b",)
-
-
-def test_a_slice_never_takes_the_cdi_name_of_its_whole_gpu():
-    part = Gpu("MIG-a", "x", 0, parent="GPU-a")
-    host = HostGpus("linux")
-    assert access.cdi_names((part,), ("nvidia.com/gpu=0",), host) is None
-    named = ("nvidia.com/gpu=0", "nvidia.com/gpu=MIG-a")
-    assert access.cdi_names((part,), named, host) == ("nvidia.com/gpu=MIG-a",)
+    assert access.cdi_names(gpus, called(names), host) == called(found)

@@ -13,7 +13,6 @@ from runner.core import (
     GpuSituation,
     GpuState,
     GpuWay,
-    HostGpus,
     Reason,
     WayTried,
 )
@@ -128,11 +127,6 @@ def test_the_least_disturbed_gpu_comes_first(tmp_path):
     assert [gpu.index for gpu in found] == [1, 3, 2, 0]
 
 
-def test_without_a_look_at_their_state_gpus_come_in_their_order(situation):
-    found = choice.candidates(GpuRequest(count=2), situation(machines.FOUR_GPUS))
-    assert [gpu.index for gpu in found] == [0, 1, 2, 3]
-
-
 def test_a_gpu_out_of_order_is_not_given_and_is_named(situation):
     found = situation(machines.WORKSTATION)
     lost = GpuState(machines.RTX.uuid, problem="it does not answer: GPU is lost")
@@ -140,18 +134,24 @@ def test_a_gpu_out_of_order_is_not_given_and_is_named(situation):
     assert f"out of order: NVIDIA GeForce RTX 4070 {machines.RTX.uuid}" in text
 
 
-def test_a_gpu_with_damaged_memory_is_given_last(situation):
-    first = machines.FOUR[0].uuid
-    damaged = GpuState(first, temperature_c=40, problem="a damaged row")
-    looked = replace(situation(machines.FOUR_GPUS), states=(damaged,))
-    found = choice.candidates(GpuRequest(), looked)
-    assert [gpu.index for gpu in found] == [1, 2, 3, 0]
+OUT = "run 0123456789 ended with an error of this GPU"
+FIRST = machines.FOUR[0].uuid
+DAMAGED = GpuState(FIRST, temperature_c=40, problem="a damaged row")
 
 
-def test_named_gpus_are_given_in_the_order_they_are_named(situation):
-    named = GpuRequest(count=2, uuids=("GPU-3", "gpu-1"))
-    found = choice.candidates(named, situation(machines.FOUR_GPUS))
-    assert [gpu.index for gpu in found] == [3, 1]
+@pytest.mark.parametrize(
+    ("asked", "known", "order"),
+    [
+        (GpuRequest(count=2), {}, [0, 1, 2, 3]),
+        (GpuRequest(count=2, uuids=("GPU-3", "gpu-1")), {}, [3, 1]),
+        (GpuRequest(), {"states": (DAMAGED,)}, [1, 2, 3, 0]),
+        (GpuRequest(), {"out": {FIRST: OUT}}, [1, 2, 3]),
+    ],
+    ids=["by number", "as named", "damaged memory comes last", "one is out"],
+)
+def test_gpus_are_given_in_an_order(asked, known, order, situation):
+    found = choice.candidates(asked, replace(situation(machines.FOUR_GPUS), **known))
+    assert [gpu.index for gpu in found] == order
 
 
 def test_a_beginning_that_several_share_is_refused():
@@ -180,35 +180,14 @@ def test_gpus_of_an_engine_elsewhere_must_be_seen_before_one_is_chosen():
     assert "are not known" in refused(GpuRequest(), unseen)
 
 
-def test_a_sandbox_on_another_system_has_no_gpu_and_says_why():
-    found = access.local(HostGpus("macos", problem="macOS has no NVIDIA driver"))
-    assert refused(GpuRequest(), found).startswith("macOS has no NVIDIA driver")
-
-
-OUT = "run 0123456789 ended with an error of this GPU"
-
-
-def test_a_gpu_that_is_out_is_left_out(situation):
-    four = situation(machines.FOUR_GPUS)
-    first, *others = four.gpus
-
-    found = choice.candidates(GpuRequest(), replace(four, out={first.uuid: OUT}))
-
-    assert first.uuid in [gpu.uuid for gpu in four.gpus]
-    assert [gpu.uuid for gpu in found] == [gpu.uuid for gpu in others]
-
-
 def test_a_run_that_needs_a_gpu_that_is_out_is_refused_with_why(situation):
     four = situation(machines.FOUR_GPUS)
     first = four.gpus[0]
     found = replace(four, out={first.uuid: OUT})
 
-    assert f"out of order: {first.name} {first.uuid} ({OUT})" in refused(
-        GpuRequest(count=4), found
-    )
-    assert f"out of order: {first.name} {first.uuid} ({OUT})" in refused(
-        GpuRequest(uuids=(first.uuid,)), found
-    )
+    for asked in (GpuRequest(count=4), GpuRequest(uuids=(first.uuid,))):
+        said = refused(asked, found)
+        assert f"out of order: {first.name} {first.uuid} ({OUT})" in said
 
 
 def test_no_slice_of_a_card_that_is_out_is_given():

@@ -9,7 +9,7 @@ from runner.core import Gpu, GpuSituation, GpuWay, HostGpus, WayTried
 from runner.doctor import Health, gpus
 from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
-from tests.runner.gpus.test_access import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKIT
+from tests.runner.gpus.test_access import DEBIAN_2010, UBUNTU_TOOLKIT
 
 
 @pytest.fixture
@@ -73,19 +73,6 @@ def test_a_gpu_in_mig_mode_and_its_slices_are_told():
 def test_a_machine_whose_only_gpu_is_in_mig_mode_says_so(examined):
     found = examined(machines.SLICED, UBUNTU_TOOLKIT)
     assert found["GPU"].text.startswith("in MIG mode: GPU 0 (NVIDIA A100")
-
-
-def test_what_the_toolkit_and_cdi_have_is_told(examined):
-    found = examined(machines.CDI_ONLY, DOCKER_283)
-    assert "no nvidia-container-toolkit; 3 CDI devices" in found["GPU driver"].text
-    assert "CDI: available" in found["GPU by docker"].text
-
-
-def test_a_driver_without_device_files_is_said_by_machine_and_engine(examined):
-    found = examined(machines.NODELESS, UBUNTU_TOOLKIT)
-    assert "nvidia-modprobe" in found["GPU"].advice
-    assert found["GPU by docker"].state is Health.MISSING
-    assert "device files are missing" in found["GPU by docker"].text
 
 
 def test_a_missing_device_file_says_how_to_make_it(examined):

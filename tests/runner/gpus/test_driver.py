@@ -54,6 +54,5 @@ def test_a_gpu_older_than_the_cuda_serves_is_said():
 
 @pytest.mark.parametrize("compute", ["7.5", "9.0", "10.3", "12.0", ""])
 def test_a_gpu_that_is_new_enough_or_not_known_is_no_problem(compute):
-    assert (
-        allocation.compute_problem("13", Gpu("GPU-1", "x", 0, compute=compute)) is None
-    )
+    gpu = Gpu("GPU-1", "x", 0, compute=compute)
+    assert allocation.compute_problem("13", gpu) is None

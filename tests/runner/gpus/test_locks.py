@@ -20,7 +20,6 @@ from runner.gpu.nvidia import locks
 pytestmark = pytest.mark.programs
 
 GPU = Gpu("GPU-1b2c3d4e-0000", "NVIDIA H200", 0)
-OTHER = Gpu("GPU-9f9f9f9f-0000", "NVIDIA H200", 1)
 NOBODY = 65534
 HOLD = """
 import sys, pathlib, subprocess
@@ -99,19 +98,6 @@ def test_whatever_another_user_wrote_into_a_lock_its_gpu_is_busy(folder, holder,
         free(folder)
 
 
-def test_a_gpu_is_free_again_when_its_holder_lets_go(folder, holder):
-    process, _ = holder()
-    process.communicate(timeout=20)
-    assert free(folder)
-
-
-def test_a_gpu_is_free_again_when_its_holder_is_killed(folder, holder):
-    process, _ = holder()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert free(folder)
-
-
 def test_a_child_that_its_holder_left_behind_keeps_no_gpu(folder, holder):
     process, (child,) = holder("child")
     process.send_signal(signal.SIGKILL)
@@ -130,11 +116,6 @@ def test_two_runs_of_one_process_exclude_each_other(folder):
     ):
         pass
     assert free(folder)
-
-
-def test_two_gpus_are_held_apart(folder):
-    with nvidia.hold(GPU, "first", folder), nvidia.hold(OTHER, "second", folder):
-        assert len(list(folder.iterdir())) == 2
 
 
 def test_a_run_that_fails_lets_go(folder):

@@ -16,7 +16,7 @@ from runner.core.parcel import Parcel, to_json
 from runner.database import Store, open_store
 from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.feeder import Feeder
-from runner.server.uploadfiles import upload_path
+from runner.server.paths import upload_path
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_runs import FakeRuns
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from runner.server import checkup, reached
-from runner.server.paths import ServerFolder
-from runner.server.reached import ReachedAt
+import os
+
+import pytest
+
+from runner.doctor.finding import Health
+from runner.server import checkup
+from runner.server.checkup import file_system
+from runner.server.paths import CLOSED, ReachedAt, ServerFolder
+from runner.server.queue import most_gpus
 from runner.server.site import greeting
 from runner.wire.capacity import Capacity
+
+MOUNTS = """
+22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+31 22 0:40 / /home rw - nfs4 filer:/home rw,vers=4.2
+34 22 0:43 / /scratch rw - fuse.juicefs juice rw
+an odd line
+"""
 
 
 def test_what_is_not_enforced_is_said_with_the_line_that_mends_it():
@@ -26,9 +39,35 @@ def test_a_socket_is_offered_to_those_only_who_can_open_it(tmp_path):
 
     said = greeting(at, folder)
     assert not at.for_others
-    assert said[-1] == reached.CLOSED
+    assert said[-1] == CLOSED
     assert not any("rai login" in line for line in said)
     tcp = ReachedAt("https://gpu.example.org", str(socket), "")
     said = greeting(tcp, folder)
     assert said[-1] == "Then each person: rai login https://gpu.example.org"
     assert not any("On this machine also" in line for line in said)
+
+
+def test_the_file_system_of_a_folder_is_that_of_its_device():
+    kinds = [file_system(os.makedev(0, n), MOUNTS) for n in (40, 43, 4)]
+    assert kinds == ["nfs4", "fuse.juicefs", ""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        ("nfs4", Health.OK),
+        ("fuse.juicefs", Health.OK),
+        ("ext4", Health.NOTE),
+        ("", Health.NOTE),
+    ],
+)
+def test_a_folder_that_only_this_machine_has_is_noted(kind, state, monkeypatch):
+    monkeypatch.setattr(checkup, "file_system", lambda device, mounts: kind)
+    last = checkup._shared("/")
+    assert (last.subject, last.state) == ("folder of runs", state)
+
+
+def test_a_run_can_have_as_many_gpus_as_one_node_has():
+    assert most_gpus(Capacity("1", ("slurm",), node_gpus=4, home="/jobs")) == 4
+    assert most_gpus(Capacity("1", (), home="/jobs")) is None
+    assert most_gpus(Capacity("1", ("local",))) == 0

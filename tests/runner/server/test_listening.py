@@ -73,7 +73,7 @@ def test_a_file_in_the_place_of_a_socket_is_kept(tmp_path):
 
 def test_a_name_that_is_too_long_for_a_socket_is_refused(tmp_path):
     with pytest.raises(UsageError, match="too long"):
-        paths.checked(tmp_path / ("x" * 108))
+        paths.socket(tmp_path / ("x" * 108), paths.state(None, {}), {})
 
 
 def test_two_servers_of_one_machine_have_two_sockets(tmp_path):

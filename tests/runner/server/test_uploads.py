@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import subprocess
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pytest
 
 from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds, uploads
-from runner.server.uploadfiles import upload_path
-from tests.runner.server.web import ANSWER_S, serving
+from runner.server.paths import upload_path
+from tests.runner.server.web import serving
 from tests.waiting import until
 
 DATA = os.urandom(700_000)
@@ -31,15 +30,7 @@ def put(web, token, data=DATA, body=None):
 
 def begun(web, token, body, data=DATA, size=None):
     """Send the first bytes of an upload; return the connection."""
-    link = socket.socket(socket.AF_UNIX)
-    link.settimeout(ANSWER_S)
-    link.connect(str(web.socket))
-    head = (
-        f"PUT {path(data)} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Length: {len(data) if size is None else size}\r\n\r\n"
-    )
-    link.sendall(head.encode() + body)
-    return link
+    return web.begun("PUT", path(data), token, size or len(data), body)
 
 
 def kept(web, data=DATA, team="blue"):
@@ -198,19 +189,9 @@ def test_uploads_at_once_do_not_pass_a_quota_together(tmp_path):
     rules = ServerRules(roles={"student": role}, low_disk_bytes=0)
     with serving(tmp_path, rules) as web:
         token, files = web.token("blue"), [bytes([n]) * 1000 for n in range(8)]
-        statuses = []
-        threads = [
-            threading.Thread(
-                target=lambda data: statuses.append(put(web, token, data).status),
-                args=[data],
-            )
-            for data in files
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(statuses) == [201, *[413] * 7]
+        with ThreadPoolExecutor(8) as pool:
+            sent = pool.map(lambda data: put(web, token, data).status, files)
+        assert sorted(sent) == [201, *[413] * 7]
 
 
 def test_a_team_has_only_so_many_uploads_under_way(web, monkeypatch):

@@ -26,16 +26,16 @@ from runner.database import Store, open_store
 from runner.database.accounts import Invitation
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.queue import ServerRules
-from runner.server import listening
+from runner.server import certificate, listening
 from runner.server.app import make_app
-from runner.server.base import Site
-from runner.server.serving import Listener, PatientProtocol, served
+from runner.server.connections import Listener, PatientProtocol, served
+from runner.server.requests import Site
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import RunRequest
 from tests.runner.remote import certificates
 from tests.runner.server.fake_runs import FakeRuns
 
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 SPEC = "rai:\n  version: 0.2\n  image: gcc:12\ncommands:\n  build:\n    - ./program\n"
 PROJECT = b"a packed project"
 
@@ -151,6 +151,18 @@ class WebServer:
         finally:
             link.close()
 
+    def begun(
+        self, method: str, path: str, token: str, length: int, body: bytes = b""
+    ) -> socket.socket:
+        """Return a connection on which a request with a part of its body was sent."""
+        link = self.doors.link(plain=True)
+        link.sendall(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Length: {length}\r\n\r\n".encode()
+            + body
+        )
+        return link
+
     def upload(self, token: str, data: bytes = PROJECT) -> str:
         """Send a packed project whole; return its SHA-256."""
         sha256 = hashlib.sha256(data).hexdigest()
@@ -205,7 +217,10 @@ def opened(
         remote = socket.create_server(("127.0.0.1", 0))
         doors.port = remote.getsockname()[1]
         local = listening.unix(doors.path, 0o600)
-        listeners = [Listener(local), Listener(remote, (_pem(), _pem()))]
+        listeners = [
+            Listener(local),
+            Listener(remote, certificate.loaded(_pem(), _pem())),
+        ]
         ready, loop = threading.Event(), asyncio.new_event_loop()
         stop = asyncio.Event()
 

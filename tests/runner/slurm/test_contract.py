@@ -9,6 +9,7 @@ from runner.engines.docker import DockerEngine
 from runner.engines.local import LocalEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import Subject
+from tests.runner.engines.sandboxed import *  # noqa: F403 - the same
 from tests.runner.slurm.carried import CarriedEngine
 from tests.runner.slurm.cluster import Cluster
 

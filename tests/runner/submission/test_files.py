@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -87,91 +85,6 @@ def test_every_problem_is_told_at_once(project):
     assert len(lines) == 3
     assert lines[0].startswith("warning: report.pdf is missing")
     assert "plan.json is missing" in lines[2] and "project/plan.py" in lines[2]
-
-
-def zipped(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("report.txt", "words")
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(sample.report()[:-10])
-
-
-def huge(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 30)
-
-
-def linked(path: Path) -> None:
-    other = path.with_name("other.pdf")
-    other.write_bytes(sample.report())
-    path.symlink_to(other)
-
-
-def linked_out(path: Path) -> None:
-    path.symlink_to("/etc/hostname")
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (zipped, "does not begin with %PDF-"),
-        (cut, "is not a whole PDF"),
-        (huge, "larger than"),
-        (linked, "is a link"),
-        (linked_out, "is a link"),
-        (os.mkfifo, "not a regular file"),
-        (Path.mkdir, "not a regular file"),
-        (Path.touch, "is empty"),
-    ],
-)
-def test_a_report_that_is_none_is_refused_without_reading_it_all(project, make, says):
-    report = project / "report.pdf"
-    report.unlink()
-    make(report)
-    (line,) = told(project)
-    assert line.startswith("warning: report.pdf") and says in line
-
-
-def test_a_report_with_a_twin_by_case_is_refused(project):
-    (project / "Report.PDF").write_bytes(sample.report())
-    (line,) = told(project)
-    assert "differ only by case" in line
-
-
-def test_a_source_that_is_a_link_is_refused(project):
-    (project / "project/cuda/other.cu").symlink_to("naive.cu")
-    (project / "project/cuda/away.cuh").symlink_to("/etc/passwd")
-    (line,) = told(project)
-    assert "away.cuh, other.cu: is a link" in line
-
-
-def test_a_folder_of_sources_that_is_a_link_is_refused(project, tmp_path):
-    (project / "project/cuda").rename(tmp_path / "cuda")
-    (project / "project/cuda").symlink_to(tmp_path / "cuda")
-    assert any("project/cuda is a link" in line for line in told(project))
-
-
-def test_pipes_twins_and_names_with_controls_are_refused(project):
-    os.mkfifo(project / "project/cuda/pipe.cu")
-    (project / "project/cuda/Naive.cu").write_text("")
-    (project / "project/cuda/a\nb.cu").write_text("")
-    lines = told(project)
-    assert len(lines) == 3
-    assert any("differs from" in line and "only by case" in line for line in lines)
-    assert any("pipe.cu: is not a regular file" in line for line in lines)
-    assert any("a\\nb.cu" in line for line in lines)
-
-
-def test_too_many_and_too_large_sources_are_refused(project):
-    with (project / "project/cuda/big.cuh").open("wb") as file:
-        file.truncate(65 << 20)
-    assert ["larger than 67,108,864 bytes" in line for line in told(project)] == [True]
-    (project / "project/cuda/big.cuh").unlink()
-    for number in range(2000):
-        (project / f"project/cuda/{number}.cu").touch()
-    assert ["at most 2,000 are sent" in line for line in told(project)] == [True]
 
 
 def test_a_plan_that_is_wrong_is_told_of_beside_the_rest(project):

@@ -59,11 +59,11 @@ def inside(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in found}
 
 
-def archive(path: Path, **contents: bytes | tarfile.TarInfo) -> Path:
+def archive(path: Path, *contents: tuple[str, bytes | tarfile.TarInfo]) -> Path:
     """Write a build archive; names have `_` for their dot."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:
-        for name, content in contents.items():
+        for name, content in contents:
             full = "build/" + name.replace("_", ".")
             if isinstance(content, tarfile.TarInfo):
                 content.name = full
@@ -117,10 +117,8 @@ def test_the_compile_run_holds_the_teams_files_apart_from_the_judges(
 def test_the_measure_run_holds_machine_code_and_no_source(
     tmp_path, project, final, judge
 ):
-    built = archive(
-        *(tmp_path / "build.tar.zst",),
-        **{"compiled_json": b"{}", "0_cubin": CUBIN, "other_txt": b"", "naive_cu": b""},
-    )
+    left = {"compiled_json": b"{}", "0_cubin": CUBIN, "other_txt": b"", "naive_cu": b""}
+    built = archive(tmp_path / "build.tar.zst", *left.items())
     with staging.area(tmp_path / "home") as area:
         folder = area.stage(
             final.run("measure"), parts(project, final, judge), {"compile": built}
@@ -162,7 +160,7 @@ def link(target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
 def test_a_build_folder_with_what_no_compiler_makes_is_refused(
     tmp_path, project, final, judge, contents, says
 ):
-    built = archive(tmp_path / "build.tar.zst", **contents)
+    built = archive(tmp_path / "build.tar.zst", *contents.items())
     with (
         staging.area(tmp_path / "home") as area,
         pytest.raises(RaiError, match=says),
@@ -177,44 +175,34 @@ def test_a_build_folder_that_is_missing_or_damaged_is_said(
     tmp_path, project, final, judge
 ):
     measure, held = final.run("measure"), parts(project, final, judge)
-    (tmp_path / "bad").write_bytes(b"nothing")
-    for built, says in (
-        ({}, "left no build folder"),
-        ({"compile": tmp_path / "bad"}, "cannot be read"),
-    ):
-        with (
-            staging.area(tmp_path / "home") as area,
-            pytest.raises(RaiError, match=says),
-        ):
-            area.stage(measure, held, built)
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"nothing")
+    with staging.area(tmp_path / "home") as area:
+        with pytest.raises(RaiError, match="left no build folder"):
+            area.stage(measure, held, {})
+        with pytest.raises(RaiError, match="cannot be read"):
+            area.stage(measure, held, {"compile": bad})
 
 
 def test_a_build_folder_over_its_bounds_is_refused(tmp_path):
     held = Held(HeldKind.BUILD, "compile", ("*.cubin",), most_bytes=1000)
-    large = archive(tmp_path / "large", **{"0_cubin": CUBIN + bytes(1000)})
+    large = archive(tmp_path / "large", ("0_cubin", CUBIN + bytes(1000)))
     with pytest.raises(NotAllowedError, match="too large a file"):
         staging.take(held, large, tmp_path / "a", units=1)
-    many = {f"{n}_txt": b"" for n in range(staging.MOST_TAKEN + 1)}
+    names = (f"{n}_txt" for n in range(staging.MOST_TAKEN + 1))
+    many = archive(tmp_path / "many", *((name, b"") for name in names))
     with pytest.raises(NotAllowedError, match="members"):
-        staging.take(held, archive(tmp_path / "many", **many), tmp_path / "b", units=1)
+        staging.take(held, many, tmp_path / "b", units=1)
 
 
 def test_two_archived_files_of_one_name_are_refused(tmp_path, project, final, judge):
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for _ in range(2):
-            info = tarfile.TarInfo("build/0.cubin")
-            info.size = len(CUBIN)
-            tar.addfile(info, io.BytesIO(CUBIN))
-    built = tmp_path / "build.tar.zst"
-    built.write_bytes(zstd.compress(raw.getvalue()))
+    named = [("0_cubin", CUBIN), ("0_cubin", CUBIN)]
+    built = {"compile": archive(tmp_path / "build.tar.zst", *named)}
     with (
         staging.area(tmp_path / "home") as area,
         pytest.raises(NotAllowedError, match="twice"),
     ):
-        area.stage(
-            final.run("measure"), parts(project, final, judge), {"compile": built}
-        )
+        area.stage(final.run("measure"), parts(project, final, judge), built)
 
 
 def test_milestone_1_runs_the_milestones_commands_on_the_teams_project(

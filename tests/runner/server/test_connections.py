@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
+import resource
 import socket
+import ssl
 import struct
 import threading
+from collections import Counter
+from contextlib import suppress
 
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from runner.server import bounds
+from runner.server import bounds, connections
+from runner.server.connections import BoundedListener
 from tests.runner.server.web import ANSWER_S, held, opened
 from tests.waiting import until
 
@@ -70,23 +76,16 @@ def closed(link):
 
 
 def drip(link, piece):
-    """Send a piece again and again until the connection ends."""
-
-    def work():
-        while not over.wait(SOON_S / 20):
-            try:
-                link.sendall(piece)
-            except OSError:
-                return
-
-    over = threading.Event()
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        return closed(link)
-    finally:
-        over.set()
-        thread.join()
+    """Send a piece again and again until the connection ends; return all that came."""
+    found, more = b"", True
+    link.settimeout(SOON_S / 20)
+    with suppress(ConnectionError, ssl.SSLError):
+        while more:
+            link.sendall(piece)
+            with suppress(TimeoutError):
+                more = link.recv(65536)
+                found += more
+    return found
 
 
 @pytest.mark.parametrize("abrupt", [True, False])
@@ -210,3 +209,75 @@ def test_connections_that_end_oddly_write_nothing_into_the_log(link, caplog):
         one.close()
     until(lambda: not held())
     assert caplog.records == []
+
+
+@pytest.fixture
+def bounded(monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_OF_ONE", 2)
+    bound = socket.create_server(("127.0.0.1", 0))
+    with BoundedListener(bound, Counter()) as found:
+        found.settimeout(0.2)
+        yield found
+
+
+def connected(bounded):
+    return socket.create_connection(bounded.getsockname(), timeout=5)
+
+
+def test_one_client_has_so_many_connections_and_others_have_theirs(
+    bounded, monkeypatch
+):
+    clients = iter(["a", "a", "a", "b", "a"])
+    monkeypatch.setattr(connections, "_client", lambda *_: next(clients))
+    links = [connected(bounded) for _ in range(4)]
+    taken = [bounded.accept()[0] for _ in range(3)]
+    assert links[2].recv(1) == b""  # closed at once
+    with pytest.raises(TimeoutError):
+        bounded.accept()
+    taken[0].close()
+    taken[0].close()
+    with connected(bounded), bounded.accept()[0] as again:
+        assert again.fileno() >= 0
+    for link in (*links, *taken):
+        link.close()
+
+
+def test_all_clients_together_leave_files_for_what_the_server_does(
+    bounded, monkeypatch
+):
+    monkeypatch.setattr(connections, "_most", lambda: 1)
+    with connected(bounded), bounded.accept()[0], connected(bounded) as more:
+        with pytest.raises(TimeoutError):
+            bounded.accept()
+        assert more.recv(1) == b""
+
+
+def test_a_lack_of_files_is_raised_once_and_not_for_each_of_the_backlog(
+    bounded, monkeypatch
+):
+    def none(_):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(socket.socket, "accept", none)
+    with pytest.raises(OSError, match="too many") as raised:
+        bounded.accept()
+    assert not isinstance(raised.value, BlockingIOError)
+    with pytest.raises(BlockingIOError):
+        bounded.accept()
+
+
+def test_only_what_comes_from_afar_is_bounded_by_address():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket() as link:
+        assert connections._client(link, ("127.0.0.1", 1)) == ""
+        assert connections._client(link, ("192.0.2.7", 1)) == "192.0.2.7"
+        assert connections._client(ours, "") == ""  # this user's own
+
+
+def test_a_connection_may_have_a_few_files():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        assert connections._most() == 128
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

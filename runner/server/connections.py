@@ -1,16 +1,23 @@
-"""Serve an application on several sockets at once, until it is told to stop."""
+"""Connections: accepted within bounds, and closed once their clients owe too much.
+
+What uvicorn bounds begins behind the handshake of TLS, counts all clients together, and
+counts the time between two requests anew from every byte.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import resource
 import signal
 import socket
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import h11
@@ -20,27 +27,97 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from runner.server import bounds
-from runner.server.accepting import BoundedListener, raise_file_limit
+from runner.server import bounds, listening
+from runner.server.bounds import network
+from runner.wire.addresses import is_loopback
 
-BACKLOG = 2048
 LOOK_S = 0.02
+FILES_SHARE = 4
+"""A connection may have so many files opened for it, all told."""
+
+PAUSE_S = 0.5
+_NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(Struct, frozen=True):
-    """A bound socket, and the certificate and key that it is served with, if any."""
+    """A bound socket, and what it is served with by TLS, if it is."""
 
     bound: socket.socket
-    tls: tuple[Path, Path] | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class BoundedListener(socket.socket):
+    """A listening socket that closes at once what comes beyond its bounds.
+
+    So no stranger takes all open files. This machine's proxies and the server's own
+    user are bounded together only. ``open`` has how many connections each client has,
+    at all listeners that share it.
+    """
+
+    def __init__(self, bound: socket.socket, open: Counter[str]) -> None:
+        super().__init__(fileno=bound.detach())
+        self._open = open
+        self._short_at = float("-inf")
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a new connection.
+
+        asyncio asks again at once, as often as the backlog is long, whatever is raised
+        but BlockingIOError: a lack of files is raised once, which makes it pause.
+        """
+        while True:
+            if time.monotonic() - self._short_at < PAUSE_S:
+                raise BlockingIOError
+            try:
+                link, address = super().accept()
+            except OSError as error:
+                if error.errno in _NONE_LEFT:
+                    self._short_at = time.monotonic()
+                raise
+            client = _client(link, address)
+            own = self._open[client] if client else 0
+            if self._open.total() < _most() and own < bounds.MOST_OF_ONE:
+                return _Counted(link, self._open, client), address
+            link.close()
+
+
+class _Counted(socket.socket):
+    """A connection that counts until it is closed."""
+
+    def __init__(self, link: socket.socket, open: Counter[str], client: str) -> None:
+        super().__init__(fileno=link.detach())
+        self._open, self._client = open, client
+        open[client] += 1
+
+    def close(self) -> None:
+        """Close it."""
+        if self.fileno() >= 0:
+            self._open -= Counter({self._client: 1})  # which drops those of none
+        super().close()
+
+
+def _most() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return bounds.MOST_CONNECTIONS
+    return min(bounds.MOST_CONNECTIONS, soft // FILES_SHARE)
+
+
+def _client(link: socket.socket, address: object) -> str:
+    """Return whose a connection is; "" for one that is not bounded by itself."""
+    if link.family == socket.AF_UNIX:
+        user = listening.peer(link).uid
+        return "" if user in (0, os.geteuid()) else f"user {user}"
+    host = str(address[0]) if isinstance(address, tuple) else ""
+    return "" if is_loopback(host) else network(host)
 
 
 class PatientProtocol(H11Protocol):
     """HTTP on a connection that is closed once its client owes something for too long.
 
     It owes the head of a request while none is answered, what is left of a body whose
-    request was answered, and to take an answer. uvicorn alone bounds the time between
-    two requests, and counts it anew from every byte. How slowly a body may come is
-    decided where it is read: see ``bodies``.
+    request was answered, and to take an answer. How slowly a body may come is decided
+    where it is read: see ``messages``.
     """
 
     _owed: float | None = None
@@ -122,7 +199,9 @@ def serve(
     ``ready`` is called once all sockets are served, ``stopping`` as soon as the server
     is told to stop.
     """
-    raise_file_limit()
+    # Shells allow 1024 files at first.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -152,14 +231,16 @@ async def served(
         h11_max_incomplete_event_size=bounds.MOST_HEAD_BYTES,
     )
     config.load()
-    loop, counts = asyncio.get_running_loop(), Counter[str]()
+    loop, open = asyncio.get_running_loop(), Counter[str]()
     async with app.router.lifespan_context(app):
         servers = [
             await loop.create_server(
                 partial(PatientProtocol, config, state, {}),
-                sock=BoundedListener(one.bound, counts),
-                backlog=BACKLOG,
-                **_secured(one),
+                sock=BoundedListener(one.bound, open),
+                backlog=listening.BACKLOG,
+                ssl=one.tls,
+                ssl_handshake_timeout=bounds.HANDSHAKE_S if one.tls else None,
+                ssl_shutdown_timeout=bounds.STOP_S if one.tls else None,
             )
             for one in listeners
         ]
@@ -174,16 +255,3 @@ async def served(
             async with asyncio.timeout(bounds.STOP_S):
                 while state.connections:
                     await asyncio.sleep(LOOK_S)
-
-
-def _secured(listener: Listener) -> dict[str, Any]:
-    if listener.tls is None:
-        return {}
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(*listener.tls)
-    return {
-        "ssl": context,
-        "ssl_handshake_timeout": bounds.HANDSHAKE_S,
-        "ssl_shutdown_timeout": bounds.STOP_S,
-    }

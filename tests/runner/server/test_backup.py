@@ -13,9 +13,8 @@ import pytest
 
 from runner.core.errors import RaiError, UsageError
 from runner.database import Store, open_store
-from runner.server import keeping
-from runner.server.paths import ServerFolder
-from runner.server.uploadfiles import upload_path
+from runner.server import upkeep
+from runner.server.paths import ServerFolder, upload_path
 from tests.runner.database import postgres
 from tests.runner.database.rows import NOW, run, token
 
@@ -50,7 +49,7 @@ def test_it_is_laid_out_as_the_folder_and_has_what_cannot_be_made_again(tmp_path
     site.mkdir()
     (site / "m9.yml").write_text("name: m9")
     into = tmp_path / "kept"
-    assert keeping.backup(folder, store, [site], into) == ""
+    assert upkeep.backup(folder, store, [site], into) == ("", [])
     store.close()
     uploads = [upload_path(into / "uploads", "red", name) for name in ("waits", "runs")]
     assert names(into) == {
@@ -85,7 +84,7 @@ def test_it_is_of_one_moment_while_others_write(tmp_path):
     try:
         for number in range(5):
             before = written
-            keeping.backup(folder, store, [], tmp_path / str(number))
+            upkeep.backup(folder, store, [], tmp_path / str(number))
             file = tmp_path / str(number) / "store.sqlite"
             with closing(open_store(f"sqlite:///{file}")) as again:
                 runs = len(again.unfinished()) - 2
@@ -101,17 +100,34 @@ def test_one_that_cannot_be_made_leaves_nothing(tmp_path):
     folder, store, _ = served(tmp_path / "state")
     before = names(tmp_path)
     with pytest.raises(UsageError, match="is there already"):
-        keeping.backup(folder, store, [], tmp_path / "state")
+        upkeep.backup(folder, store, [], tmp_path / "state")
     with pytest.raises(RaiError, match="No such file"):
-        keeping.backup(folder, store, [], tmp_path / "none" / "kept")
-    with pytest.raises(RaiError, match="milestones: No such file"):
-        keeping.backup(folder, store, [tmp_path / "milestones"], tmp_path / "kept")
+        upkeep.backup(folder, store, [], tmp_path / "none" / "kept")
     assert names(tmp_path) == before
     part = tmp_path / ".kept.part"
     part.mkdir()  # of one that was killed
-    assert keeping.backup(folder, store, [], tmp_path / "kept") == ""
+    assert upkeep.backup(folder, store, [], tmp_path / "kept") == ("", [])
     assert not part.exists()
     store.close()
+
+
+def test_a_bad_folder_of_milestones_is_named_and_the_rest_is_there(tmp_path):
+    folder, store, _ = served(tmp_path / "state")
+    odd, gone, well = (tmp_path / name for name in ("odd", "gone", "well"))
+    for site in (odd, well):
+        site.mkdir()
+        (site / "m9.yml").write_text("name: m9")
+    os.mkfifo(odd / "pipe")
+    into = tmp_path / "kept"
+    command, problems = upkeep.backup(folder, store, [odd, gone, well], into)
+    store.close()
+    assert command == ""
+    told = [(str(odd), "named pipe"), (str(gone), "No such file")]
+    for problem, words in zip(problems, told, strict=True):
+        assert all(word in problem.message for word in words)
+        assert str(into) in problem.hint
+    copied = {f"milestones{site}/m9.yml" for site in (odd, well)}
+    assert {"store.sqlite", "server.yml", *copied} <= names(into)
 
 
 @pytest.mark.postgresql
@@ -126,7 +142,7 @@ def test_of_postgresql_it_says_the_command_that_copies_the_store(
         postgres.database(postgresql_server) as other,
     ):
         folder, store, _ = served(tmp_path / "state", url)
-        command = keeping.backup(folder, store, [], into)
+        command, _ = upkeep.backup(folder, store, [], into)
         environ = {**os.environ, "PATH": f"{where}:{os.environ['PATH']}"}
         for line, named in (
             (command, url.replace("postgresql:", "postgresql+psycopg:")),

@@ -1,0 +1,162 @@
+"""HTTP messages: bodies that are read within bounds, answers in JSON, and refusals.
+
+A body of a few MiB may become many times that as values, and one person may have
+hundreds of requests under way: so bodies are bounded in bytes, in pace, and in how many
+are read and parsed at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import Semaphore
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+from anyio import move_on_after
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner.core import Problem, Reason
+from runner.server import bounds
+from runner.wire import JSON, PROBLEM_JSON
+from runner.wire.refusals import Refusal
+
+BUSY_S = 5.0
+"""After how many seconds to ask again where nothing tells a better time."""
+
+_STATUS = {
+    Reason.USAGE: 400,
+    Reason.BAD_SPEC: 400,
+    Reason.BAD_CONFIG: 400,
+    Reason.NOT_ALLOWED: 403,
+    Reason.NO_GPU: 409,
+    Reason.RATE_LIMIT: 429,
+    Reason.BUSY: 503,
+}
+
+T = TypeVar("T")
+
+
+class DeniedError(HTTPException):
+    """A request that is refused, and the answer that says why."""
+
+    def __init__(self, refusal: Refusal, headers: Mapping[str, str] | None) -> None:
+        super().__init__(refusal.status, refusal.title, headers)
+        self.refusal = refusal
+
+    def response(self, now: float) -> Response:
+        """Return the answer, as problem details of RFC 9457."""
+        found, headers = self.refusal, {}
+        if found.retry_at is not None:
+            headers["Retry-After"] = str(max(1, round(found.retry_at - now)))
+        elif found.status == 503:
+            headers["Retry-After"] = str(round(BUSY_S))
+        headers |= self.headers or {}
+        body = msgspec.json.encode(found)
+        return Response(body, found.status, headers, media_type=PROBLEM_JSON)
+
+
+def refuse(
+    reason: Reason,
+    *problems: Problem | str,
+    status: int | None = None,
+    hint: str = "",
+    retry_at: float | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> DeniedError:
+    """Return the error for a reason; ``hint`` is of a problem given as text."""
+    status = status or _STATUS.get(reason, 500)
+    found = tuple(
+        one if isinstance(one, Problem) else Problem(one, hint=hint) for one in problems
+    )
+    title = HTTPStatus(status).phrase
+    return DeniedError(Refusal(status, title, reason, found, retry_at), headers)
+
+
+def nothing(what: str) -> DeniedError:
+    """Return the error for what is not there, or is another team's."""
+    return refuse(Reason.USAGE, f"there is no such {what}", status=404)
+
+
+class Turns:
+    """Turns for reading large bodies, and for what is done with their values."""
+
+    def __init__(self) -> None:
+        self._of_teams: dict[str, Semaphore] = {}
+        self.parsing = Semaphore(bounds.PARSED)
+        """To be waited for before a body that was read is parsed, and used."""
+
+    def reading(self, team: str) -> Semaphore:
+        """Return what is waited for before a body of a team is read, and kept.
+
+        A team's own bodies only wait for each other.
+        """
+        return self._of_teams.setdefault(team, Semaphore(bounds.READ_OF_TEAM))
+
+
+async def pieces(request: Request) -> AsyncIterator[bytes]:
+    """Yield a body as it comes; refuse one that comes too slowly with 408.
+
+    Raises:
+        ClientDisconnect: the client has gone.
+    """
+    spare_s = bounds.SLOW_S
+    async with aclosing(request.stream()) as stream:
+        while True:
+            began = time.monotonic()
+            with move_on_after(spare_s) as limit:
+                piece = await anext(stream)
+            if limit.cancelled_caught:
+                text = f"less than {bounds.LEAST_RATE:g} bytes a second came"
+                headers = {"Connection": "close"}
+                raise refuse(Reason.BUSY, text, status=408, headers=headers)
+            if not piece:  # Starlette's sign of the end
+                return
+            earned_s = len(piece) / bounds.LEAST_RATE + began - time.monotonic()
+            spare_s = min(spare_s + earned_s, bounds.SLOW_S)
+            yield piece
+
+
+async def read(request: Request, most: int) -> bytes:
+    """Return a whole body; refuse one of more than ``most`` bytes."""
+    data = bytearray()
+    size = announced(request) or 0
+    if size <= most:
+        async for piece in pieces(request):
+            data += piece
+            if (size := len(data)) > most:
+                break
+    if size > most:
+        text = f"the body is larger than {most:,} bytes"
+        raise refuse(Reason.USAGE, text, status=413)
+    return bytes(data)
+
+
+def announced(request: Request) -> int | None:
+    """Return the length that a request announces for its body."""
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+async def decoded(request: Request, kind: type[T]) -> T:
+    """Return a small body of JSON as a value of a type; refuse any other."""
+    return parsed(await read(request, bounds.MOST_SMALL_BODY), kind)
+
+
+def parsed(data: bytes, kind: type[T]) -> T:
+    """Return JSON as a value of a type; refuse any other."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        text = f"the body is no {kind.__name__}: {why}"
+        raise refuse(Reason.USAGE, text) from None
+
+
+def answer(value: object, status: int = 200) -> Response:
+    """Return a value as an answer of JSON."""
+    return Response(msgspec.json.encode(value), status, media_type=JSON)
