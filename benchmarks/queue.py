@@ -8,10 +8,8 @@ import time
 from collections.abc import Iterator
 
 from benchmarks import rows
-from runner.database.base import QueueRow
 from runner.scheduling.decision import decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.wire.capacity import Capacity, ServerGpu
 
 RUNS, TEAMS = 10_000, 40
@@ -52,7 +50,6 @@ def _waiting(number: int, draw: random.Random) -> QueueRow:
         "student",
         "digest",
         "sha256",
-        b"",
         1000 * draw.random(),
         gpus=number % 2,
     )

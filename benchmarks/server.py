@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from benchmarks import rows
 from runner.core.ending import Reason
-from runner.database.store import open_store
+from runner.database import open_store
 from runner.remote.api import ServerClient
 from runner.store import claim
 from runner.store.paths import RunPaths

@@ -18,9 +18,9 @@ from sqlalchemy import insert, text
 
 from benchmarks import rows
 from runner.core.ending import Reason
-from runner.database import tables
-from runner.database.base import Invitation, QueueRow
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store, tables
+from runner.database.accounts import Invitation
+from runner.scheduling.queue import QueueRow
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import QueueState
 from tests.runner.database import postgres

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import rows
 from benchmarks.followed import BEATS, CLOCK
 from runner.core import Reason, record
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import ServerRules
 from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
 from tests.runner.server import direct

@@ -7,29 +7,31 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
+from msgspec.structs import asdict
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from runner.core.errors import BusyError, UsageError
-from runner.database.base import (
-    STAFF,
-    AuditEntry,
-    Identity,
-    Invitation,
-    IssuedCode,
-    PersonRow,
-    TokenRow,
-)
-from runner.database.connections import Transactions, insert
+from runner.database.connections import Transactions, put
 from runner.database.tables import audit, codes, people, server, teams, tokens
+from runner.scheduling.queue import STAFF, STUDENT
 from runner.wire.accounts import Scope
 
-FIRST_ROLE = "student"
 LONGEST_NAME = 100
 USED_EVERY_S = 60.0
 """How often the last use of a token is written."""
@@ -39,9 +41,77 @@ LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 
 GROUPS = 3
 IN_A_GROUP = 5
-SECRET_BYTES = 32
-LONGEST = 200
-"""Characters of a code or token; a longer one is not looked at."""
+LONGEST_CODE = 200
+"""Characters of a code as it is typed; a longer one is not looked at."""
+
+_TOKEN = re.compile("rai_([0-9A-Za-z]{1,64})_([0-9A-Za-z_-]{16,128})")
+"""A token: its id, which may be seen, and its secret."""
+
+
+class Invitation(Struct, frozen=True):
+    """One line of teams.csv: a person of a team, with the role of the team's runs."""
+
+    team: str
+    person: str
+    role: str = ""
+
+
+class IssuedCode(Struct, frozen=True):
+    """A one-time code for a person, which is shown once and kept as its hash."""
+
+    team: str
+    person: str
+    code: str
+    expires_at: float
+
+
+class Identity(Struct, frozen=True):
+    """Whose a token is."""
+
+    token_id: str
+    person: str
+    team: str
+    role: str
+    scopes: tuple[Scope, ...]
+    expires_at: float | None = None
+
+    @property
+    def staff(self) -> bool:
+        """Whether it is one of the staff, with a token that is good for that."""
+        return self.role == STAFF.name and Scope.STAFF in self.scopes
+
+
+class PersonRow(Struct, frozen=True):
+    """A person, and when any of their tokens was last used."""
+
+    team: str
+    person: str
+    role: str
+    tokens: int
+    last_used: float | None = None
+
+
+class TokenRow(Struct, frozen=True):
+    """A token without what makes it valid: `rai_<id>_<secret>`."""
+
+    id: str
+    team: str
+    person: str
+    scopes: tuple[Scope, ...]
+    device: str
+    created_at: float
+    expires_at: float | None
+    last_used: float | None
+    revoked_at: float | None
+
+
+class AuditEntry(Struct, frozen=True):
+    """An act of staff, or a change of who may do what."""
+
+    at: float
+    who: str
+    act: str
+    about: str = ""
 
 
 class Accounts(Transactions):
@@ -58,36 +128,29 @@ class Accounts(Transactions):
         """
         for one in invitations:
             _check_names(one)
-        issued: dict[int, IssuedCode] = {}
-        # In one order, so that two who invite the same people do not wait for each
-        # other.
-        order = sorted(
-            range(len(invitations)),
-            key=lambda i: (invitations[i].team, invitations[i].person, i),
-        )
+        issued = {}
         with self.writing() as link:
-            for place in order:
-                one = invitations[place]
-                code = _new_code()
-                until = now + valid_s
-                _add_person(link, one, now)
-                _replace_code(link, one, code, until)
-                issued[place] = IssuedCode(one.team, one.person, code, until)
-        return [issued[place] for place in range(len(invitations))]
+            # In one order, so that two who invite the same people do not wait for each
+            # other.
+            for one in sorted(invitations, key=lambda one: (one.team, one.person)):
+                team = {"name": one.team, "role": one.role or STUDENT.name}
+                change = {"role": one.role} if one.role else {}
+                put(link, teams, team | {"created_at": now}, change)
+                person = {"team": one.team, "name": one.person, "created_at": now}
+                put(link, people, person)
+                code = _issued(link, one.team, one.person, now + valid_s)
+                issued[one.team, one.person] = code
+        return [issued[one.team, one.person] for one in invitations]
 
     def another(self, token_id: str, now: float, valid_s: float) -> IssuedCode:
         """Issue a code for another login of a token's person, of no wider scopes.
 
         It is void once the token is, as is a code of the person that was not used yet.
         """
-        code, until = _new_code(), now + valid_s
+        query = select(tokens.c.team, tokens.c.person).where(tokens.c.id == token_id)
         with self.writing() as link:
-            query = select(tokens.c.team, tokens.c.person).where(
-                tokens.c.id == token_id
-            )
-            one = Invitation(*link.execute(query).one())
-            _replace_code(link, one, code, until, token_id)
-        return IssuedCode(one.team, one.person, code, until)
+            team, person = link.execute(query).one()
+            return _issued(link, team, person, now + valid_s, token_id)
 
     def redeem(
         self,
@@ -104,95 +167,82 @@ class Accounts(Transactions):
         """
         if (hashed := _code_hash(code)) is None:
             return None
-        made = _new_token()
+        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         until = None if valid_s is None else now + valid_s
+        known = and_(codes.c.hash == hashed, codes.c.expires_at > now)
+        whose = (codes.c.team, codes.c.person, codes.c.maker)
         with self.writing() as link:
             # The code is gone with the statement that finds it, so it is good once.
-            owner = link.execute(
-                delete(codes)
-                .where(codes.c.hash == hashed, codes.c.expires_at > now)
-                .returning(codes.c.team, codes.c.person, codes.c.maker)
-            ).first()
-            if owner is None:
+            gone = link.execute(delete(codes).where(known).returning(*whose)).first()
+            if gone is None:
                 return None
-            if owner.maker:
-                query = select(tokens).where(tokens.c.id == owner.maker)
-                maker = link.execute(query).one()
-                if maker.revoked_at is not None or _over(maker.expires_at, now):
+            team, person, maker_id = gone
+            if maker_id:
+                query = select(tokens).where(tokens.c.id == maker_id, _valid(now))
+                if (maker := link.execute(query).first()) is None:
                     return None
-                scopes = tuple(one for one in scopes if one in _scopes(maker))
+                scopes = tuple(one for one in scopes if one in _scopes(maker.scopes))
                 ends = [at for at in (until, maker.expires_at) if at is not None]
                 until = min(ends, default=None)
-            role = link.execute(
-                select(teams.c.role).where(teams.c.name == owner.team)
-            ).scalar_one()
-            scopes = tuple(
-                one for one in scopes if one is not Scope.STAFF or role == STAFF
-            )
+            of_team = select(teams.c.role).where(teams.c.name == team)
+            role = link.execute(of_team).scalar_one()
+            if role != STAFF.name:
+                scopes = tuple(one for one in scopes if one is not Scope.STAFF)
             link.execute(
                 tokens.insert().values(
-                    id=made.id,
-                    hash=_digest(made.secret),
-                    team=owner.team,
-                    person=owner.person,
+                    id=token_id,
+                    hash=_digest(secret),
+                    team=team,
+                    person=person,
                     scopes=" ".join(scopes),
                     device=device[:LONGEST_NAME],
                     created_at=now,
                     expires_at=until,
                 )
             )
-        who = Identity(made.id, owner.person, owner.team, role, scopes, until)
-        return made.token, who
+        who = Identity(token_id, person, team, role, scopes, until)
+        return f"rai_{token_id}_{secret}", who
 
     def identify(self, token: str, now: float) -> Identity | None:
         """Return whose a token is; None if it is unknown, expired or revoked.
 
         Its last use is noted, at most once a minute.
         """
-        if (given := _parts(token)) is None:
+        if (given := _TOKEN.fullmatch(token)) is None:
             return None
-        query = (
-            select(tokens, teams.c.role)
-            .join(teams, teams.c.name == tokens.c.team)
-            .where(tokens.c.id == given.id)
-        )
+        known = (tokens.c.id == given[1], _valid(now))
+        whose = teams.c.name == tokens.c.team
+        query = select(tokens, teams.c.role).join(teams, whose).where(*known)
         with self.reading() as link:
             row = link.execute(query).first()
-        if row is None or not _same(given.secret, row.hash):
-            return None
-        if row.revoked_at is not None or _over(row.expires_at, now):
+        # The time that this takes tells nothing of either.
+        if row is None or not hmac.compare_digest(_digest(given[2]), row.hash):
             return None
         if row.last_used is None or row.last_used <= now - USED_EVERY_S:
+            use = update(tokens).where(tokens.c.id == given[1]).values(last_used=now)
             # Of a full disk one can still fetch what is there.
-            with suppress(BusyError):
-                self._note_use(given.id, now)
-        return Identity(
-            row.id, row.person, row.team, row.role, _scopes(row), row.expires_at
-        )
+            with suppress(BusyError), self.writing() as link:
+                link.execute(use)
+        scopes = _scopes(row.scopes)
+        return Identity(row.id, row.person, row.team, row.role, scopes, row.expires_at)
 
     def valid(self, token_id: str, now: float) -> bool:
         """Return whether a token that was identified before is valid still."""
-        query = select(tokens.c.expires_at).where(
-            tokens.c.id == token_id, tokens.c.revoked_at.is_(None)
-        )
+        query = select(tokens.c.id).where(tokens.c.id == token_id, _valid(now))
         with self.reading() as link:
-            row = link.execute(query).first()
-        return row is not None and not _over(row.expires_at, now)
+            return link.execute(query).first() is not None
 
     def revoke(self, token_id: str, now: float) -> bool:
         """Make a token invalid; return False if there is none such, or it was."""
-        change = (
-            update(tokens)
-            .where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
-            .values(revoked_at=now)
-        )
+        usable = (tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
         with self.writing() as link:
+            change = update(tokens).where(*usable).values(revoked_at=now)
             return link.execute(change).rowcount == 1
 
     def void_code(self, team: str, person: str) -> bool:
         """Make a person's unused code invalid; return False if there is none."""
-        unused = delete(codes).where(codes.c.team == team, codes.c.person == person)
         with self.writing() as link:
+            unused = delete(codes).where(_whose(codes, team, person))
             return bool(link.execute(unused).rowcount)
 
     def move_person(self, team: str, person: str, to: str) -> None:
@@ -200,32 +250,28 @@ class Accounts(Transactions):
 
         Raise UsageError where there is no such team, or it has a person of this name.
         """
+        own = _whose(people, team, person)
         with self.writing() as link:
             if not link.execute(select(teams).where(teams.c.name == to)).first():
                 raise UsageError(f"there is no team {to!r}")
-            own = (people.c.team == team, people.c.name == person)
-            since = link.execute(select(people.c.created_at).where(*own)).scalar_one()
-            adding = insert(link, people).values(team=to, name=person, created_at=since)
-            new = adding.on_conflict_do_nothing(index_elements=["team", "name"])
-            if not link.execute(new.returning(people.c.name)).first():
+            since = link.execute(select(people.c.created_at).where(own)).scalar_one()
+            if not put(link, people, {"team": to, "name": person, "created_at": since}):
                 raise UsageError(f"the team {to} has a person {person} already")
             for table in (tokens, codes):
-                theirs = (table.c.team == team, table.c.person == person)
-                link.execute(update(table).where(*theirs).values(team=to))
-            link.execute(delete(people).where(*own))
+                theirs = _whose(table, team, person)
+                link.execute(update(table).where(theirs).values(team=to))
+            link.execute(delete(people).where(own))
 
     def remove_person(self, team: str, person: str) -> None:
         """Forget a person, with their logins and unused code; their runs are kept."""
         with self.writing() as link:
-            for table in (codes, tokens):
-                theirs = (table.c.team == team, table.c.person == person)
-                link.execute(delete(table).where(*theirs))
-            own = (people.c.team == team, people.c.name == person)
-            link.execute(delete(people).where(*own))
+            for table in (codes, tokens, people):
+                link.execute(delete(table).where(_whose(table, team, person)))
 
     def people(self) -> list[PersonRow]:
         """Return everybody, by team and name, with the number of unrevoked tokens."""
         usable = func.count(tokens.c.id).filter(tokens.c.revoked_at.is_(None))
+        owner = and_(tokens.c.team == people.c.team, tokens.c.person == people.c.name)
         query = (
             select(
                 people.c.team,
@@ -235,38 +281,26 @@ class Accounts(Transactions):
                 func.max(tokens.c.last_used).label("last_used"),
             )
             .join(teams, teams.c.name == people.c.team)
-            .outerjoin(
-                tokens,
-                and_(tokens.c.team == people.c.team, tokens.c.person == people.c.name),
-            )
+            .outerjoin(tokens, owner)
             .group_by(people.c.team, people.c.name, teams.c.role)
         )
         with self.reading() as link:
-            found = [PersonRow(**row) for row in link.execute(query).mappings()]
+            found = [PersonRow(*row) for row in link.execute(query)]
         # Sorted here, as databases differ in the order of words.
         return sorted(found, key=lambda one: (one.team, one.person))
 
     def tokens(self, team: str = "", person: str = "") -> list[TokenRow]:
         """Return tokens, of a team or of a person of it, the newest first."""
-        query = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
+        query = select(*(tokens.c[name] for name in TokenRow.__struct_fields__))
+        query = query.order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
         if team:
             query = query.where(tokens.c.team == team)
         if person:
             query = query.where(tokens.c.person == person)
         with self.reading() as link:
             return [
-                TokenRow(
-                    row.id,
-                    row.team,
-                    row.person,
-                    _scopes(row),
-                    row.device,
-                    row.created_at,
-                    row.expires_at,
-                    row.last_used,
-                    row.revoked_at,
-                )
-                for row in link.execute(query)
+                TokenRow(**{**row, "scopes": _scopes(row["scopes"])})
+                for row in link.execute(query).mappings()
             ]
 
     def drained(self) -> str:
@@ -282,19 +316,12 @@ class Accounts(Transactions):
     def audit(self, entry: AuditEntry) -> None:
         """Keep an act of staff."""
         with self.writing() as link:
-            link.execute(
-                audit.insert().values(
-                    at=entry.at, who=entry.who, act=entry.act, about=entry.about
-                )
-            )
+            link.execute(audit.insert().values(asdict(entry)))
 
     def audited(self, limit: int = 100) -> list[AuditEntry]:
         """Return acts of staff, the newest first."""
-        query = (
-            select(audit.c.at, audit.c.who, audit.c.act, audit.c.about)
-            .order_by(audit.c.id.desc())
-            .limit(limit)
-        )
+        query = select(*(audit.c[name] for name in AuditEntry.__struct_fields__))
+        query = query.order_by(audit.c.id.desc()).limit(limit)
         with self.reading() as link:
             return [AuditEntry(*row) for row in link.execute(query)]
 
@@ -303,69 +330,9 @@ class Accounts(Transactions):
         with self.writing() as link:
             link.execute(update(server).values(checks=server.c.checks + 1))
 
-    def _note_use(self, token_id: str, now: float) -> None:
-        stale = or_(
-            tokens.c.last_used.is_(None), tokens.c.last_used <= now - USED_EVERY_S
-        )
-        change = (
-            update(tokens).where(tokens.c.id == token_id, stale).values(last_used=now)
-        )
-        with self.writing() as link:
-            link.execute(change)
 
-
-class _Token(Struct, frozen=True):
-    """A token's two parts: its id, which may be seen, and its secret."""
-
-    id: str
-    secret: str
-
-    @property
-    def token(self) -> str:
-        """The token as its owner keeps it."""
-        return f"rai_{self.id}_{self.secret}"
-
-
-def _new_code() -> str:
-    """Return a new code with 74 random bits, such as k7m2p-9xwqz-4hjtr."""
-    return "-".join(
-        "".join(secrets.choice(LETTERS) for _ in range(IN_A_GROUP))
-        for _ in range(GROUPS)
-    )
-
-
-def _code_hash(code: str) -> str | None:
-    """Return the hash of a code as somebody typed it; None if it can be no code."""
-    if len(code) > LONGEST:
-        return None
-    letters = "".join(code.lower().split()).replace("-", "")
-    if len(letters) != GROUPS * IN_A_GROUP or not set(letters) <= set(LETTERS):
-        return None
-    return _digest(letters)
-
-
-def _new_token() -> _Token:
-    """Return a new token."""
-    return _Token(secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES))
-
-
-def _parts(token: str) -> _Token | None:
-    """Return the parts of a token; None if it can be none."""
-    if len(token) > LONGEST or not token.isascii():
-        return None
-    rai, _, rest = token.partition("_")
-    token_id, _, secret = rest.partition("_")
-    return _Token(token_id, secret) if rai == "rai" and token_id else None
-
-
-def _digest(secret: str) -> str:
-    """Return the SHA-256 of a secret; it has too many bits to be found from that."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _same(secret: str, kept: str) -> bool:
-    """Whether a secret has this hash; the time it takes tells nothing of either."""
-    return hmac.compare_digest(_digest(secret), kept)
+def _scopes(words: str) -> tuple[Scope, ...]:
+    return tuple(map(Scope, words.split()))
 
 
 def _check_names(one: Invitation) -> None:
@@ -377,37 +344,43 @@ def _check_names(one: Invitation) -> None:
             )
 
 
-def _add_person(link: Connection, one: Invitation, now: float) -> None:
-    adding = insert(link, teams).values(
-        name=one.team, role=one.role or FIRST_ROLE, created_at=now
-    )
-    link.execute(
-        adding.on_conflict_do_update(
-            index_elements=["name"], set_={"role": adding.excluded.role}
-        )
-        if one.role
-        else adding.on_conflict_do_nothing(index_elements=["name"])
-    )
-    link.execute(
-        insert(link, people)
-        .values(team=one.team, name=one.person, created_at=now)
-        .on_conflict_do_nothing(index_elements=["team", "name"])
-    )
+def _whose(table: Table, team: str, person: str) -> ColumnElement[bool]:
+    """Return the condition that a row of a table is a person's."""
+    name = table.c.name if table is people else table.c.person
+    return and_(table.c.team == team, name == person)
 
 
-def _replace_code(
-    link: Connection, one: Invitation, code: str, until: float, maker: str | None = None
-) -> None:
+def _valid(now: float) -> ColumnElement[bool]:
+    """Return the condition that a token is neither revoked nor expired."""
+    lasts = or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now)
+    return and_(tokens.c.revoked_at.is_(None), lasts)
+
+
+def _issued(
+    link: Connection, team: str, person: str, until: float, maker: str | None = None
+) -> IssuedCode:
+    """Return a new code of 74 random bits, such as k7m2p-9xwqz-4hjtr.
+
+    It takes the place of the code that the person had.
+    """
+    size, choice = range(IN_A_GROUP), secrets.choice
+    groups = ["".join(choice(LETTERS) for _ in size) for _ in range(GROUPS)]
+    code = "-".join(groups)
     new = {"hash": _code_hash(code), "expires_at": until, "maker": maker}
-    adding = insert(link, codes).values(team=one.team, person=one.person, **new)
-    link.execute(
-        adding.on_conflict_do_update(index_elements=["team", "person"], set_=new)
-    )
+    put(link, codes, {"team": team, "person": person, **new}, new)
+    return IssuedCode(team, person, code, until)
 
 
-def _over(expires_at: float | None, now: float) -> bool:
-    return expires_at is not None and expires_at <= now
+def _code_hash(code: str) -> str | None:
+    """Return the hash of a code as somebody typed it; None if it can be no code."""
+    if len(code) > LONGEST_CODE:
+        return None
+    letters = "".join(code.lower().split()).replace("-", "")
+    if len(letters) != GROUPS * IN_A_GROUP or not set(letters) <= set(LETTERS):
+        return None
+    return _digest(letters)
 
 
-def _scopes(row: Row[Any]) -> tuple[Scope, ...]:
-    return tuple(Scope(word) for word in row.scopes.split())
+def _digest(secret: str) -> str:
+    """Return the SHA-256 of a secret; it has too many bits to be found from that."""
+    return hashlib.sha256(secret.encode()).hexdigest()

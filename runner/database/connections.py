@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,16 +22,11 @@ from sqlalchemy.exc import (
 from runner import files
 from runner.core.errors import BusyError, ConfigError, RaiError
 
-AGAIN = "Try again in a while."
-VERSION_TABLE = "rai_schema"
-"""Where Alembic keeps the revision of a store."""
-
 BUSY_S = 30.0
 """How long a call waits for others that write, or for a connection of the pool."""
 
 CONNECT_S = 10
 
-_POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _BEGIN = "rai_begin"
 _PRAGMAS = (
     "journal_mode = WAL",
@@ -45,31 +40,37 @@ _SETTINGS = (
     "SET idle_in_transaction_session_timeout = '10min'",
     "SET timezone = 'UTC'",
 )
+_WAITED = ("55P03", "40P01")
+"""PostgreSQL's states of who waited for a lock for too long, or for each other."""
+
+_AWAY = ("08", "53", "57P")
+"""How its states begin while it is away, restarting or overcharged."""
 
 
 class Transactions:
     """A pool of connections to one database, which any thread may use."""
 
     def __init__(self, url: str) -> None:
-        parsed = parse(url)
-        self.shown = shown(parsed)
-        self.engine = _engine(parsed)
+        parsed = _parse(url)
+        one_file = parsed.drivername == "sqlite"
+        self.shown = _shown(parsed)
+        self.engine = _sqlite(parsed) if one_file else _postgresql(parsed)
         # SQLite has one writer at a time, and waits for another by looking again and
         # again; threads wait for each other here.
         self._writer: AbstractContextManager[object] = (
-            Lock() if self.engine.dialect.name == "sqlite" else nullcontext()
+            Lock() if one_file else nullcontext()
         )
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Read in a transaction of one's own."""
-        with reported(self.shown), self.engine.connect() as link, link.begin():
+        with _reported(self.shown), self.engine.connect() as link, link.begin():
             yield link
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write in a transaction, which an exception rolls back."""
-        with reported(self.shown), self._writer, self.engine.connect() as link:
+        with _reported(self.shown), self._writer, self.engine.connect() as link:
             link.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
             with link.begin():
                 yield link
@@ -82,7 +83,7 @@ class Transactions:
         if self.engine.dialect.name != "sqlite":
             return False
         files.touch(path)  # for its owner alone
-        with reported(self.shown), self.engine.connect() as link:
+        with _reported(self.shown), self.engine.connect() as link:
             link.execution_options(**{_BEGIN: ""})
             link.exec_driver_sql("VACUUM INTO ?", (str(path),))
         return True
@@ -92,7 +93,26 @@ class Transactions:
         self.engine.dispose()
 
 
-def parse(url: str) -> URL:
+def put(
+    link: Connection,
+    table: Table,
+    row: Mapping[str, object],
+    change: Mapping[str, object] = {},
+) -> bool:
+    """Add a row, or change the one of its primary key; return whether either was done.
+
+    Without a ``change`` a row that is there stays as it is.
+    """
+    dialect = sqlite if link.dialect.name == "sqlite" else postgresql
+    adding, key = dialect.insert(table).values(**row), list(table.primary_key)
+    if change:
+        adding = adding.on_conflict_do_update(index_elements=key, set_=change)
+    else:
+        adding = adding.on_conflict_do_nothing(index_elements=key)
+    return link.execute(adding.returning(*key)).first() is not None
+
+
+def _parse(url: str) -> URL:
     """Return the URL of a store; raise ConfigError for one that cannot be used."""
     try:
         parsed = make_url(url)
@@ -101,7 +121,7 @@ def parse(url: str) -> URL:
             "the store's URL cannot be read; write sqlite:////FOLDER/store.sqlite or"
             " postgresql://USER:PASSWORD@HOST/DATABASE"
         ) from error
-    if parsed.drivername in _POSTGRESQL:
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         if find_spec("psycopg") is None:
             raise ConfigError(
                 "the store is on PostgreSQL, for which psycopg is missing:"
@@ -119,46 +139,37 @@ def parse(url: str) -> URL:
     return parsed
 
 
-def shown(url: URL) -> str:
+def _shown(url: URL) -> str:
     """Return a URL without its password; of SQLite only the file."""
     if url.drivername == "sqlite":
         return str(url.database)
     return url.set(drivername="postgresql").render_as_string(hide_password=True)
 
 
-def sqlite_file(url: URL) -> Path | None:
-    """Return the file of a store on SQLite, None for another."""
-    return Path(str(url.database)) if url.drivername == "sqlite" else None
-
-
-def rollback(link: Connection) -> None:
-    """Undo what this transaction did so far, and end it."""
-    if (transaction := link.get_transaction()) is not None:
-        transaction.rollback()
-
-
-def insert(link: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return the database's own INSERT, which can do something on a conflict."""
-    if link.dialect.name == "sqlite":
-        return sqlite.insert(table)
-    return postgresql.insert(table)
-
-
 @contextmanager
-def reported(where: str) -> Iterator[None]:
-    """Raise RaiError for the database's own errors; no value is quoted."""
+def _reported(where: str) -> Iterator[None]:
+    """Raise RaiError for the database's own errors; no value is quoted.
+
+    What may be over soon is a BusyError, so that it is asked for again.
+    """
+    again = "Try again in a while."
     try:
         yield
     except TimeoutError as error:
         text = f"the store {where} has no connection free"
-        raise BusyError(text, advice=AGAIN) from error
+        raise BusyError(text, advice=again) from error
     except DBAPIError as error:
         cause = str(error.orig).strip().partition("\n")[0] or type(error).__name__
-        if isinstance(error, OperationalError) and _waited(error):
+        passing = isinstance(error, OperationalError)
+        # SQLite's errors have no state. None is what PostgreSQL's driver notices by
+        # itself: nobody answers, or left.
+        state = getattr(error.orig, "sqlstate", "")
+        if passing and (state in _WAITED or cause == "database is locked"):
             text = f"the store {where} is in use: {cause}"
-            raise BusyError(text, advice=AGAIN) from error
-        # What may be over soon is asked for again, as it is while others write.
-        kind = BusyError if _passing(error) else RaiError
+            raise BusyError(text, advice=again) from error
+        away = state is None or state.startswith(_AWAY)
+        full = cause == "database or disk is full"
+        kind = BusyError if passing and (away or full) else RaiError
         raise kind(
             f"the store {where} cannot be used: {cause}",
             advice="`rai server doctor` shows whether it can be read and written.",
@@ -167,41 +178,26 @@ def reported(where: str) -> Iterator[None]:
         raise RaiError(f"the store {where}: {type(error).__name__}") from error
 
 
-def _waited(error: OperationalError) -> bool:
-    """Whether others held a lock for too long."""
-    state = getattr(error.orig, "sqlstate", None)
-    return state in ("55P03", "40P01") or str(error.orig) == "database is locked"
+def _postgresql(url: URL) -> Engine:
+    engine = create_engine(
+        url,
+        hide_parameters=True,  # they hold secrets, which no message or trace may quote
+        pool_pre_ping=True,  # the database may have been restarted
+        pool_timeout=BUSY_S,
+        pool_size=5,
+        max_overflow=15,
+        # Without an encoding a database of SQL_ASCII (initdb's choice in the locale C)
+        # answers with bytes.
+        connect_args={"connect_timeout": CONNECT_S, "client_encoding": "utf8"},
+    )
+    event.listen(engine, "connect", _set_postgresql)
+    return engine
 
 
-def _passing(error: DBAPIError) -> bool:
-    """Whether the disk is full, or the database away, restarting or overcharged."""
-    if not isinstance(error, OperationalError):
-        return False
-    state = getattr(error.orig, "sqlstate", "")
-    if state == "":  # SQLite's errors have none
-        return str(error.orig) == "database or disk is full"
-    # What PostgreSQL's driver notices is None: nobody answers, or left.
-    return state is None or state[:2] in ("08", "53") or state[:3] == "57P"
-
-
-def _engine(url: URL) -> Engine:
-    # A statement's values hold secrets, which no message or trace may quote.
-    if (path := sqlite_file(url)) is None:
-        engine = create_engine(
-            url,
-            hide_parameters=True,
-            pool_pre_ping=True,  # the database may have been restarted
-            pool_timeout=BUSY_S,
-            pool_size=5,
-            max_overflow=15,
-            # Without an encoding a database of SQL_ASCII (initdb's choice in the locale
-            # C) answers with bytes.
-            connect_args={"connect_timeout": CONNECT_S, "client_encoding": "utf8"},
-        )
-        event.listen(engine, "connect", _set_postgresql)
-        return engine
+def _sqlite(url: URL) -> Engine:
     try:
-        files.touch(path)  # readable by its owner alone, and so are SQLite's own beside
+        # Readable by its owner alone, and so are SQLite's own files beside it.
+        files.touch(Path(str(url.database)))
     except OSError as error:
         raise RaiError(files.problem(error)) from error
     engine = create_engine(

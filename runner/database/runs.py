@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct, convert
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    RowMapping,
+    Row,
     Select,
+    and_,
     delete,
     exists,
     false,
     func,
     literal,
+    or_,
     select,
     tuple_,
     update,
@@ -24,16 +27,9 @@ from sqlalchemy import (
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
 from runner.core.units import MIB
-from runner.database.base import QueueRow, TeamUse
-from runner.database.connections import Transactions, insert, rollback
-from runner.database.tables import (
-    parcels,
-    runs,
-    server,
-    team_bytes,
-    uploads,
-)
-from runner.scheduling.room import GpuDay
+from runner.database.connections import Transactions, put
+from runner.database.tables import parcels, runs, server, team_bytes, uploads
+from runner.scheduling.queue import GpuDay, QueueRow
 from runner.wire.remote_runs import QueueState
 
 MOST_BYTES = 4 * MIB
@@ -42,17 +38,29 @@ MOST_BYTES = 4 * MIB
 _USED_EVERY_S = 60.0
 """How often the last use of an upload is written, which is kept for much longer."""
 
-_NOT_BEGUN = (QueueState.WAITING, QueueState.STARTING)
-_BEGUN = (QueueState.STARTING, QueueState.RUNNING)
-_UNFINISHED = (QueueState.WAITING, *_BEGUN)
+_WAITING = runs.c.state == QueueState.WAITING
+_STARTING = runs.c.state == QueueState.STARTING
+_ENDED = runs.c.state == QueueState.ENDED
+_NOT_BEGUN = runs.c.state.in_((QueueState.WAITING, QueueState.STARTING))
+_BEGUN = runs.c.state.in_((QueueState.STARTING, QueueState.RUNNING))
+_UNFINISHED = runs.c.state.in_([one for one in QueueState if one != QueueState.ENDED])
+_WANTED = runs.c.cancelled.is_(False)
+_KEPT = runs.c.removed == false()
 
-_FIELDS = [c for c in runs.c if c.name in QueueRow.__struct_fields__]
-"""The columns of a listing, which has no parcels and no secrets."""
+_LARGE = ("parcel", "secrets")
+_FIELDS = [name for name in QueueRow.__struct_fields__ if name not in _LARGE]
+_LISTING = select(*(runs.c[name] for name in _FIELDS))
+"""Runs without what is large of them: a listing has no parcels and no secrets."""
 
-_REASONS = {reason.value: reason for reason in Reason}
 
-_MOST_AT_ONCE = 500
-"""Ids in one statement; SQLite bounds the values of one."""
+class TeamUse(Struct, frozen=True):
+    """What a team has: runs that wait and run, runs since a time, and bytes kept."""
+
+    waiting: int = 0
+    active: int = 0
+    queued_since: int = 0
+    oldest_since: float | None = None
+    bytes: int = 0
 
 
 class Runs(Transactions):
@@ -64,23 +72,20 @@ class Runs(Transactions):
 
     def add_upload(self, team: str, sha256: str, size: int, now: float) -> None:
         """Add an upload of a team, or count the one that is there as used now."""
-        new = {"team": team, "sha256": sha256, "size": size, "used_at": now}
+        use = {"used_at": now}
         with self.writing() as link:
-            adding = insert(link, uploads).values(**new)
-            link.execute(
-                adding.on_conflict_do_update(
-                    index_elements=["team", "sha256"], set_={"used_at": now}
-                )
+            put(
+                link, uploads, {"team": team, "sha256": sha256, "size": size} | use, use
             )
 
     def upload(self, team: str, sha256: str, now: float) -> int | None:
         """Return the size of a team's upload, which is used now; None if none."""
-        own = (uploads.c.team == team, uploads.c.sha256 == sha256)
+        own = and_(uploads.c.team == team, uploads.c.sha256 == sha256)
         with self.reading() as link:
-            row = link.execute(select(uploads).where(*own)).first()
+            row = link.execute(select(uploads).where(own)).first()
         if row is None or row.used_at > now - _USED_EVERY_S:
             return None if row is None else int(row.size)
-        change = update(uploads).where(*own).values(used_at=now)
+        change = update(uploads).where(own).values(used_at=now)
         with self.writing() as link:
             return link.execute(change.returning(uploads.c.size)).scalar()
 
@@ -91,11 +96,8 @@ class Runs(Transactions):
         told team and SHA-256 of each, within the transaction, so that nobody finds an
         upload meanwhile whose file is gone.
         """
-        needed = exists().where(
-            runs.c.team == uploads.c.team,
-            runs.c.sha256 == uploads.c.sha256,
-            runs.c.state.in_(_NOT_BEGUN),
-        )
+        own = and_(runs.c.team == uploads.c.team, runs.c.sha256 == uploads.c.sha256)
+        needed = exists().where(own, _NOT_BEGUN)
         gone = delete(uploads).where(uploads.c.used_at < before, ~needed)
         with self.writing() as link:
             found = link.execute(gone.returning(uploads.c.team, uploads.c.sha256)).all()
@@ -109,13 +111,18 @@ class Runs(Transactions):
         The caller compares team and digest where it is not. Raise NotAllowedError for
         a parcel or secrets over 4 MiB.
         """
+        large = {"run": row.id, "parcel": row.parcel, "secrets": row.secrets}
         if max(len(row.parcel), len(row.secrets.encode())) > MOST_BYTES:
             raise NotAllowedError(f"the request of run {row.id} is over 4 MiB")
+        values = {name: getattr(row, name) for name in _FIELDS}
         with self.writing() as link:
-            new = _add(link, row, _count_change(link))
+            values["changed"] = _count_change(link)
+            new = put(link, runs, values)
+            if new:
+                link.execute(parcels.insert().values(large))
             kept = _one(link, row.id)
             if not new:
-                rollback(link)
+                link.rollback()
         assert kept is not None, "a run is never deleted"
         return kept, new
 
@@ -124,13 +131,9 @@ class Runs(Transactions):
 
         Returns False where another was first, or it was cancelled.
         """
-        waits = (
-            runs.c.state == QueueState.WAITING,
-            runs.c.attempt == attempt,
-            runs.c.cancelled.is_(False),
-        )
+        guard = and_(_WAITING, _WANTED, runs.c.attempt == attempt)
         new = {"state": QueueState.STARTING, "attempt": attempt + 1, "why": ""}
-        return self._changed(run_id, waits, new)
+        return self._step(run_id, (guard, new)) == 0
 
     def unclaim(self, run_id: str, attempt: int, why: str) -> bool:
         """Take a STARTING run, nothing of which ran, back to WAITING.
@@ -138,31 +141,15 @@ class Runs(Transactions):
         ``attempt`` is that of the row as it is now, so one more than was claimed. A run
         that was cancelled meanwhile ends instead, as cancelled; that returns False.
         """
-        starts = (runs.c.state == QueueState.STARTING, runs.c.attempt == attempt)
-        with self.writing() as link:
-            number = _count_change(link)
-            back = {"state": QueueState.WAITING, "why": why, "changed": number}
-            change = update(runs).where(runs.c.id == run_id, *starts)
-            uncancelled = change.where(runs.c.cancelled.is_(False))
-            if link.execute(uncancelled.values(**back)).rowcount:
-                return True
-            end = {
-                "state": QueueState.ENDED,
-                "reason": Reason.CANCELLED,
-                "ended_at": runs.c.cancelled_at,
-                "changed": number,
-            }
-            if link.execute(change.values(**end)).rowcount:
-                _forget_request(link, run_id)
-            else:
-                rollback(link)
-            return False
+        guard = and_(_STARTING, runs.c.attempt == attempt)
+        back = {"state": QueueState.WAITING, "why": why}
+        end = _cancelled(runs.c.cancelled_at)
+        return self._step(run_id, (and_(guard, _WANTED), back), (guard, end)) == 0
 
     def started(self, run_id: str, at: float) -> None:
         """Take a STARTING run to RUNNING, and forget its parcel and secrets."""
-        starts = (runs.c.state == QueueState.STARTING,)
         new = {"state": QueueState.RUNNING, "started_at": at, "why": ""}
-        self._changed(run_id, starts, new, forget=True)
+        self._step(run_id, (_STARTING, new))
 
     def ended(
         self,
@@ -173,89 +160,42 @@ class Runs(Transactions):
         kept_bytes: int = 0,
     ) -> bool:
         """End a run in any state but ENDED, and forget its parcel and secrets."""
-        with self.writing() as link:
-            change = (
-                update(runs)
-                .where(runs.c.id == run_id, runs.c.state != QueueState.ENDED)
-                .values(
-                    state=QueueState.ENDED,
-                    ended_at=at,
-                    reason=reason,
-                    why=why,
-                    bytes=kept_bytes,
-                    changed=_count_change(link),
-                )
-                .returning(runs.c.team)
-            )
-            if (row := link.execute(change).first()) is None:
-                rollback(link)
-                return False
-            _forget_request(link, run_id)
-            _keep_bytes(link, row.team, kept_bytes)
-            return True
+        new = {"state": QueueState.ENDED, "ended_at": at, "reason": reason}
+        new |= {"why": why, "bytes": kept_bytes}
+        return self._step(run_id, (_UNFINISHED, new)) == 0
 
     def ask_cancel(self, run_id: str, at: float, why: str) -> QueueRow | None:
         """Note that a run shall end; one that waits ends at once, as cancelled."""
-        with self.writing() as link:
-            number = _count_change(link)
-            asked = {"cancelled": True, "cancelled_at": at, "why": why}
-            asked["changed"] = number
-            end = {"state": QueueState.ENDED, "reason": Reason.CANCELLED}
-            change = update(runs).where(
-                runs.c.id == run_id, runs.c.cancelled.is_(False)
-            )
-            waits = runs.c.state == QueueState.WAITING
-            begun = runs.c.state.in_(_BEGUN)
-            ending = change.where(waits).values(**asked, **end, ended_at=at)
-            if link.execute(ending).rowcount:
-                _forget_request(link, run_id)
-                return _one(link, run_id)
-            if link.execute(change.where(begun).values(**asked)).rowcount:
-                return _one(link, run_id)
-            rollback(link)
-        with self.reading() as link:
-            return _one(link, run_id)
+        asked = {"cancelled": True, "cancelled_at": at, "why": why}
+        waits = (and_(_WAITING, _WANTED), asked | _cancelled(at))
+        self._step(run_id, waits, (and_(_BEGUN, _WANTED), asked))
+        return self.run(run_id)
 
-    def wait_reason(self, why: dict[str, str]) -> None:
+    def wait_reason(self, why: Mapping[str, str]) -> None:
         """Write why runs wait, by their ids, where that changed.
 
         A run that was handed over may wait yet; why one was cancelled is kept.
         """
-        waits = (
-            runs.c.state.in_(_NOT_BEGUN),
-            runs.c.cancelled.is_(False),
-        )
-        query = select(runs.c.id, runs.c.why).where(*waits)
+        waits = and_(_NOT_BEGUN, _WANTED)
         with self.reading() as link:
-            known = {row.id: row.why for row in link.execute(query)}
-        new = {name: why[name] for name in sorted(known.keys() & why.keys())}
-        new = {name: text for name, text in new.items() if text != known[name]}
+            rows = link.execute(select(runs.c.id, runs.c.why).where(waits)).all()
+        new = [row.id for row in rows if why.get(row.id, row.why) != row.why]
         if not new:
             return
         with self.writing() as link:
             number = _count_change(link)
-            for name, text in new.items():
-                link.execute(
-                    update(runs)
-                    .where(runs.c.id == name, *waits)
-                    .values(why=text, changed=number)
-                )
+            for run_id in new:
+                change = update(runs).where(runs.c.id == run_id, waits)
+                link.execute(change.values(why=why[run_id], changed=number))
 
     def removed(self, run_ids: Sequence[str]) -> None:
         """Note that the folders of runs are gone."""
+        gone = update(runs).where(runs.c.id.in_(run_ids), _ENDED, _KEPT)
         freed: Counter[str] = Counter()
         with self.writing() as link:
-            number = _count_change(link)
-            for ids in _portions(run_ids):
-                gone = (
-                    update(runs)
-                    .where(runs.c.id.in_(ids), runs.c.state == QueueState.ENDED)
-                    .where(runs.c.removed.is_(False))
-                    .values(removed=True, changed=number)
-                    .returning(runs.c.team, runs.c.bytes)
-                )
-                for row in link.execute(gone):
-                    freed[row.team] += row.bytes
+            change = gone.values(removed=True, changed=_count_change(link))
+            for row in link.execute(change.returning(runs.c.team, runs.c.bytes)):
+                freed[row.team] += row.bytes
             for team, count in sorted(freed.items()):
                 _keep_bytes(link, team, -count)
 
@@ -275,49 +215,34 @@ class Runs(Transactions):
 
         Those whose folders are gone are none of them.
         """
-        query = _listing().where(runs.c.removed == false())
+        query = _LISTING.where(_KEPT)
         query = query.order_by(runs.c.queued_at.desc(), runs.c.id.desc())
         if team is not None:
             query = query.where(runs.c.team == team)
         if state is not None:
             query = query.where(runs.c.state == state)
-        with self.reading() as link:
-            if after:
-                place = select(runs.c.queued_at).where(runs.c.id == after)
-                if team is not None:
-                    place = place.where(runs.c.team == team)
-                at = link.execute(place).scalar()
-                if at is None:
-                    return []
-                query = query.where(tuple_(runs.c.queued_at, runs.c.id) < (at, after))
-            return _several(link, query.limit(limit))
+        if after:
+            last = self.run(after)
+            if last is None or team not in (None, last.team):
+                return []
+            place = tuple_(runs.c.queued_at, runs.c.id)
+            query = query.where(place < (last.queued_at, after))
+        return self._listed(query.limit(limit))
 
     def unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, the oldest first; no parcels."""
-        query = (
-            _listing()
-            .where(runs.c.state.in_(_UNFINISHED))
-            .order_by(runs.c.queued_at, runs.c.id)
-        )
-        with self.reading() as link:
-            return _several(link, query)
+        query = _LISTING.where(_UNFINISHED)
+        return self._listed(query.order_by(runs.c.queued_at, runs.c.id))
 
     def ended_between(self, after: int, until: int) -> list[QueueRow]:
         """Return the runs whose ends are among these changes; no parcels."""
-        query = _listing().where(runs.c.changed > after, runs.c.changed <= until)
-        query = query.where(runs.c.state == QueueState.ENDED, runs.c.removed == false())
-        with self.reading() as link:
-            return _several(link, query.order_by(runs.c.changed))
+        query = _LISTING.where(runs.c.changed > after, runs.c.changed <= until)
+        return self._listed(query.where(_ENDED, _KEPT).order_by(runs.c.changed))
 
     def started_since(self, since: float) -> list[QueueRow]:
         """Return the runs that started since, the oldest first; no parcels."""
-        query = (
-            _listing()
-            .where(runs.c.started_at >= since)
-            .order_by(runs.c.started_at, runs.c.id)
-        )
-        with self.reading() as link:
-            return _several(link, query)
+        query = _LISTING.where(runs.c.started_at >= since)
+        return self._listed(query.order_by(runs.c.started_at, runs.c.id))
 
     def removable(
         self,
@@ -330,17 +255,13 @@ class Runs(Transactions):
 
         With ``role`` only those that were queued in this role, with ``team`` only its.
         """
-        query = (
-            _listing()
-            .where(runs.c.removed == false(), runs.c.ended_at < ended_before)
-            .order_by(runs.c.ended_at, runs.c.id)
-        )
+        query = _LISTING.where(_KEPT, runs.c.ended_at < ended_before)
+        query = query.order_by(runs.c.ended_at, runs.c.id)
         if team is not None:
             query = query.where(runs.c.team == team)
         if role is not None:
             query = query.where(runs.c.role == role)
-        with self.reading() as link:
-            return _several(link, query.limit(limit))
+        return self._listed(query.limit(limit))
 
     def use(self, team: str, since: float) -> TeamUse:
         """Return what a team has, and how many runs it queued since.
@@ -348,34 +269,27 @@ class Runs(Transactions):
         Its bytes are those of its runs that are kept, and of its uploads at full size.
         """
         own = runs.c.team == team
-        recent = (own, runs.c.queued_at >= since)
+        recent = and_(own, runs.c.queued_at >= since)
         count = select(func.count()).select_from(runs)
-        uploaded = select(func.sum(uploads.c.size)).where(uploads.c.team == team)
-        kept = select(team_bytes.c.bytes).where(team_bytes.c.team == team)
-        query = select(
-            count.where(own, runs.c.state == QueueState.WAITING).scalar_subquery(),
-            count.where(own, runs.c.state.in_(_BEGUN)).scalar_subquery(),
-            count.where(*recent).scalar_subquery(),
-            select(func.min(runs.c.queued_at)).where(*recent).scalar_subquery(),
-            uploaded.scalar_subquery(),
-            kept.scalar_subquery(),
+        figures = (
+            count.where(own, _WAITING),
+            count.where(own, _BEGUN),
+            count.where(recent),
+            select(func.min(runs.c.queued_at)).where(recent),
+            select(func.sum(uploads.c.size)).where(uploads.c.team == team),
+            select(team_bytes.c.bytes).where(team_bytes.c.team == team),
         )
+        query = select(*(one.scalar_subquery() for one in figures))
         with self.reading() as link:
-            waiting, active, queued, oldest, up, bytes_ = link.execute(query).one()
-        return TeamUse(waiting, active, queued, oldest, int(up or 0) + (bytes_ or 0))
+            waiting, active, queued, oldest, up, kept = link.execute(query).one()
+        return TeamUse(waiting, active, queued, oldest, int(up or 0) + (kept or 0))
 
     def gpu_use(self, since: float, now: float) -> dict[str, GpuDay]:
         """Return how long each team had GPUs, by its runs that started since."""
         took_s = func.coalesce(runs.c.ended_at, now) - runs.c.started_at
-        query = (
-            select(
-                runs.c.team,
-                func.sum(runs.c.gpus * took_s),
-                func.min(runs.c.started_at),
-            )
-            .where(runs.c.started_at >= since, runs.c.gpus > 0)
-            .group_by(runs.c.team)
-        )
+        had_s, first = func.sum(runs.c.gpus * took_s), func.min(runs.c.started_at)
+        query = select(runs.c.team, had_s, first).group_by(runs.c.team)
+        query = query.where(runs.c.started_at >= since, runs.c.gpus > 0)
         with self.reading() as link:
             return {team: GpuDay(*use) for team, *use in link.execute(query)}
 
@@ -384,66 +298,59 @@ class Runs(Transactions):
         with self.reading() as link:
             return int(link.execute(select(server.c.changes)).scalar_one())
 
-    def _changed(
-        self,
-        run_id: str,
-        guard: Sequence[ColumnElement[bool]],
-        new: dict[str, object],
-        *,
-        forget: bool = False,
-    ) -> bool:
-        """Change a run by one guarded statement; return whether it was as expected."""
-        expected = (runs.c.id == run_id, *guard)
+    def _listed(self, query: Select[Any]) -> list[QueueRow]:
+        with self.reading() as link:
+            return [_row(row) for row in link.execute(query)]
+
+    def _step(
+        self, run_id: str, *ways: tuple[ColumnElement[bool], Mapping[str, object]]
+    ) -> int | None:
+        """Change a run in the first way whose guard it meets; return which, or None.
+
+        A run that started or ended forgets its parcel and secrets, which only its start
+        needs.
+        """
+        own = runs.c.id == run_id
+        any_way = or_(*(guard for guard, _ in ways))
         # Looked at first, so that who comes too late does not wait for who writes.
         with self.reading() as link:
-            if link.execute(select(runs.c.id).where(*expected)).first() is None:
-                return False
+            if link.execute(select(runs.c.id).where(own, any_way)).first() is None:
+                return None
         with self.writing() as link:
             number = _count_change(link)
-            change = update(runs).where(*expected)
-            if not link.execute(change.values(**new, changed=number)).rowcount:
-                rollback(link)
-                return False
-            if forget:
-                _forget_request(link, run_id)
-            return True
+            for place, (guard, new) in enumerate(ways):
+                change = update(runs).where(own, guard).values(**new, changed=number)
+                kept = (runs.c.state, runs.c.team, runs.c.bytes)
+                if row := link.execute(change.returning(*kept)).first():
+                    if row.state in (QueueState.RUNNING, QueueState.ENDED):
+                        link.execute(delete(parcels).where(parcels.c.run == run_id))
+                    if row.state == QueueState.ENDED:
+                        _keep_bytes(link, row.team, row.bytes)
+                    return place
+            link.rollback()
+        return None
 
 
-def _listing() -> Select[Any]:
-    """Return a query of runs without what is large of them."""
-    return select(*_FIELDS)
+def _cancelled(at: object) -> dict[str, object]:
+    """Return what changes of a run that ends before it began, as it was cancelled."""
+    reason = Reason.CANCELLED
+    return {"state": QueueState.ENDED, "reason": reason, "ended_at": at}
 
 
 def _one(link: Connection, run_id: str) -> QueueRow | None:
     """Return a whole run."""
-    query = (
-        select(
-            *_FIELDS,
-            func.coalesce(parcels.c.parcel, literal(b"")).label("parcel"),
-            func.coalesce(parcels.c.secrets, "").label("secrets"),
-        )
-        .outerjoin(parcels, parcels.c.run == runs.c.id)
-        .where(runs.c.id == run_id)
+    query = _LISTING.add_columns(
+        func.coalesce(parcels.c.parcel, literal(b"")),
+        func.coalesce(parcels.c.secrets, ""),
     )
-    row = link.execute(query).mappings().first()
+    query = query.outerjoin(parcels, parcels.c.run == runs.c.id)
+    row = link.execute(query.where(runs.c.id == run_id)).first()
     return None if row is None else _row(row)
 
 
-def _several(link: Connection, query: Select[Any]) -> list[QueueRow]:
-    """Return the runs of a listing."""
-    return [_row(row) for row in link.execute(query).mappings()]
-
-
-def _add(link: Connection, row: QueueRow, changed: int) -> bool:
-    """Add a run; return False if there is one of its id."""
-    values = {c.name: getattr(row, c.name) for c in _FIELDS} | {"changed": changed}
-    adding = insert(link, runs).values(**values, cancelled_at=None)
-    added = adding.on_conflict_do_nothing(index_elements=["id"]).returning(runs.c.id)
-    if link.execute(added).first() is None:
-        return False
-    large = {"run": row.id, "parcel": row.parcel, "secrets": row.secrets}
-    link.execute(parcels.insert().values(**large))
-    return True
+def _row(row: Row[Any]) -> QueueRow:
+    """Return a row of a listing, or a whole one, as a run."""
+    return convert(dict(zip((*_FIELDS, *_LARGE), row, strict=False)), QueueRow)
 
 
 def _count_change(link: Connection) -> int:
@@ -457,30 +364,8 @@ def _count_change(link: Connection) -> int:
     return int(link.execute(change.returning(server.c.changes)).scalar_one())
 
 
-def _forget_request(link: Connection, run_id: str) -> None:
-    """Forget a run's parcel and secrets, which only its start needs."""
-    link.execute(delete(parcels).where(parcels.c.run == run_id))
-
-
 def _keep_bytes(link: Connection, team: str, more: int) -> None:
     """Add to the bytes of a team's runs that are kept."""
     if more:
-        adding = insert(link, team_bytes).values(team=team, bytes=more)
-        total = team_bytes.c.bytes + adding.excluded.bytes
-        link.execute(
-            adding.on_conflict_do_update(index_elements=["team"], set_={"bytes": total})
-        )
-
-
-def _portions(ids: Iterable[str]) -> list[list[str]]:
-    """Return ids in lists short enough for a statement."""
-    every = sorted(set(ids))
-    return [every[i : i + _MOST_AT_ONCE] for i in range(0, len(every), _MOST_AT_ONCE)]
-
-
-def _row(row: RowMapping) -> QueueRow:
-    values: dict[str, Any] = dict(row)
-    values["state"] = QueueState(values["state"])
-    values["reason"] = values["reason"] and _REASONS[values["reason"]]
-    # A listing has no parcel.
-    return QueueRow(**({"parcel": b""} | values))
+        total = {"bytes": team_bytes.c.bytes + more}
+        put(link, team_bytes, {"team": team, "bytes": more}, total)

@@ -1,37 +1,24 @@
 """The tables of a store, as they are at the newest schema.
 
-The migrations make them; a test holds the two together. Times are seconds since 1970.
+New stores have them from here, older ones by the steps in ``migrations``; a test holds
+the two together. Times are seconds since 1970.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    Dialect,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    TypeDecorator,
-    UniqueConstraint,
-)
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, Table
 
 
-class StoredText(TypeDecorator[str]):
+class StoredText(sa.TypeDecorator[str]):
     """Text without what PostgreSQL cannot hold: NUL and halves of characters."""
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Replace what cannot be stored, on SQLite too, so that both hold the same."""
         if value is None:
             return None
@@ -39,23 +26,16 @@ class StoredText(TypeDecorator[str]):
         return whole.replace("\0", "\ufffd")
 
 
-def _text(name: str) -> Column[str]:
-    return Column(name, StoredText, nullable=False)
+def _key(*names: str) -> list[Column[str]]:
+    return [Column(name, StoredText, primary_key=True) for name in names]
 
 
-def _time(name: str) -> Column[float]:
-    return Column(name, Double, nullable=False)
+def _all(kind: Any, *names: str) -> list[Column[Any]]:  # noqa: ANN401 - a type of any
+    """Return columns of one type that always have a value."""
+    return [Column(name, kind, nullable=False) for name in names]
 
 
-def _maybe(name: str) -> Column[float]:
-    return Column(name, Double)
-
-
-def _bytes(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False)
-
-
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={
         "pk": "%(table_name)s_key",
         "uq": "%(table_name)s_%(column_0_N_name)s_once",
@@ -67,29 +47,28 @@ metadata = MetaData(
 teams = Table(
     "teams",
     metadata,
-    Column("name", StoredText, primary_key=True),
-    _text("role"),
-    _time("created_at"),
+    *_key("name"),
+    *_all(StoredText, "role"),
+    *_all(Double, "created_at"),
 )
 
 people = Table(
     "people",
     metadata,
-    Column("team", StoredText, ForeignKey("teams.name"), primary_key=True),
-    Column("name", StoredText, primary_key=True),
-    _time("created_at"),
+    *_key("team", "name"),
+    *_all(Double, "created_at"),
+    sa.ForeignKeyConstraint(["team"], ["teams.name"]),
 )
 
 codes = Table(
     "codes",
     metadata,
-    Column("team", StoredText, primary_key=True),
-    Column("person", StoredText, primary_key=True),
-    _text("hash"),
-    _time("expires_at"),
+    *_key("team", "person"),
+    *_all(StoredText, "hash"),
+    *_all(Double, "expires_at"),
     Column("maker", StoredText),
-    ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
-    UniqueConstraint("hash"),
+    sa.ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
+    sa.UniqueConstraint("hash"),
 )
 """One-time codes, at most one a person, by the SHA-256 of each.
 
@@ -99,17 +78,13 @@ codes = Table(
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", StoredText, primary_key=True),
-    _text("hash"),
-    _text("team"),
-    _text("person"),
-    _text("scopes"),
-    _text("device"),
-    _time("created_at"),
-    _maybe("expires_at"),
-    _maybe("last_used"),
-    _maybe("revoked_at"),
-    ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
+    *_key("id"),
+    *_all(StoredText, "hash", "team", "person", "scopes", "device"),
+    *_all(Double, "created_at"),
+    Column("expires_at", Double),
+    Column("last_used", Double),
+    Column("revoked_at", Double),
+    sa.ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
     Index("tokens_by_person", "team", "person"),
 )
 """Tokens by their ids; ``hash`` is the SHA-256 of the secret, ``scopes`` are words."""
@@ -117,38 +92,30 @@ tokens = Table(
 uploads = Table(
     "uploads",
     metadata,
-    Column("team", StoredText, primary_key=True),
-    Column("sha256", StoredText, primary_key=True),
-    _bytes("size"),
-    _time("used_at"),
+    *_key("team", "sha256"),
+    *_all(BigInteger, "size"),
+    *_all(Double, "used_at"),
     Index("uploads_by_use", "used_at"),
 )
 
 runs = Table(
     "runs",
     metadata,
-    Column("id", StoredText, primary_key=True),
-    _text("team"),
-    _text("person"),
-    _text("role"),
-    _text("digest"),
-    _text("sha256"),
-    _time("queued_at"),
-    _text("project"),
-    _text("engine"),
-    Column("gpus", Integer, nullable=False),
-    Column("priority", Integer, nullable=False),
-    _text("state"),
-    _text("why"),
-    Column("attempt", Integer, nullable=False),
-    _maybe("started_at"),
-    _maybe("ended_at"),
+    *_key("id"),
+    *_all(StoredText, "team", "person", "role", "digest", "sha256"),
+    *_all(Double, "queued_at"),
+    *_all(StoredText, "project", "engine"),
+    *_all(Integer, "gpus", "priority"),
+    *_all(StoredText, "state", "why"),
+    *_all(Integer, "attempt"),
+    Column("started_at", Double),
+    Column("ended_at", Double),
     Column("reason", StoredText),
-    Column("cancelled", Boolean, nullable=False),
-    _maybe("cancelled_at"),
-    _bytes("bytes"),
-    Column("removed", Boolean, nullable=False),
-    _bytes("changed"),
+    *_all(Boolean, "cancelled"),
+    Column("cancelled_at", Double),
+    *_all(BigInteger, "bytes"),
+    *_all(Boolean, "removed"),
+    *_all(BigInteger, "changed"),
     Index("runs_by_time", "queued_at", "id"),
     Index("runs_by_state", "state", "queued_at", "id"),
     Index("runs_by_team", "team", "queued_at", "id"),
@@ -161,37 +128,31 @@ runs = Table(
 parcels = Table(
     "parcels",
     metadata,
-    Column("run", StoredText, ForeignKey("runs.id"), primary_key=True),
-    Column("parcel", LargeBinary, nullable=False),
-    _text("secrets"),
+    *_key("run"),
+    *_all(sa.LargeBinary, "parcel"),
+    *_all(StoredText, "secrets"),
+    sa.ForeignKeyConstraint(["run"], ["runs.id"]),
 )
 """What is large of a run, apart, so that a change of its state writes little."""
 
-team_bytes = Table(
-    "team_bytes",
-    metadata,
-    Column("team", StoredText, primary_key=True),
-    _bytes("bytes"),
-)
+team_bytes = Table("team_bytes", metadata, *_key("team"), *_all(BigInteger, "bytes"))
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""
 
 audit = Table(
     "audit",
     metadata,
     Column("id", Integer, primary_key=True),
-    _time("at"),
-    _text("who"),
-    _text("act"),
-    _text("about"),
+    *_all(Double, "at"),
+    *_all(StoredText, "who", "act", "about"),
 )
 
 server = Table(
     "server",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    _bytes("changes"),
-    _text("drained"),
+    *_all(BigInteger, "changes"),
+    *_all(StoredText, "drained"),
     Column("checks", BigInteger, nullable=False, server_default="0"),
-    CheckConstraint("id = 1", name="alone"),
+    sa.CheckConstraint("id = 1", name="alone"),
 )
 """One row: how often a run changed, why no run starts, and how often it was checked."""

@@ -11,7 +11,7 @@ from runner import __version__
 from runner.core import Reason
 from runner.core.screen import printable
 from runner.core.units import DAY_S
-from runner.database.base import Identity
+from runner.database.accounts import Identity
 from runner.server import bounds, logs
 from runner.server.bounds import TryCounter, network
 from runner.server.messages import answer, decoded, nothing, refuse

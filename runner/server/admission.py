@@ -25,7 +25,7 @@ from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import allowed, substitutes
-from runner.scheduling.roles import Role
+from runner.scheduling.queue import Role
 from runner.server.messages import refuse
 from runner.server.paths import SHA256
 from runner.store import runs

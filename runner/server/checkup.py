@@ -13,12 +13,12 @@ from pathlib import Path
 from runner.core import GIB
 from runner.core.errors import RaiError
 from runner.core.units import DAY_S
-from runner.database.store import open_store
+from runner.database import open_store
 from runner.doctor.finding import Finding, Health
 from runner.engines import strict
 from runner.remote.connection import HttpRequest, ServerConnection
 from runner.report import size
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import ServerRules
 from runner.server import certificate, listening, paths, rules, workers
 from runner.server.listening import PeerProcess
 from runner.server.paths import ReachedAt, ServerFolder, sqlite_url

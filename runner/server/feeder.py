@@ -23,13 +23,9 @@ from runner.core.request import Terms, from_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S, MIB
 from runner.core.variables import Secrets
-from runner.database.base import QueueRow
-from runner.database.store import Store
-from runner.scheduling import words
-from runner.scheduling.decision import QueueDecision, RunStatus, decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import lane
+from runner.database import Store
+from runner.scheduling.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
+from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog, silent
 from runner.server.paths import upload_path
@@ -57,6 +53,7 @@ MOST_WHY = 500
 """So much of Slurm's words is kept, in characters."""
 
 MOST_TOLD = 20
+FAR_BEHIND = "many runs before it"
 """Behind so many runs the store no longer keeps the number: it changes too often."""
 
 AGAIN_S = 10.0
@@ -102,7 +99,7 @@ class Feeder:
         log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
-        self.decision: QueueDecision[QueueRow] = QueueDecision(note=words.NOT_LOOKED)
+        self.decision: QueueDecision = QueueDecision(note=NOT_LOOKED)
         self.facts: Capacity | None = None
         self._store, self._runs, self._rules, self._log = store, runs, rules, log
         self._woken, self._ended = threading.Event(), threading.Event()
@@ -192,25 +189,26 @@ class Feeder:
     def _remember(self, active: Sequence[QueueRow], now: float) -> None:
         for row in (*self._store.started_since(now - DAY_S), *active):
             began = now if row.started_at is None else row.started_at
-            self._history.note_start(row.team, lane(row), began)
+            self._history.note_start(row.team, row.lane, began)
             if row.ended_at is not None:
-                self._history.note_end(row.team, lane(row), row.ended_at - began)
+                self._history.note_end(row.team, row.lane, row.ended_at - began)
         self._remembers = True
 
     def _note(self) -> str:
         """Return why nothing starts at all, "" if runs start."""
         if why := self._store.drained():
-            return words.drained(why)
+            return f"the server is drained: {why}"
         facts = self.facts
         if facts is None:
-            return words.NOT_LOOKED
+            return NOT_LOOKED
         for problem in facts.problems:
             if problem.severity is Severity.ERROR:
-                return words.no_service(str(problem))
+                return f"the server can run nothing: {problem}"
         least = self._rules.low_disk_bytes
         if facts.disk_free < least:
             free = size_text(facts.disk_free // MIB * MIB)
-            return words.low_disk(free, size_text(least))
+            least_text = size_text(least)
+            return f"only {free} of disk are left for runs, which need {least_text}"
         return ""
 
     def _decide(
@@ -250,7 +248,7 @@ class Feeder:
         if row.state is not QueueState.WAITING or standing is None:
             return ""
         far = standing.ahead > MOST_TOLD and not self.decision.note
-        return words.FAR_BEHIND if far else standing.why
+        return FAR_BEHIND if far else standing.why
 
     def _start(self, row: QueueRow, now: float) -> None:
         """Claim a run that waits, and begin it."""
@@ -258,7 +256,7 @@ class Feeder:
             return
         if not self._store.claim(row.id, row.attempt):
             return
-        self._history.note_start(row.team, lane(row), now)
+        self._history.note_start(row.team, row.lane, now)
         self._log("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
         self._begin(row.id)
 
@@ -399,7 +397,7 @@ class Feeder:
         at = now if seen.ended_at is None else seen.ended_at
         began = seen.started_at if row.started_at is None else row.started_at
         if began is not None:
-            self._history.note_end(row.team, lane(row), at - began)
+            self._history.note_end(row.team, row.lane, at - began)
         why = row.why if row.cancelled else ""
         self._over(row, reason, why, at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
 

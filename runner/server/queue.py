@@ -14,8 +14,9 @@ from starlette.responses import Response
 
 from runner.core import Reason
 from runner.core.screen import printable
-from runner.database.base import AuditEntry, Identity, QueueRow
-from runner.scheduling.views import queue_view, view
+from runner.database.accounts import AuditEntry, Identity
+from runner.scheduling.decision import queue_view, view
+from runner.scheduling.queue import QueueRow
 from runner.server import logs
 from runner.server.messages import decoded, refuse
 from runner.server.requests import Site

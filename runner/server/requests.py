@@ -14,7 +14,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -30,10 +30,10 @@ from starlette.types import Scope as AsgiScope
 
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.database.base import Identity
-from runner.database.store import Store
+from runner.database import Store
+from runner.database.accounts import Identity
 from runner.scheduling.decision import QueueDecision
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import ServerRules
 from runner.server import bounds, logs
 from runner.server.bounds import TryCounter, network
 from runner.server.folders import ServerRuns
@@ -125,7 +125,7 @@ class Site(Struct, eq=False):
     rules: ServerRules
     uploads: Path
     wake: Callable[[], None] = lambda: None
-    decision: Callable[[], QueueDecision[Any]] = QueueDecision
+    decision: Callable[[], QueueDecision] = QueueDecision
     now: Callable[[], float] = time.time
     metrics: Metrics = field(default_factory=Metrics)
     under_way: set[RequestContext] = field(default_factory=set)

@@ -11,7 +11,7 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind
-from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
+from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
 from runner.store import config_file, policy
 from runner.wire.addresses import slurm_target
 from runner.yamlfile import Fields, Mapping, Problems, compose, decode

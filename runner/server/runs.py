@@ -16,8 +16,8 @@ from runner.core.errors import RaiError
 from runner.core.request import to_json
 from runner.core.screen import printable
 from runner.core.units import DAY_S
-from runner.database.base import AuditEntry, Identity, QueueRow
-from runner.scheduling.roles import Role
+from runner.database.accounts import AuditEntry, Identity
+from runner.scheduling.queue import QueueRow, Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, admitted, digest
 from runner.server.messages import (

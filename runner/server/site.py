@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from runner import __version__, files, places
 from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
-from runner.database.store import open_store
+from runner.database import open_store
 from runner.process.others import apart
 from runner.server import (
     certificate,

@@ -19,7 +19,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from runner.core import Reason, Stream
-from runner.database.base import Identity, QueueRow
+from runner.database.accounts import Identity
+from runner.scheduling.queue import QueueRow
 from runner.server.bounds import (
     LATEST_S,
     LINES_BYTES,

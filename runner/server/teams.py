@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from runner.core import Place, Problem
 from runner.core.errors import ConfigError
-from runner.database.base import Invitation
+from runner.database.accounts import Invitation
 
 COLUMNS = ("team", "person", "role")
 MOST_BYTES = 4 << 20

@@ -19,9 +19,8 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import RaiError, UsageError
 from runner.core.units import DAY_S
-from runner.database.base import QueueRow
-from runner.database.store import Store, open_store
-from runner.scheduling.roles import Role, ServerRules
+from runner.database import Store, open_store
+from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.folders import ServerRuns
 from runner.server.logs import StepLog
 from runner.server.paths import (

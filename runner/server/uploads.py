@@ -24,7 +24,7 @@ from starlette.responses import Response
 from runner import files
 from runner.core import MIB, Reason
 from runner.core.units import DAY_S
-from runner.database.base import Identity
+from runner.database.accounts import Identity
 from runner.server import bounds, logs
 from runner.server.bounds import TryCounter
 from runner.server.messages import DeniedError, announced, nothing, pieces, refuse

@@ -17,7 +17,7 @@ from runner.terminal.streams import say
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from runner.database.base import Invitation, IssuedCode
+    from runner.database.accounts import Invitation, IssuedCode
     from runner.server.paths import ReachedAt
 
 STDIN = "-"
@@ -63,7 +63,7 @@ def _invitations(
     who: Sequence[str], team: str | None, role: str, roles: Collection[str]
 ) -> list[Invitation]:
     from runner import files
-    from runner.database.base import Invitation
+    from runner.database.accounts import Invitation
     from runner.server import teams
 
     if team is not None:

@@ -17,7 +17,7 @@ from runner.core import Problem
 from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from runner.database.store import Store
+    from runner.database import Store
     from runner.server.paths import ServerFolder
     from runner.wire.addresses import SlurmTarget
 
@@ -103,7 +103,7 @@ def folder(state: Path | None) -> ServerFolder:
 @contextmanager
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
-    from runner.database.store import open_store
+    from runner.database import open_store
 
     found = folder(state)
     store = open_store(found.database_url(os.environ), upgrade=False)
@@ -116,7 +116,7 @@ def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
 def note(store: Store, act: str, about: str = "") -> None:
     """Keep an act of staff, by the user of this machine who asked for it."""
     from runner import machine
-    from runner.database.base import AuditEntry
+    from runner.database.accounts import AuditEntry
 
     who = machine.user()
     if (by := os.environ.get("SUDO_USER")) and who == "root":

@@ -14,8 +14,8 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.database.base import PersonRow, TokenRow
-    from runner.database.store import Store
+    from runner.database import Store
+    from runner.database.accounts import PersonRow, TokenRow
     from runner.report import Table
 
 

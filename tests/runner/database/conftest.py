@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.database.store import Store, open_store
-from tests.runner.database import postgres
+from runner.database import Store, open_store
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
@@ -19,16 +18,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgresql_url"))
     return f"sqlite:///{tmp_path}/store.sqlite"
-
-
-@pytest.fixture(params=BOTH)
-def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Name another empty database, so that a test of two sees all four pairs."""
-    if request.param == "postgresql":
-        with postgres.database(request.getfixturevalue("postgresql_server")) as url:
-            yield url
-    else:
-        yield f"sqlite:///{tmp_path}/other.sqlite"
 
 
 @pytest.fixture

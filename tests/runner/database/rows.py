@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from runner.database.base import Invitation, QueueRow
-from runner.database.store import Store
+from msgspec.structs import replace
+
+from runner.database import Store
+from runner.database.accounts import Identity, Invitation
+from runner.scheduling.queue import QueueRow
 from runner.wire.accounts import Scope
 
 NOW = 1_800_000_000.0
@@ -13,25 +16,29 @@ RUN_ONLY = (Scope.RUN,)
 
 def run(name: str = "0123456789", team: str = "red", **changes: object) -> QueueRow:
     """Return a run that waits, with all that a request has."""
-    fields: dict[str, object] = {
-        "id": name,
-        "team": team,
-        "person": "ada",
-        "role": "student",
-        "digest": "d" * 64,
-        "sha256": "5" * 64,
-        "parcel": b'{"project":"/home/ada/net"}',
-        "queued_at": NOW,
-        "project": "net",
-        "engine": "local",
-        "secrets": '{"KEY":"hunter2"}',
-    }
-    return QueueRow(**(fields | changes))  # type: ignore[arg-type]
+    known = (name, team, "ada", "student", "d" * 64, "5" * 64, NOW, "net", "local")
+    large = {"parcel": b'{"project":"/home/ada/net"}', "secrets": '{"KEY":"hunter2"}'}
+    return replace(QueueRow(*known), **(large | changes))
+
+
+def code(store: Store, team: str = "red", person: str = "ada", role: str = "") -> str:
+    """Invite somebody; return the code."""
+    (one,) = store.invite([Invitation(team, person, role)], NOW, DAY_S)
+    return one.code
 
 
 def token(store: Store, team: str = "red", person: str = "ada", role: str = "") -> str:
     """Invite somebody, and log in."""
-    issued = store.invite([Invitation(team, person, role)], NOW, DAY_S)
-    made = store.redeem(issued[0].code, "laptop", NOW, None, RUN_ONLY)
-    assert made is not None
-    return made[0]
+    return made(store, code(store, team, person, role))[0]
+
+
+def made(
+    store: Store,
+    code: str,
+    valid_s: float | None = None,
+    scopes: tuple[Scope, ...] = RUN_ONLY,
+) -> tuple[str, Identity]:
+    """Log in by a code; return the token, and whose it is."""
+    found = store.redeem(code, "laptop", NOW, valid_s, scopes)
+    assert found is not None
+    return found

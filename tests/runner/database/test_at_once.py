@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from runner.core.ending import Reason
-from runner.database.base import Invitation
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store
+from runner.database.accounts import Invitation
 from runner.wire.remote_runs import QueueState
 from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, run, token
 
@@ -85,14 +85,10 @@ def test_processes_of_which_some_are_killed_claim_each_run_once(
     assert sorted(states) == names()
 
 
-def test_a_run_that_many_add_is_one(store: Store):
-    new = together(lambda _: [n for n in names(50) if store.add_run(run(n))[1]])
-    assert sorted(new) == names(50)
-    assert store.changes() == 50
-
-
-def test_a_run_that_many_end_ends_once(store: Store):
-    fill(store, 60)
+def test_a_run_that_many_add_is_one_and_one_that_many_end_ends_once(store: Store):
+    new = together(lambda _: [n for n in names(60) if store.add_run(run(n))[1]])
+    assert sorted(new) == names(60)
+    assert store.changes() == 60
 
     def ends(number: int) -> list[str]:
         if number % 2:
@@ -108,18 +104,9 @@ def test_a_run_that_many_end_ends_once(store: Store):
     assert store.use("red", 0).bytes == 3 * (60 - len(cancelled))
 
 
-def test_a_code_that_many_enter_is_good_once(store: Store):
-    (code,) = store.invite([Invitation("red", "ada")], NOW, DAY_S)
-
-    def enters(_: int) -> list[str]:
-        made = store.redeem(code.code, "", NOW, None, RUN_ONLY)
-        return [] if made is None else [made[0]]
-
-    assert len(together(enters)) == 1
-    assert len(store.tokens()) == 1
-
-
-def test_people_who_are_invited_at_once_in_any_order_are_there(store: Store):
+def test_people_invited_at_once_in_any_order_are_there_and_a_code_is_good_once(
+    store: Store,
+):
     everybody = [Invitation(f"team {n % 7}", f"person {n}") for n in range(40)]
 
     def invites(number: int) -> list[str]:
@@ -127,8 +114,11 @@ def test_people_who_are_invited_at_once_in_any_order_are_there(store: Store):
         return [one.code for one in store.invite(order, NOW, DAY_S)]
 
     codes = together(invites)
-    good = [code for code in codes if store.redeem(code, "", NOW, None, RUN_ONLY)]
-    assert len(store.people()) == len(good) == 40
+
+    def enters(_: int) -> list[str]:
+        return [one for one in codes if store.redeem(one, "", NOW, None, RUN_ONLY)]
+
+    assert len(together(enters)) == len(store.tokens()) == len(store.people()) == 40
 
 
 def test_changes_of_many_kinds_wait_for_each_other(store: Store):

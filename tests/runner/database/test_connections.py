@@ -8,10 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from runner.core.errors import BusyError, RaiError
-from runner.database import connections
-from runner.database.base import AuditEntry, Invitation
-from runner.database.store import open_store
-from runner.wire.accounts import Scope
+from runner.database import connections, open_store
+from runner.database.accounts import AuditEntry
 from tests.runner.database.postgres import absent, cluster, database
 from tests.runner.database.rows import NOW, run
 
@@ -57,22 +55,6 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path: Path):
     assert store.changes() == 1
     store.claim("0123456789", 0)
     assert store.changes() == 2
-    store.close()
-
-
-def test_on_a_full_disk_people_are_known_still(
-    url: str, monkeypatch: pytest.MonkeyPatch
-):
-    store = open_store(url)
-    code = store.invite([Invitation("red", "ada", "student")], NOW, 60.0)[0].code
-    made = store.redeem(code, "laptop", NOW, None, (Scope.RUN,))
-    assert made is not None
-
-    def full(*_: object) -> None:
-        raise BusyError("database or disk is full")
-
-    monkeypatch.setattr(store, "_note_use", full)
-    assert store.identify(made[0], NOW + 3600.0) == made[1]
     store.close()
 
 

@@ -1,17 +1,15 @@
-"""Runs in the queue, on each database."""
+"""Runs in the queue and their uploads, on each database."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
-from runner.database.base import QueueRow, TeamUse
-from runner.database.store import Store
-from runner.scheduling.room import GpuDay
+from runner.database import Store
+from runner.database.runs import TeamUse
+from runner.scheduling.queue import GpuDay, QueueRow
 from runner.wire.remote_runs import QueueState
 from tests.runner.database.rows import DAY_S, NOW, run
 
@@ -30,40 +28,35 @@ def begun(store: Store, name: str) -> None:
     store.started(name, NOW + 1)
 
 
-def test_a_run_that_is_added_comes_back_as_it_was(store: Store):
+def test_a_run_that_is_added_comes_back_as_it_was_and_is_added_once(store: Store):
     given = run(gpus=2, priority=-3, project="net \u2731 \U0001f600")
     added, new = store.add_run(given)
     assert new
     assert added == replace(given, changed=added.changed)
+    assert store.add_run(run(team="blue", digest="other")) == (added, False)
     assert store.run(given.id) == added
+    assert [row.id for row in store.runs()] == [given.id]
     assert store.run("none") is None
     assert store.run("\0") is None
 
 
-@settings(
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.data())
-def test_a_run_that_is_added_twice_is_one_row(store: Store, data: st.DataObject):
-    name = data.draw(st.text("0123456789abcdef", min_size=10, max_size=10))
-    teams = st.sampled_from(["red", "blue"])
-    given_rows = [
-        run(name, data.draw(teams), digest=data.draw(st.text(max_size=3)))
-        for _ in range(3)
-    ]
-    earlier = store.run(name)
-    answers = [store.add_run(row) for row in given_rows]
-    first = earlier or answers[0][0]
-    assert [row for row, _ in answers] == [first] * 3
-    assert [new for _, new in answers] == [earlier is None, False, False]
-    assert [row.id for row in store.runs(limit=10**6)].count(name) == 1
+def test_a_request_that_is_too_large_is_refused(store: Store):
+    for large in (run(parcel=b"x" * (4 << 20) + b"x"), run(secrets="é" * (3 << 20))):
+        with pytest.raises(NotAllowedError, match="over 4 MiB"):
+            store.add_run(large)
+    assert store.run("0123456789") is None
+    assert store.add_run(run(parcel=b"\0\xff" * (2 << 20)))[1]
 
 
-def test_a_run_goes_from_waiting_to_its_end(store: Store):
+def test_a_run_goes_from_waiting_to_its_end_once(store: Store):
     store.add_run(run())
+    store.started("0123456789", NOW)
+    assert state(store).state is WAITING
+    assert not store.claim("0123456789", 1)
+    assert not store.claim("none", 0)
     assert store.claim("0123456789", 0)
+    assert not store.claim("0123456789", 0)
+    assert not store.claim("0123456789", 1)
     assert (state(store).state, state(store).attempt) == (STARTING, 1)
     assert state(store).secrets
     store.started("0123456789", NOW + 5)
@@ -74,18 +67,13 @@ def test_a_run_goes_from_waiting_to_its_end(store: Store):
     assert (row.state, row.ended_at, row.reason) == (ENDED, NOW + 9, Reason.DONE)
     assert (row.why, row.bytes, row.cancelled) == ("all well", 77, False)
     assert row.parcel == b""
+    assert not store.ended("0123456789", NOW + 10, Reason.INTERNAL, "again", 5)
+    store.started("0123456789", NOW + 11)
+    assert state(store) == row
+    assert not store.ended("none", NOW, None)
 
 
-def test_a_claim_is_for_one_attempt_of_a_run_that_waits(store: Store):
-    store.add_run(run())
-    assert not store.claim("0123456789", 1)
-    assert not store.claim("none", 0)
-    assert store.claim("0123456789", 0)
-    assert not store.claim("0123456789", 0)
-    assert not store.claim("0123456789", 1)
-
-
-def test_a_run_of_which_nothing_ran_waits_again(store: Store):
+def test_a_run_of_which_nothing_ran_waits_again_or_ends_as_cancelled(store: Store):
     store.add_run(run())
     assert not store.unclaim("0123456789", 0, "too early")
     store.claim("0123456789", 0)
@@ -96,96 +84,68 @@ def test_a_run_of_which_nothing_ran_waits_again(store: Store):
     assert row.secrets
     assert not store.unclaim("0123456789", 1, "twice")
     assert store.claim("0123456789", 1)
-    store.started("0123456789", NOW)
-    assert not store.unclaim("0123456789", 2, "too late")
-    assert state(store).state is RUNNING
-
-
-def test_a_run_that_was_cancelled_does_not_wait_again(store: Store):
-    store.add_run(run())
-    store.claim("0123456789", 0)
     store.ask_cancel("0123456789", NOW + 3, "by ada")
-    assert not store.unclaim("0123456789", 1, "the host restarted")
+    assert not store.unclaim("0123456789", 2, "the host restarted")
     row = state(store)
     assert (row.state, row.reason) == (ENDED, Reason.CANCELLED)
     assert (row.ended_at, row.why, row.secrets) == (NOW + 3, "by ada", "")
+    store.add_run(run("runs"))
+    begun(store, "runs")
+    assert not store.unclaim("runs", 1, "too late")
+    assert state(store, "runs").state is RUNNING
 
 
-def test_only_a_run_that_starts_can_have_started(store: Store):
-    store.add_run(run())
-    store.started("0123456789", NOW)
-    assert state(store).state is WAITING
-    assert state(store).secrets
-    begun(store, "0123456789")
-    store.ended("0123456789", NOW + 2, None)
-    store.started("0123456789", NOW + 3)
-    assert state(store).state is ENDED
-    assert state(store).started_at == NOW + 1
-
-
-def test_a_run_ends_once(store: Store):
-    store.add_run(run())
-    assert store.ended("0123456789", NOW, None, "no engine here")
-    assert not store.ended("0123456789", NOW + 1, Reason.DONE, "again", 5)
-    row = state(store)
-    assert (row.reason, row.why, row.bytes) == (None, "no engine here", 0)
-    assert row.secrets == ""
-    assert not store.ended("none", NOW, None)
-
-
-def test_a_run_that_waits_is_cancelled_at_once(store: Store):
-    store.add_run(run())
-    row = store.ask_cancel("0123456789", NOW + 1, "by ada")
-    assert row == state(store)
-    assert row is not None
+def test_a_run_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked_to_end(
+    store: Store,
+):
+    store.add_run(run("waits"))
+    row = store.ask_cancel("waits", NOW + 1, "by ada")
+    assert row == state(store, "waits")
     assert (row.state, row.reason, row.cancelled) == (ENDED, Reason.CANCELLED, True)
     assert (row.ended_at, row.secrets) == (NOW + 1, "")
-    assert not store.claim("0123456789", 0)
+    assert not store.claim("waits", 0)
     assert store.ask_cancel("none", NOW, "") is None
 
-
-def test_a_run_that_runs_is_asked_to_end(store: Store):
-    store.add_run(run())
-    begun(store, "0123456789")
-    row = store.ask_cancel("0123456789", NOW + 1, "by ada")
+    store.add_run(run("runs"))
+    begun(store, "runs")
+    row = store.ask_cancel("runs", NOW + 1, "by ada")
     assert row is not None
     assert (row.state, row.cancelled, row.ended_at) == (RUNNING, True, None)
-    before = store.changes()
-    assert store.ask_cancel("0123456789", NOW + 2, "again") == row
-    assert store.changes() == before
-    store.ended("0123456789", NOW + 3, Reason.CANCELLED)
-    ended = state(store)
-    assert store.ask_cancel("0123456789", NOW + 4, "too late") == ended
+    assert store.ask_cancel("runs", NOW + 2, "again") == row
+    store.ended("runs", NOW + 3, Reason.CANCELLED)
+    ended = state(store, "runs")
+    assert store.ask_cancel("runs", NOW + 4, "too late") == ended
 
 
 def test_each_change_of_a_run_grows_the_number_and_nothing_else_does(store: Store):
+    name = "0123456789"
     seen = [store.changes()]
-    for change in (
-        lambda: store.add_run(run()),
-        lambda: store.wait_reason({"0123456789": "the GPU is in use"}),
-        lambda: store.claim("0123456789", 0),
-        lambda: store.unclaim("0123456789", 1, "again"),
-        lambda: store.claim("0123456789", 1),
-        lambda: store.started("0123456789", NOW),
-        lambda: store.ask_cancel("0123456789", NOW, "by ada"),
-        lambda: store.ended("0123456789", NOW, None),
-        lambda: store.removed(["0123456789"]),
+    for change, *given in (
+        (store.add_run, run()),
+        (store.wait_reason, {name: "the GPU is in use"}),
+        (store.claim, name, 0),
+        (store.unclaim, name, 1, "again"),
+        (store.claim, name, 1),
+        (store.started, name, NOW),
+        (store.ask_cancel, name, NOW, "by ada"),
+        (store.ended, name, NOW, None),
+        (store.removed, [name]),
     ):
-        change()
+        change(*given)
         seen.append(store.changes())
         assert state(store).changed == seen[-1]
     assert seen == sorted(set(seen))
-    for nothing in (
-        lambda: store.add_run(run()),
-        lambda: store.wait_reason({"0123456789": "it has ended", "none": "no"}),
-        lambda: store.claim("0123456789", 2),
-        lambda: store.unclaim("0123456789", 2, ""),
-        lambda: store.started("0123456789", NOW),
-        lambda: store.ask_cancel("0123456789", NOW, ""),
-        lambda: store.ended("0123456789", NOW, None),
-        lambda: store.check(),
+    for nothing, *given in (
+        (store.add_run, run()),
+        (store.wait_reason, {name: "it has ended", "none": "no"}),
+        (store.claim, name, 2),
+        (store.unclaim, name, 2, ""),
+        (store.started, name, NOW),
+        (store.ask_cancel, name, NOW, ""),
+        (store.ended, name, NOW, None),
+        (store.check,),
     ):
-        nothing()
+        nothing(*given)
         assert store.changes() == seen[-1]
 
 
@@ -233,40 +193,23 @@ def test_pages_of_runs_follow_one_another(store: Store):
     assert store.runs(after="none") == []
 
 
-def test_listings_have_no_parcels_and_no_secrets(store: Store):
-    for name in ("a", "b", "c"):
-        store.add_run(run(name))
-    begun(store, "b")
-    begun(store, "c")
-    store.ended("c", NOW, None)
-    for found, names in (
-        (store.runs(), "cba"),
-        (store.unfinished(), "ab"),
-        (store.started_since(0), "bc"),
-        (store.removable(NOW + 1), "c"),
-    ):
-        assert "".join(row.id for row in found) == names
-        assert {(row.parcel, row.secrets) for row in found} == {(b"", "")}
-
-
-def test_unfinished_runs_are_listed_the_oldest_first(store: Store):
+def test_listings_have_their_runs_in_order_without_parcels_and_secrets(store: Store):
     for name, later in (("a", 5), ("b", 3), ("c", 3), ("d", 9), ("e", 0)):
         store.add_run(run(name, queued_at=NOW + later))
-    begun(store, "d")
     store.claim("a", 0)
-    store.ended("e", NOW, None)
-    assert [row.id for row in store.unfinished()] == ["b", "c", "a", "d"]
-
-
-def test_runs_are_listed_that_started_since(store: Store):
-    for name, at in (("a", NOW), ("b", NOW + 10), ("c", NOW + 5)):
-        store.add_run(run(name))
+    for name, at in (("d", NOW), ("c", NOW + 10), ("e", NOW + 5)):
         store.claim(name, 0)
         store.started(name, at)
-    store.add_run(run("d"))
-    store.ended("b", NOW + 20, None)
-    assert [row.id for row in store.started_since(NOW + 5)] == ["c", "b"]
-    assert store.started_since(NOW + 11) == []
+    store.ended("e", NOW + 20, None)
+    for found, names in (
+        (store.runs(), "dacbe"),
+        (store.unfinished(), "bcad"),
+        (store.started_since(NOW + 5), "ec"),
+        (store.started_since(NOW + 11), ""),
+        (store.removable(NOW + 21), "e"),
+    ):
+        assert "".join(row.id for row in found) == names
+        assert all((row.parcel, row.secrets) == (b"", "") for row in found)
 
 
 def test_a_team_had_gpus_for_as_long_as_its_runs_took_or_take(store: Store):
@@ -302,47 +245,64 @@ def test_a_team_has_what_waits_runs_and_is_kept(store: Store):
     assert not state(store, "1").removed
 
 
-def test_ended_runs_of_a_team_or_of_a_role_are_removable(store: Store):
-    for name, team, role in (("1", "red", "student"), ("2", "blue", "staff")):
-        store.add_run(run(name, team, role=role))
-        store.ended(name, NOW, Reason.DONE)
-    assert [row.id for row in store.removable(NOW + 1, team="red")] == ["1"]
-    assert [row.id for row in store.removable(NOW + 1, role="staff")] == ["2"]
-    assert store.removable(NOW + 1, team="red", role="staff") == []
-
-
 def test_ended_runs_are_removable_until_they_are_removed(store: Store):
-    for number, at in enumerate((30, 10, 20, 40)):
-        store.add_run(run(str(number)))
-        store.ended(str(number), NOW + at, Reason.DONE, kept_bytes=1)
+    for name, at in (("0", 30), ("1", 10), ("2", 20), ("3", 40), ("staff", 0)):
+        team, role = ("red", "student") if name != "staff" else ("blue", "staff")
+        store.add_run(run(name, team, role=role))
+        store.ended(name, NOW + at, Reason.DONE, kept_bytes=1)
     store.add_run(run("waits"))
-    found = [row.id for row in store.removable(NOW + 40)]
-    assert found == ["1", "2", "0"]
-    assert [row.id for row in store.removable(NOW + 40, 1)] == ["1"]
-    store.add_run(run("staff", role="staff"))
-    store.ended("staff", NOW, None)
-    assert [row.id for row in store.removable(NOW + 40, 9, "staff")] == ["staff"]
-    store.removed(["staff"])
-    store.removed(["1", "2"])
-    assert [row.id for row in store.removable(NOW + 40)] == ["0"]
+
+    def removable(*limit: int, **of: str) -> list[str]:
+        return [row.id for row in store.removable(NOW + 40, *limit, **of)]
+
+    assert removable() == ["staff", "1", "2", "0"]
+    assert removable(1) == removable(role="staff") == ["staff"]
+    assert removable(team="red") == ["1", "2", "0"]
+    assert removable(team="red", role="staff") == []
+    store.removed(["1", "2", "staff", *(f"none {number}" for number in range(1200))])
+    assert removable() == ["0"]
     gone = state(store, "1")
     assert gone.removed
     assert gone.reason is Reason.DONE
 
 
-def test_many_runs_are_removed_at_once(store: Store):
-    names = [f"{number:04}" for number in range(1200)]
-    store.removed(names)
-    for name in names[:3]:
-        store.add_run(run(name))
-        store.ended(name, NOW, None)
-    store.removed(names)
-    assert store.removable(NOW + 1) == []
+def test_an_upload_is_its_teams_alone_and_there_once(store: Store):
+    store.add_upload("red", "a", 1 << 40, NOW)
+    store.add_upload("red", "a", 1 << 40, NOW)
+    store.add_upload("blue", "b", 7, NOW)
+    assert store.upload("red", "a", NOW) == 1 << 40
+    assert store.upload("red", "b", NOW) is None
+    assert store.upload("blue", "a", NOW) is None
+    assert store.use("red", 0).bytes == 1 << 40
 
 
-def test_a_request_that_is_too_large_is_refused(store: Store):
-    for large in (run(parcel=b"x" * (4 << 20) + b"x"), run(secrets="é" * (3 << 20))):
-        with pytest.raises(NotAllowedError, match="over 4 MiB"):
-            store.add_run(large)
-    assert store.run("0123456789") is None
-    assert store.add_run(run(parcel=b"\0\xff" * (2 << 20)))[1]
+def removed(store: Store, before: float) -> list[str]:
+    gone: list[str] = []
+    count = store.remove_uploads(before, lambda team, name: gone.append(team + name))
+    assert count == len(gone)
+    return sorted(gone)
+
+
+def test_an_upload_goes_when_nothing_needs_it(store: Store):
+    for number, name in enumerate("abcd"):
+        store.add_upload("red", name, 5, NOW + number)
+    store.add_upload("blue", "a", 5, NOW)
+    store.add_run(run("1", sha256="a"))
+    store.add_run(run("2", sha256="b"))
+    store.add_run(run("3", sha256="b"))
+    store.claim("2", 0)
+    store.ended("3", NOW, None)
+    assert removed(store, NOW + 3) == ["bluea", "redc"]
+    store.started("2", NOW)
+    store.ended("1", NOW, None)
+    store.upload("red", "d", NOW + 99)
+    assert removed(store, NOW + 99) == ["reda", "redb"]
+    store.add_upload("red", "d", 5, NOW + 100)
+    assert removed(store, NOW + 100) == []
+
+    def fails(team: str, sha256: str) -> None:
+        raise OSError(sha256)
+
+    with pytest.raises(OSError, match="d"):
+        store.remove_uploads(NOW + 101, fails)
+    assert removed(store, NOW + 101) == ["redd"]

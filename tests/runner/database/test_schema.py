@@ -12,53 +12,79 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
+from runner import database
 from runner.core.errors import ConfigError, RaiError
-from runner.database import store as opening
-from runner.database.connections import VERSION_TABLE, Transactions
-from runner.database.store import newest, open_store, revision_at
+from runner.database import VERSION_TABLE, newest, open_store, revision_at
+from runner.database.connections import Transactions
 from runner.database.tables import metadata
 
-ROWS = """
-    INSERT INTO teams VALUES ('red', 'staff', 1.5);
-    INSERT INTO people VALUES ('red', 'ada', 1.5);
-    INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5, NULL);
-    INSERT INTO tokens VALUES
-      ('abc', 'h4sh', 'red', 'ada', 'run staff', 'laptop', 2, NULL, 3, NULL);
-    INSERT INTO uploads VALUES ('red', '55', 10, 2.5);
-    INSERT INTO runs VALUES ('0123456789', 'red', 'ada', 'staff', 'd', '55',
-      3.5, 'net', 'local', 1, 2, 'ended', 'well', 1, 4.5, 5.5, 'done', FALSE,
-      NULL, 77, FALSE, 6);
-    INSERT INTO parcels VALUES ('0123456789', BYTES, '');
-    INSERT INTO team_bytes VALUES ('red', 77);
-    INSERT INTO audit VALUES (1, 7.5, 'ada', 'invite', 'red');
-    UPDATE server SET changes = 6, drained = 'why';
-"""
-
-"""Rows for every table; BYTES are `{}`."""
+FIRST = (Path(__file__).parents[2] / "data/store-0003.sql").read_text()
 
 
 def filled(url: str) -> None:
-    """Make a store with data in every table."""
+    """Make a store of the first schema, with data in every table."""
+    ways = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA", "x'": "'\\x"}
+    if url.startswith("sqlite"):
+        ways = {"SERIAL": "INTEGER"}
+    script = FIRST
+    for word, own in ways.items():
+        script = script.replace(word, own)
+    lines = [line for line in script.splitlines() if not line.startswith("--")]
     store = Transactions(url)
-    some = "X'7b7d'" if url.startswith("sqlite") else "'\\x7b7d'"
-    rows = ROWS.replace("BYTES", some)
     with store.writing() as link:
-        opening.migrate(link)
-        for statement in rows.strip().rstrip(";").split(";"):
-            link.execute(text(statement))
+        for statement in "\n".join(lines).split(";")[:-1]:
+            link.exec_driver_sql(statement)
     store.close()
 
 
-def revision(url: str) -> str:
+def together(opens: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        for one in [pool.submit(opens) for _ in range(6)]:
+            one.result()
+
+
+@pytest.mark.parametrize("make", [filled, lambda url: None], ids=["older", "empty"])
+def test_every_store_has_the_newest_schema_once_though_several_open_it_at_once(
+    url: str, make: Callable[[str], None]
+):
+    make(url)
+    together(lambda: open_store(url).close())
     store = Transactions(url)
     with store.reading() as link:
-        found = revision_at(link)
+        options = {"version_table": VERSION_TABLE, "compare_server_default": True}
+        context = MigrationContext.configure(link, opts=options)
+        assert compare_metadata(context, metadata) == []
+        assert revision_at(link) == newest()
     store.close()
-    return found
 
 
-def test_a_store_keeps_what_is_in_every_table(url: str):
+def test_an_older_store_gets_the_newest_schema_and_an_older_rai_refuses_it(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     filled(url)
+    with monkeypatch.context() as newer:
+        step = "op.add_column('teams', sa.Column('note', sa.Text))"
+        later(tmp_path, newer, step)
+        with pytest.raises(RaiError, match="older than this rai"):
+            open_store(url, upgrade=False)
+        together(lambda: open_store(url).close())
+        store = open_store(url)
+        assert [act.about for act in store.audited()] == ["red"]
+        assert store.use("red", 0).bytes == 87
+        store.close()
+    with pytest.raises(RaiError, match="schema 9000, which is newer than this rai"):
+        open_store(url)
+
+
+def test_a_change_of_the_schema_that_fails_leaves_what_is_in_every_table(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    filled(url)
+    with monkeypatch.context() as broken:
+        steps = "op.drop_table('parcels'); op.execute('DROP TABLE nothing_such')"
+        later(tmp_path, broken, steps)
+        with pytest.raises(RaiError, match="nothing_such"):
+            open_store(url)
     store = open_store(url)
     row = store.run("0123456789")
     assert row is not None
@@ -73,73 +99,16 @@ def test_a_store_keeps_what_is_in_every_table(url: str):
     store.close()
 
 
-def test_the_tables_and_the_migrations_agree(url: str):
-    store = open_store(url)
-    with store.reading() as link:
-        options = {"version_table": VERSION_TABLE, "compare_server_default": True}
-        context = MigrationContext.configure(link, opts=options)
-        assert compare_metadata(context, metadata) == []
-    store.close()
-
-
-def test_an_empty_store_is_made_at_the_newest_schema(url: str):
-    assert revision(url) == ""
-    open_store(url).close()
-    assert revision(url) == newest()
-
-
-def test_an_older_store_gets_the_newest_schema_and_keeps_all(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    filled(url)
-    later(tmp_path, monkeypatch, "op.add_column('teams', sa.Column('note', sa.Text))")
-    with pytest.raises(RaiError, match="older than this rai"):
-        open_store(url, upgrade=False)
-    together(lambda: open_store(url).close())
-    assert revision(url) == newest() == "9000"
-    store = open_store(url)
-    assert [act.about for act in store.audited()] == ["red"]
-    assert store.use("red", 0).bytes == 87
-    store.close()
-
-
-def test_a_newer_store_is_refused(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as newer:
-        later(tmp_path, newer, "pass")
-        open_store(url).close()
-    with pytest.raises(RaiError, match="schema 9000, which is newer than this rai"):
-        open_store(url)
-    assert revision(url) == "9000"
-
-
-def test_a_change_of_the_schema_that_fails_changes_nothing(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    filled(url)
-    with monkeypatch.context() as broken:
-        steps = "op.drop_table('parcels'); op.execute('DROP TABLE nothing_such')"
-        later(tmp_path, broken, steps)
-        with pytest.raises(RaiError, match="nothing_such"):
-            open_store(url)
-    store = open_store(url)
-    row = store.run("0123456789")
-    assert row is not None
-    assert row.parcel == b"{}"
-    store.close()
-
-
 def later(folder: Path, patch: pytest.MonkeyPatch, body: str) -> None:
     """Make this rai one of a later schema."""
     migrations = folder / "migrations"
-    shutil.copytree(opening.MIGRATIONS, migrations)
-    (migrations / "versions" / "9000_later.py").write_text(
+    shutil.copytree(database.MIGRATIONS, migrations)
+    (migrations / "9000_later.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
         f"revision, down_revision = '9000', {newest()!r}\n"
         f"def upgrade():\n    {body}\n"
     )
-    patch.setattr(opening, "MIGRATIONS", migrations)
+    patch.setattr(database, "MIGRATIONS", migrations)
 
 
 def test_a_database_of_others_is_refused(url: str):
@@ -149,17 +118,6 @@ def test_a_database_of_others_is_refused(url: str):
     store.close()
     with pytest.raises(RaiError, match="tables that are not rai's, such as invoic"):
         open_store(url)
-
-
-def together(opens: Callable[[], None]) -> None:
-    with ThreadPoolExecutor(6) as pool:
-        for one in [pool.submit(opens) for _ in range(6)]:
-            one.result()
-
-
-def test_a_store_that_several_open_at_once_is_made_once(url: str):
-    together(lambda: open_store(url).close())
-    assert revision(url) == newest()
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from msgspec.structs import replace
 
-from runner.database.base import QueueRow
-from runner.scheduling.decision import QueueDecision, decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import Role, ServerRules
-from runner.scheduling.room import GpuDay
-from runner.scheduling.turns import lane
+from runner.scheduling.decision import decide
+from runner.scheduling.queue import QueueHistory, QueueRow, Role, ServerRules
 from runner.wire.capacity import Capacity, ServerGpu
 from runner.wire.remote_runs import QueueState
 
@@ -25,7 +21,7 @@ def row(team: str = "a", at: float | None = None, **other: object) -> QueueRow:
     """Return a run that waits, queued after all before it unless ``at`` says when."""
     number = next(_numbers)
     queued_at = float(number) if at is None else at
-    known = QueueRow(f"{number:010x}", team, "ann", "student", "d", "s", b"", queued_at)
+    known = QueueRow(f"{number:010x}", team, "ann", "student", "d", "s", queued_at)
     return replace(known, **other)
 
 
@@ -43,23 +39,15 @@ def machine(gpus: int = 0, out: Sequence[int] = (), cores: int = 4) -> Capacity:
     return Capacity("1", ("local",), tuple(found), cores=cores)
 
 
-def decided(
-    rows: Sequence[QueueRow],
-    facts: Capacity,
-    rules: ServerRules = FREE,
-    history: QueueHistory | None = None,
-    now: float = 1000.0,
-    note: str = "",
-    gpu_use: Mapping[str, GpuDay] = {},
-) -> QueueDecision[QueueRow]:
-    history = history or QueueHistory()
-    return decide(rows, facts, rules, history, now, note=note, gpu_use=gpu_use)
+def decided(rows, facts, rules=FREE, history=None, now=1000.0, **other):
+    return decide(rows, facts, rules, history or QueueHistory(), now, **other)
 
 
 class Played:
     """A queue that is decided again and again, while its runs start and end."""
 
-    def __init__(self, facts: Capacity, rules: ServerRules = FREE) -> None:
+    def __init__(self, facts: Capacity, at_once: int | None = None) -> None:
+        rules = ServerRules(roles={"student": Role("student", at_once=at_once)})
         self.facts, self.rules = facts, rules
         self.rows: dict[str, QueueRow] = {}
         self.history = QueueHistory()
@@ -86,11 +74,11 @@ class Played:
         for one in found.starts:
             self.rows[one.id] = going(one, self.now)
             self.started.append(one)
-            self.history.note_start(one.team, lane(one), self.now)
+            self.history.note_start(one.team, one.lane, self.now)
         self.watch(self.active)
         return list(found.starts)
 
     def end(self, one: QueueRow) -> None:
         self.now += 1
-        self.history.note_end(one.team, lane(one), 1.0)
+        self.history.note_end(one.team, one.lane, 1.0)
         del self.rows[one.id]

@@ -6,24 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.database.base import QueueRow
-from runner.scheduling.roles import Role, ServerRules
 from tests.runner.scheduling.queues import Played, machine, row
 
 pytestmark = pytest.mark.lengthy
 
 GPUS, CORES = 2, 4
-TEAMS = st.sampled_from("abcd")
 BOUNDS = st.sampled_from([None, 1, 2, 3])
-
-
-@st.composite
-def runs(draw) -> QueueRow:
-    return row(draw(TEAMS), gpus=draw(st.sampled_from([0, 0, 1, 1, 2])))
-
-
-def rules(at_once: int | None) -> ServerRules:
-    return ServerRules(roles={"student": Role("student", at_once=at_once)})
+RUNS = st.builds(row, st.sampled_from("abcd"), gpus=st.sampled_from([0, 0, 1, 1, 2]))
 
 
 def within(active) -> None:
@@ -32,9 +21,9 @@ def within(active) -> None:
     assert sum(not one.gpus for one in active) <= CORES // 2
 
 
-@given(st.lists(runs(), max_size=30), BOUNDS, st.data())
+@given(st.lists(RUNS, max_size=30), BOUNDS, st.data())
 def test_every_run_starts_and_nothing_is_over_the_room(rows, at_once, data):
-    queue = Played(machine(GPUS, cores=CORES), rules(at_once))
+    queue = Played(machine(GPUS, cores=CORES), at_once)
     most = at_once or len(rows)
 
     def check(active) -> None:
@@ -53,10 +42,10 @@ def test_every_run_starts_and_nothing_is_over_the_room(rows, at_once, data):
     assert sorted(one.id for one in queue.started) == sorted(one.id for one in rows)
 
 
-@given(st.lists(runs(), max_size=10), runs(), BOUNDS, st.data())
+@given(st.lists(RUNS, max_size=10), RUNS, BOUNDS, st.data())
 def test_no_run_waits_for_ever_behind_a_stream_of_others(first, last, at_once, data):
     """Each end brings new runs of all teams, also of its own."""
-    queue = Played(machine(GPUS, cores=CORES), rules(at_once))
+    queue = Played(machine(GPUS, cores=CORES), at_once)
     queue.watch = within
     queue.add(*first)
     queue.step()
@@ -66,7 +55,7 @@ def test_no_run_waits_for_ever_behind_a_stream_of_others(first, last, at_once, d
         if last in queue.started:
             return
         queue.end(data.draw(st.sampled_from(queue.active)))
-        fresh = [data.draw(runs()) for _ in range(2)]
+        fresh = [data.draw(RUNS) for _ in range(2)]
         queue.add(*fresh[: max(0, 12 - len(queue.waiting))])
     raise AssertionError("it never started")
 

@@ -14,9 +14,8 @@ from sqlalchemy import event
 from runner.core import Reason
 from runner.core.request import RunRequest, to_json
 from runner.core.variables import Secrets
-from runner.database.base import QueueRow
-from runner.database.store import Store, open_store
-from runner.scheduling.roles import Role, ServerRules
+from runner.database import Store, open_store
+from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server.feeder import Feeder
 from runner.server.paths import upload_path
 from runner.wire.remote_runs import QueueState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner.database.base import Invitation
-from runner.scheduling.roles import Role, ServerRules
+from runner.database.accounts import Invitation
+from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds
 from runner.server.bounds import LOGIN_TRIES, REVOKED_S
 from tests.runner.server.web import WebServer, serving

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from runner.core.errors import RaiError, UsageError
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store
 from runner.server import upkeep
 from runner.server.paths import ServerFolder, upload_path
 from tests.runner.database import postgres

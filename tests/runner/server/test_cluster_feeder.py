@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.scheduling.roles import Role
-from runner.scheduling.views import queue_view
+from runner.scheduling.decision import queue_view
+from runner.scheduling.queue import Role
 from runner.server import feeder
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_cluster import WAITS, FakeCluster

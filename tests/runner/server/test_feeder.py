@@ -13,7 +13,7 @@ from runner.core.errors import BusyError
 from runner.core.request import Answer
 from runner.core.units import DAY_S
 from runner.core.variables import Secrets
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.server import feeder as feeding
 from runner.server.feeder import Feeder
 from runner.wire.remote_runs import QueueState

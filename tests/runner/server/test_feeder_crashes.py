@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core import Reason
-from runner.database.base import QueueRow
+from runner.scheduling.queue import QueueRow
 from runner.server.feeder import MOST_ATTEMPTS
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import Queue

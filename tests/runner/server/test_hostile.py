@@ -14,8 +14,7 @@ import pytest
 from runner.archive.compressed import zstd
 from runner.core import MIB
 from runner.scheduling.decision import decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import QueueHistory, ServerRules
 from runner.server.queue import MOST_SHOWN
 from tests.runner.server.follower import Follower, joined
 from tests.runner.server.web import SPEC, request

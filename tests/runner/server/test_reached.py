@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.database.base import Invitation
+from runner.database.accounts import Invitation
 from runner.wire.accounts import Scope
 
 RUN = "0123456789"

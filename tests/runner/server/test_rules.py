@@ -7,7 +7,7 @@ import pytest
 from runner.core import GIB
 from runner.core.errors import ConfigError
 from runner.core.units import DAY_S
-from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
+from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
 from runner.server import rules
 from runner.store import policy
 

@@ -12,7 +12,7 @@ from runner.core.policy import RolePolicy
 from runner.core.request import Terms, from_json
 from runner.core.units import DAY_S
 from runner.core.variables import Secrets
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.web import SPEC, request, serving
 

@@ -10,8 +10,8 @@ import pytest
 
 from runner.cli.main import _status
 from runner.core import Reason
-from runner.database.base import QueueRow
-from runner.database.store import open_store
+from runner.database import open_store
+from runner.scheduling.queue import QueueRow
 from runner.server import rules, workers
 from runner.server.gpus_out import GpusOut
 from runner.store.home import make
@@ -123,7 +123,8 @@ def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
 
 
 def add_run(store, name, person, team="red", begun=False):
-    row = QueueRow(name, team, person, "student", "", "", b"{}", time.time())
+    known = (name, team, person, "student", "", "", time.time())
+    row = QueueRow(*known, parcel=b"{}")
     store.add_run(row)
     if begun:
         store.claim(name, 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import ConfigError
-from runner.database.base import Invitation
+from runner.database.accounts import Invitation
 from runner.server import teams
 
 ROLES = ("student", "staff")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from runner.core import GIB, Reason
 from runner.core.errors import BusyError
 from runner.core.units import DAY_S
-from runner.database.base import Invitation
-from runner.scheduling.roles import Role, ServerRules
+from runner.database.accounts import Invitation
+from runner.scheduling.queue import Role, ServerRules
 from runner.server.paths import upload_path
 from runner.server.upkeep import Upkeep
 from runner.wire.remote_runs import QueueState

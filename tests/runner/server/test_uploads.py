@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds, uploads
 from runner.server.paths import upload_path
 from tests.runner.server.web import serving

@@ -12,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from runner.core import Problem, Reason
 from runner.scheduling.decision import decide
-from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import QueueHistory, ServerRules
 from runner.server import logs
 from runner.server.bounds import STRANGER_LINE_S, STRANGER_LINES
 from runner.wire.refusals import Refusal

@@ -22,10 +22,10 @@ import msgspec
 from starlette.applications import Starlette
 
 from runner.core.request import RunRequest
-from runner.database.base import Invitation
-from runner.database.store import Store, open_store
+from runner.database import Store, open_store
+from runner.database.accounts import Invitation
 from runner.scheduling.decision import QueueDecision
-from runner.scheduling.roles import ServerRules
+from runner.scheduling.queue import ServerRules
 from runner.server import certificate, listening
 from runner.server.app import make_app
 from runner.server.connections import Listener, PatientProtocol, served
@@ -91,7 +91,7 @@ class WebServer:
         self.runs = FakeRuns(folder / "home", gpus)
         self.clock, self.ahead = time.time, 0.0
         self.woken = 0
-        self.decision: QueueDecision[Any] = QueueDecision()
+        self.decision: QueueDecision = QueueDecision()
         self.socket = folder / "server.sock"
         self.site = Site(
             self.store,

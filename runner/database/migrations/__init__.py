@@ -1,1 +1,0 @@
-"""How the schema of a store grew, for Alembic: one file a step in ``versions``."""
