@@ -84,27 +84,22 @@ def _wrong(request: RunRequest) -> list[str]:
     parcel = request.parcel
     words = *parcel.only, *parcel.measured
     names = parcel.project, parcel.spec_file, parcel.user, parcel.title, *words
+    long = [name for name in names if len(name) > MOST_TEXT or "\0" in name]
+    secrets_fit = set(parcel.env_given) == set(request.secrets)
+    few = len(words) <= MOST_WORDS
+    wait_fits = 0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S
+    version = parcel.version
     checks = {
         "the SHA-256 of the upload is none": SHA256.fullmatch(request.upload),
         "the name of the engine is not valid": _ENGINE.fullmatch(request.engine),
-        "the secrets are not those that the parcel names": (
-            set(parcel.env_given) == set(request.secrets)
-        ),
-        f"parcel version {parcel.version} is not supported": (
-            parcel.version == PARCEL_VERSION
-        ),
+        "the secrets are not those that the parcel names": secrets_fit,
+        f"parcel version {version} is not supported": version == PARCEL_VERSION,
         "the SHA-256 of the project is none": SHA256.fullmatch(parcel.sha256),
-        "the wait for a GPU is out of bounds": (
-            0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S
-        ),
+        "the wait for a GPU is out of bounds": wait_fits,
         "there is no such profile": parcel.profile in (None, "", *Profile),
         "a run on a server cannot wait for others with --after": not parcel.after,
-        f"--only and --command have more than {MOST_WORDS:,} words": (
-            len(words) <= MOST_WORDS
-        ),
-        "a name in the parcel is too long": (
-            all(len(name) <= MOST_TEXT and "\0" not in name for name in names)
-        ),
+        f"--only and --command have over {MOST_WORDS:,} words": few,
+        "a name in the parcel is too long": not long,
     }
     variables = {
         name: wrong_name(name) or wrong_value(value)

@@ -152,9 +152,13 @@ def test_a_backup_of_a_live_server_is_restored_elsewhere(site, tmp_path):
     with ada.client() as client:
         run = direct.queue(client, direct.seal(tmp_path / "p", '["echo again"]'))
     kept = tmp_path / "kept"
+    site.environ["RAI_MILESTONES"] = str(tmp_path / "nowhere")
     done = site.rai("backup", kept)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 2  # for that folder alone
+    assert "nowhere is not copied" in done.stderr
     assert "holds secrets" in done.stdout
+    del site.environ["RAI_MILESTONES"]
+    assert site.rai("backup", tmp_path / "another").returncode == 0
     assert site.rai("backup", kept).returncode == 2
     assert "backup" in site.rai("audit").stdout
     other = Site(tmp_path / "other")
