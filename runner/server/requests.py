@@ -65,39 +65,24 @@ class Metrics:
 
     def __init__(self) -> None:
         at = self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=at), partial(Gauge, registry=at)
+        timed = partial(Histogram, registry=at)
         asked = ["route", "method", "status"]
-        self.requests = Counter(
-            "rai_requests", "Requests answered.", asked, registry=at
+        self.requests = counter("rai_requests", "Requests answered.", asked)
+        text = "Time until the end of an answer; not of streams and uploads."
+        self.seconds = timed("rai_request_seconds", text, ["route"], buckets=_SECONDS)
+        self.refused = counter(
+            "rai_refused", "Requests refused, by reason.", ["reason"]
         )
-        self.seconds = Histogram(
-            "rai_request_seconds",
-            "Time until the end of an answer; not of streams and uploads.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=at,
+        self.uploaded = counter("rai_upload_bytes", "Bytes of uploads taken.")
+        self.followers = gauge("rai_followers", "Clients that follow a run.")
+        self.runs = gauge("rai_runs", "Runs that have not ended, by state.", ["state"])
+        self.ended = counter(
+            "rai_runs_ended", "Runs that ended, by reason.", ["reason"]
         )
-        self.refused = Counter(
-            "rai_refused", "Requests refused, by reason.", ["reason"], registry=at
-        )
-        self.uploaded = Counter(
-            "rai_upload_bytes", "Bytes of uploads taken.", registry=at
-        )
-        self.followers = Gauge(
-            "rai_followers", "Clients that follow a run.", registry=at
-        )
-        self.runs = Gauge(
-            "rai_runs", "Runs that have not ended, by state.", ["state"], registry=at
-        )
-        self.ended = Counter(
-            "rai_runs_ended", "Runs that ended, by reason.", ["reason"], registry=at
-        )
-        self.gpus = Gauge("rai_gpus", "GPUs, by use.", ["use"], registry=at)
-        self.waited = Histogram(
-            "rai_queue_wait_seconds",
-            "From a run's request to its start.",
-            buckets=_WAITS,
-            registry=at,
-        )
+        self.gpus = gauge("rai_gpus", "GPUs, by use.", ["use"])
+        text = "From a run's request to its start."
+        self.waited = timed("rai_queue_wait_seconds", text, buckets=_WAITS)
 
     def answered(
         self, route: str, method: str, status: int, seconds: float | None
