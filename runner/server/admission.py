@@ -84,24 +84,20 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
 def _wrong(request: RunRequest) -> list[str]:
     words = *request.only, *request.measured
     names = request.project, request.spec_file, request.user, request.title, *words
+    long = [name for name in names if len(name) > MOST_TEXT or "\0" in name]
+    secrets_fit = set(request.env_given) == set(request.secret.values)
+    few = len(words) <= MOST_WORDS
+    wait_fits = 0 <= request.gpu_wait_s <= MOST_GPU_WAIT_S
     checks = {
         "the SHA-256 of the upload is none": SHA256.fullmatch(request.upload),
         "the name of the engine is not valid": _ENGINE.fullmatch(request.engine),
-        "the secrets are not those that the request names": (
-            set(request.env_given) == set(request.secret.values)
-        ),
+        "the secrets are not those that the request names": secrets_fit,
         "the SHA-256 of the project is none": SHA256.fullmatch(request.sha256),
-        "the wait for a GPU is out of bounds": (
-            0 <= request.gpu_wait_s <= MOST_GPU_WAIT_S
-        ),
+        "the wait for a GPU is out of bounds": wait_fits,
         "there is no such profile": request.profile in (None, "", *Profile),
         "a run on a server cannot wait for others with --after": not request.after,
-        f"--only and --command have more than {MOST_WORDS:,} words": (
-            len(words) <= MOST_WORDS
-        ),
-        "a name in the request is too long": (
-            all(len(name) <= MOST_TEXT and "\0" not in name for name in names)
-        ),
+        f"--only and --command have over {MOST_WORDS:,} words": few,
+        "a name in the request is too long": not long,
     }
     variables = {
         name: wrong_name(name) or wrong_value(value)

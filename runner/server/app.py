@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 from anyio import to_thread
-from msgspec import Struct
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -32,15 +31,6 @@ from runner.wire import API
 
 CHECK_S = 2.0
 """How old the answer of a check may be."""
-
-
-class ServerHealth(Struct, frozen=True):
-    """Whether a server can take runs: its store, what can run, and its queue."""
-
-    version: str
-    store: str
-    runs: str
-    drained: bool = False
 
 
 def make_app(site: Site) -> Starlette:
@@ -102,7 +92,7 @@ class WatchRoutes:
     def __init__(self, site: Site, queue: QueueSnapshot) -> None:
         self._site, self._queue = site, queue
         self._checking = anyio.Lock()
-        self._found = ServerHealth(__version__, "unknown", "unknown")
+        self._found: dict[str, object] = {}
         self._found_at = float("-inf")
 
     async def healthz(self, request: Request) -> Response:
@@ -111,7 +101,7 @@ class WatchRoutes:
             if time.monotonic() - self._found_at > CHECK_S:
                 self._found = await self._checked()
                 self._found_at = time.monotonic()
-        well = self._found.store == self._found.runs == "ok"
+        well = self._found["store"] == self._found["runs"] == "ok"
         return answer(self._found, 200 if well else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -120,7 +110,7 @@ class WatchRoutes:
         text = await run_in_threadpool(generate_latest, self._site.metrics.registry)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
-    async def _checked(self) -> ServerHealth:
+    async def _checked(self) -> dict[str, object]:
         store, drained = "ok", False
         try:
             await run_in_threadpool(self._site.store.check)
@@ -134,7 +124,8 @@ class WatchRoutes:
             runs = "engines and GPUs were not looked at yet"
         elif facts.problems:
             runs = "nothing can run"
-        return ServerHealth(__version__, store, runs, drained)
+        found = {"version": __version__, "store": store, "runs": runs}
+        return {**found, "drained": drained}
 
 
 async def _repeated(work: Callable[[], Awaitable[None]], pause_s: float) -> None:

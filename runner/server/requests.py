@@ -65,39 +65,24 @@ class Metrics:
 
     def __init__(self) -> None:
         at = self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=at), partial(Gauge, registry=at)
+        timed = partial(Histogram, registry=at)
         asked = ["route", "method", "status"]
-        self.requests = Counter(
-            "rai_requests", "Requests answered.", asked, registry=at
+        self.requests = counter("rai_requests", "Requests answered.", asked)
+        text = "Time until the end of an answer; not of streams and uploads."
+        self.seconds = timed("rai_request_seconds", text, ["route"], buckets=_SECONDS)
+        self.refused = counter(
+            "rai_refused", "Requests refused, by reason.", ["reason"]
         )
-        self.seconds = Histogram(
-            "rai_request_seconds",
-            "Time until the end of an answer; not of streams and uploads.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=at,
+        self.uploaded = counter("rai_upload_bytes", "Bytes of uploads taken.")
+        self.followers = gauge("rai_followers", "Clients that follow a run.")
+        self.runs = gauge("rai_runs", "Runs that have not ended, by state.", ["state"])
+        self.ended = counter(
+            "rai_runs_ended", "Runs that ended, by reason.", ["reason"]
         )
-        self.refused = Counter(
-            "rai_refused", "Requests refused, by reason.", ["reason"], registry=at
-        )
-        self.uploaded = Counter(
-            "rai_upload_bytes", "Bytes of uploads taken.", registry=at
-        )
-        self.followers = Gauge(
-            "rai_followers", "Clients that follow a run.", registry=at
-        )
-        self.runs = Gauge(
-            "rai_runs", "Runs that have not ended, by state.", ["state"], registry=at
-        )
-        self.ended = Counter(
-            "rai_runs_ended", "Runs that ended, by reason.", ["reason"], registry=at
-        )
-        self.gpus = Gauge("rai_gpus", "GPUs, by use.", ["use"], registry=at)
-        self.waited = Histogram(
-            "rai_queue_wait_seconds",
-            "From a run's request to its start.",
-            buckets=_WAITS,
-            registry=at,
-        )
+        self.gpus = gauge("rai_gpus", "GPUs, by use.", ["use"])
+        text = "From a run's request to its start."
+        self.waited = timed("rai_queue_wait_seconds", text, buckets=_WAITS)
 
     def answered(
         self, route: str, method: str, status: int, seconds: float | None
@@ -259,24 +244,6 @@ class RequestContext:
         self.sent += len(message.get("body", b""))
         await self._send(message)
 
-    def refusal(self, error: Exception) -> DeniedError:
-        """Return what the client is told of an error; the log has more.
-
-        A fault's own text may name files of the server.
-        """
-        if isinstance(error, DeniedError):
-            return error
-        if isinstance(error, RaiError) and error.reason is Reason.BUSY:
-            logs.step("unable", request=self.id, why=str(error))
-            text = "a part of the server does not answer now"
-            return refuse(Reason.BUSY, text, hint="try again in a few seconds")
-        asked_for = (Reason.USAGE, Reason.BAD_SPEC, Reason.NOT_ALLOWED)
-        if isinstance(error, RaiError) and error.reason in asked_for:
-            return refuse(error.reason, *error.problems)
-        logs.fault("fault", error, request=self.id)
-        text = f"the server failed; its log says more under {self.id}"
-        return refuse(Reason.INTERNAL, text, hint="tell your staff")
-
 
 def context_of(scope: AsgiScope | Request) -> RequestContext:
     """Return the context of a request."""
@@ -287,13 +254,27 @@ def context_of(scope: AsgiScope | Request) -> RequestContext:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer a request that failed, as problem details; it handles all exceptions."""
-    if isinstance(error, HTTPException) and not isinstance(error, DeniedError):
-        text, status = f"there is no {request.method} of this path", error.status_code
-        headers = error.headers
-        error = refuse(Reason.USAGE, text, status=status, headers=headers)
+    """Answer a request that failed, as problem details; it handles all exceptions.
+
+    A fault's own text may name files of the server: only the log has it.
+    """
     context, site = context_of(request), request.app.state.site
-    known = context.refusal(error)
+    match error:
+        case DeniedError():
+            known = error
+        case HTTPException(status_code=status, headers=headers):
+            text = f"there is no {request.method} of this path"
+            known = refuse(Reason.USAGE, text, status=status, headers=headers)
+        case RaiError(reason=Reason.USAGE | Reason.BAD_SPEC | Reason.NOT_ALLOWED):
+            known = refuse(error.reason, *error.problems)
+        case RaiError(reason=Reason.BUSY):
+            logs.step("unable", request=context.id, why=str(error))
+            text = "a part of the server does not answer now"
+            known = refuse(Reason.BUSY, text, hint="try again in a few seconds")
+        case _:
+            logs.fault("fault", error, request=context.id)
+            text = f"the server failed; its log says more under {context.id}"
+            known = refuse(Reason.INTERNAL, text, hint="tell your staff")
     site.metrics.refused.labels(known.refusal.reason).inc()
     context.refused = "; ".join(str(one) for one in known.refusal.problems)
     return known.response(site.now())
@@ -314,19 +295,25 @@ class RequestMiddleware:
             return
         context = scope["rai.context"] = RequestContext(receive, send)
         self._site.under_way.add(context)
+        failed: Exception | None = None
         try:
             with context.scope:
                 try:
                     await self._app(scope, context.receive, context.send)
                 except Exception as error:
-                    await _answered(scope, error)
+                    gone = isinstance(error, ClientDisconnect | OSError)
+                    failed = None if gone and context.ended_by else error
             if context.scope.cancelled_caught and not context.status:
-                await _answered(scope, _ended(context))
+                failed = _ended(context)
+            if failed:
+                answer = await refused(Request(scope), failed)
+                if not context.status:  # else the client sees that the answer ends
+                    await answer(scope, context.receive, context.send)
         finally:
             self._site.under_way.discard(context)
             self._note(scope, context)
             # A circle would keep the connection and its buffers.
-            del scope["rai.context"]
+            del scope["rai.context"], failed
 
     def _note(self, scope: AsgiScope, context: RequestContext) -> None:
         """Count a request, and write its line of the log."""
@@ -357,17 +344,6 @@ class RequestMiddleware:
         more = {"refused": context.refused, "ended_by": context.ended_by}
         facts |= {name: text for name, text in more.items() if text}
         logs.step("request", **facts)
-
-
-async def _answered(scope: AsgiScope, error: Exception) -> None:
-    """Answer a request that failed, unless its client has gone or has a part."""
-    context = context_of(scope)
-    if isinstance(error, ClientDisconnect | OSError) and context.ended_by:
-        return
-    began = context.status
-    answer = await refused(Request(scope), error)
-    if not began:  # else the answer breaks off, which the client sees
-        await answer(scope, context.receive, context.send)
 
 
 def _ended(context: RequestContext) -> DeniedError:

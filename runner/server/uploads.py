@@ -129,7 +129,7 @@ class UploadRoutes:
         A row without its file counts as nothing, and a file without its row would be
         found by nobody.
         """
-        if file.sha256 != sha256:
+        if file.digest.hexdigest() != sha256:
             text = "what was sent does not have the SHA-256 that it is named by"
             raise refuse(Reason.USAGE, text, status=422, hint="send it again")
         now, add = self._site.now(), self._site.store.add_upload
@@ -210,18 +210,13 @@ class ArrivingFile:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder)
         self._file, self._path = os.fdopen(handle, "wb"), Path(name)
-        self._digest = hashlib.sha256()
+        self.digest = hashlib.sha256()
         self.size = 0
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of what came so far, in hexadecimal digits."""
-        return self._digest.hexdigest()
 
     def append(self, data: bytes) -> None:
         """Write data at the end."""
         self._file.write(data)
-        self._digest.update(data)
+        self.digest.update(data)
         self.size += len(data)
 
     def name_it(self, path: Path) -> None:
