@@ -35,8 +35,8 @@ NOT_NOW = (429, 500, *PASSING)
 POLL_S = 0.3
 CATCH_UP_S = 2.0
 STOPS_WITHIN_S = 1.0
-LONGEST_WAIT_S = 20
-"""How long the server may wait for news; where there were some, a second at first."""
+WAIT_S = 20
+"""How long the server may wait for news, once it has told all there is."""
 
 MOST_SHOWN = 300
 NOT_FETCHED = "the build folder was not fetched"
@@ -46,6 +46,7 @@ GOING = {
     QueueState.RUNNING: State.RUNNING,
 }
 STOPPED = "stopped on request"
+Connect = Callable[[], ServerClient]
 STATES = {Reason.CANCELLED: State.CANCELLED, Reason.RUNNER_LOST: State.LOST}
 
 
@@ -55,12 +56,7 @@ class Follower(Following):
     While another process does so, it waits, and takes over where that one leaves.
     """
 
-    def __init__(
-        self,
-        paths: RunPaths,
-        connect: Callable[[], ServerClient],
-        bounds: MirrorBounds,
-    ) -> None:
+    def __init__(self, paths: RunPaths, connect: Connect, bounds: MirrorBounds) -> None:
         super().__init__(paths)
         self._connect, self._bounds = connect, bounds
         self._client: ServerClient | None = None
@@ -93,11 +89,9 @@ class Follower(Following):
     def step(self) -> None:
         """Copy with the lock of the folder, or wait for it."""
         try:
-            with (
-                Mirror(self.paths, self._bounds) as mirror,
-                self._connect() as self._client,
-            ):
-                self._copy(self._client, mirror)
+            with Mirror(self.paths, self._bounds) as mirror, self._connect() as client:
+                self._client = client
+                self._copy(client, mirror)
             self._elsewhere = False
         except MirroredError:
             self._elsewhere = True
@@ -115,12 +109,10 @@ class Follower(Following):
                     self.stopped.wait(self._pauses.next_s(error))
                 wait_s = 0
                 continue
-            took_s = time.monotonic() - began_s
-            news = wait_s > 0 and took_s < wait_s
-            wait_s = 1 if news else min(2 * wait_s or 1, LONGEST_WAIT_S)
+            wait_s = WAIT_S
             if not (much or self.over):
                 # The server takes this time, unless it means ill.
-                self.stopped.wait(tail.LEAST_S - took_s)
+                self.stopped.wait(tail.LEAST_S + began_s - time.monotonic())
 
     def _ask(self, client: ServerClient, mirror: Mirror, wait_s: int) -> bool:
         """Copy what is new; return whether much was, and there is more.

@@ -133,35 +133,28 @@ class ServerConnection:
         return link
 
     def _made(self) -> http.client.HTTPConnection:
-        """Return a connection to be made."""
+        """Return a connection to be made, by TLS through the proxy if there is one."""
         if self.url.startswith("unix:"):
             link = http.client.HTTPConnection("localhost")
             link.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             link.sock.settimeout(bounds.CONNECT_S)
             return link
+        at, wait_s = addresses.host_and_port(self.url), bounds.CONNECT_S
         if self.url.startswith("http:"):
-            at = addresses.host_and_port(self.url)
-            return http.client.HTTPConnection(*at, timeout=bounds.CONNECT_S)
-        return _tls_link(self.url, self._pin, self._proxy)
-
-
-def _tls_link(
-    url: str, pin: str, proxy: SplitResult | None
-) -> http.client.HTTPSConnection:
-    """Return a connection to be made by TLS."""
-    context = ssl.create_default_context()
-    if pin:  # it alone decides, so that a self-signed certificate will do
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    else:
-        context.load_verify_locations(certifi.where())
-    host, port = addresses.host_and_port(url)
-    at = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
-    link = http.client.HTTPSConnection(*at, context=context, timeout=bounds.CONNECT_S)
-    if proxy:
+            return http.client.HTTPConnection(*at, timeout=wait_s)
+        context = ssl.create_default_context()
+        if self._pin:  # it alone decides, so that a self-signed certificate will do
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        else:
+            context.load_verify_locations(certifi.where())
+        if (proxy := self._proxy) is None:
+            return http.client.HTTPSConnection(*at, context=context, timeout=wait_s)
+        by = proxy.hostname or "", proxy.port or 80
+        link = http.client.HTTPSConnection(*by, context=context, timeout=wait_s)
         user = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
         allowed = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"}
-        link.set_tunnel(host, port, allowed if proxy.username else None)
-    return link
+        link.set_tunnel(*at, allowed if proxy.username else None)
+        return link
 
 
 def _proxy(url: str) -> SplitResult | None:
@@ -291,8 +284,8 @@ def _explained(error: Exception, url: str, through: str) -> RaiError:
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = f"if it signs its own, pin its certificate: rai login {url}"
         text = f"this system does not trust the certificate of {url}"
-        why = shown(error.verify_message)
-        return UntrustedServerError(Problem(f"{text}: {why}", hint=hint))
+        text = f"{text}: {shown(error.verify_message)}"
+        return UntrustedServerError(Problem(text, hint=hint))
     if isinstance(error, TimeoutError):
         return UnreachableError(f"{url} does not answer in time")
     return UnreachableError(f"no connection to {url}{through}: {_why(error)}")

@@ -12,10 +12,7 @@ from runner.remote.bounds import MOST_PROBLEMS, MOST_TEXT
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun
 
-NO_TOKEN = 401
-MISSING = 404
-CONFLICT = 409
-NOT_AS_ANNOUNCED = 422
+NO_TOKEN, MISSING, CONFLICT, NOT_AS_ANNOUNCED = 401, 404, 409, 422
 
 
 class UnreachableError(BusyError):

@@ -76,12 +76,10 @@ class SlurmPlace(RunPlace):
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
         for job in asked.jobs.get(found.name, ()):
-            match stage(job.state):
-                case JobStage.WAITING:
-                    _cancel(found.name, job.number)
-                case JobStage.GOING:
-                    batch = [] if again else ["--signal=TERM", "--batch"]
-                    _cancel(found.name, *batch, job.number)
+            if (reached := stage(job.state)) is not JobStage.OVER:
+                softly = reached is JobStage.GOING and not again
+                how = ["--signal=TERM", "--batch"] if softly else []
+                _cancel(found.name, *how, job.number)
         programs.forget(paths.home)
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
@@ -130,12 +128,10 @@ def hand_over(
     needs: JobNeeds,
     options: Sequence[str] = (),
     cancel: Cancel | None = None,
-    worker: Sequence[str] = WORKER,
 ) -> Answer:
     """Submit the job of a sealed run; return once Slurm has it, or has refused it.
 
-    ``options`` are words for sbatch, ``worker`` the command that carries the run out,
-    given its folder.
+    ``options`` are words for sbatch.
 
     Raises:
         RaiError: Slurm does not answer, or a ``cancel`` was requested meanwhile; it may
@@ -151,9 +147,8 @@ def hand_over(
         needs,
         options,
         target,
-        run_id=paths.id,
         folder=str(paths.root),
-        worker=(*worker, str(paths.root)),
+        worker=(*WORKER, str(paths.root)),
     )
     done = programs.call(argv, input=script, cancel=cancel)
     number = submission.number(done.stdout.decode(errors="replace"))
@@ -195,7 +190,7 @@ def _fitting(
         return needs, asked  # sbatch says what is wrong
     if needs.gpu_optional and not found.gpus:
         needs = replace(needs, gpus=0)
-    if found.time_s is None or found.time_s >= needs.time_s:
+    if found.time_s >= needs.time_s:
         return needs, asked
     most, wanted = map(submission.minutes, (found.time_s, needs.time_s))
     where = f"the partition {partition}" if partition else "the default partition"

@@ -71,10 +71,8 @@ _FIELDS = {
 }
 """Fields by squeue's letters, with their widths in bytes."""
 
-FORMAT = "".join(f"%{width}{letter}|" for letter, width in _FIELDS.values())
-"""What squeue prints of each job."""
-
-ARGUMENTS = ("--noheader", "--all", "--states=all", f"--format={FORMAT}")
+_FORMAT = "".join(f"%{width}{letter}|" for letter, width in _FIELDS.values())
+ARGUMENTS = ("--noheader", "--all", "--states=all", f"--format={_FORMAT}")
 """What squeue is called with. ``--all`` shows partitions that are hidden, too."""
 
 _LINE = sum(width + 1 for _, width in _FIELDS.values()) + 1
@@ -308,9 +306,9 @@ _SPAN = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d\d)", re.ASCII)
 
 
 class Partition(Struct, frozen=True):
-    """The longest time of a job, None without a bound, and the most GPUs of a node."""
+    """The longest time of a job, if it has a bound, and the most GPUs of a node."""
 
-    time_s: float | None = None
+    time_s: float = math.inf
     gpus: int = 0
 
 
@@ -337,9 +335,7 @@ def partition(text: str, name: str = "") -> Partition | None:
         found = default
     if not found:
         return None
-    time_s = max(time_s for _, time_s, _ in found)
-    most_gpus = max(count for _, _, count in found)
-    return Partition(None if time_s == math.inf else time_s, most_gpus)
+    return Partition(max(one[1] for one in found), max(one[2] for one in found))
 
 
 def gpus(gres: str) -> int:

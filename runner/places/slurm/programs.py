@@ -21,7 +21,6 @@ from runner import files, process
 from runner.core import Problem, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import BusyError, EngineError, RaiError
-from runner.core.screen import printable
 from runner.places.slurm import jobs, submission
 from runner.places.slurm.jobs import Partition, SlurmJob
 from runner.process import Completed
@@ -32,10 +31,8 @@ ANSWERS_WITHIN_S = 60.0
 """More than the patience of Slurm's programs, with their usual settings."""
 
 NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
-SHOWN = 500
 MOST_LISTED_BYTES = 4 << 20
 """How much of sinfo's output is read at most."""
-
 
 INTERVAL_S = 1.0
 AWAY_S = 10.0
@@ -101,7 +98,7 @@ def answer(argv: Sequence[str], cancel: Cancel | None = None) -> bytes:
     done = call(argv, cancel=cancel)
     if done.exit_code:
         text = done.stderr.decode(errors="replace").strip()
-        last = printable(text.rpartition("\n")[2][:SHOWN])
+        last = jobs.shown(text.rpartition("\n")[2])
         why = last or f"exit status {done.exit_code}"
         raise NoAnswerError(f"Slurm does not answer: {why}")
     return done.stdout

@@ -86,14 +86,13 @@ def submission(
     extra: Sequence[str],
     target: SlurmTarget,
     *,
-    run_id: str,
     folder: str,
     worker: Sequence[str],
 ) -> tuple[list[str], bytes]:
     """Return the command line of sbatch for a run, and the script that it reads.
 
-    ``folder`` is the run's, ``worker`` the command line of its worker, ``extra`` the
-    user's words for sbatch.
+    ``folder`` is the run's, whose name is its id, ``worker`` the command line of its
+    worker, ``extra`` the user's words for sbatch.
 
     Raises:
         NotAllowedError: the folder's name cannot be given to sbatch, or no node has so
@@ -109,8 +108,9 @@ def submission(
         text = f"the run asks for {needs.cores:,} cores, and no node has so many"
         problem = Problem(text, hint="lower resources.cpu.cores")
         raise NotAllowedError(problem, advice="")
+    run_id = folder.rpartition("/")[2]
     wanted = {
-        "job-name": NAME + run_id,
+        "job-name": f"{NAME}{run_id}",
         "output": f"{folder.replace('%', '%%')}/{LOG}",
         "chdir": "/",
         "open-mode": "append",

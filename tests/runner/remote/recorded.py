@@ -25,6 +25,8 @@ from runner.wire.accounts import Me, Scope
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import FILES, MOST_TAIL_BYTES, TailHeader, to_line
+from tests.program import RAI
+from tests.runner.test_hangup import Terminal
 
 URL = "https://gpu.example.org"
 TEAM = "team-1"
@@ -182,3 +184,24 @@ def archive_of(folder: Path) -> bytes:
     with BuildWriter(folder / "made.tar.zst", BUILD_FOLDER) as writer:
         writer.write(stream.getvalue())
     return (folder / "made.tar.zst").read_bytes()
+
+
+def profile_of(folder: Path, url: str, token: str) -> str:
+    """Write the profile of somebody whose runs go to a server; return its name."""
+    file = folder / "profile"
+    text = f"host: {url}\nservers:\n  {url}: {{token: {token}, team: {TEAM}}}\n"
+    file.write_text(text)
+    file.chmod(0o600)
+    return str(file)
+
+
+@contextmanager
+def on_terminal(*words: str) -> Iterator[Terminal]:
+    """Run rai on a terminal of its own; end it afterwards."""
+    terminal = Terminal(RAI, *words)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()

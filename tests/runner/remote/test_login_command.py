@@ -151,13 +151,6 @@ def test_the_status_says_what_is_left(server, logged_in):
     assert said["limits"]["left_today"] == 1
 
 
-def test_a_revoked_token_is_said_with_what_to_do(server, logged_in):
-    server.plays["GET", "/me"] = lambda _: refusal(401, "the token is revoked")
-    done = rai("login", "--status")
-    assert done.returncode == 9
-    assert f"rai login {logged_in}" in done.stderr
-
-
 def test_names_of_a_server_steer_no_terminal(server, url):
     me = played.ME | {"person": "a\x1b]0;x\x07", "team": "t\u202e"}
     server.plays["POST", "/login"] = lambda request: (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -29,11 +28,11 @@ from tests.runner.remote.recorded import (
     answer,
     archive_of,
     handed_over,
+    profile_of,
     recorded,
     remote,
     said,
 )
-from tests.waiting import until
 
 WRONG = Verdict(True, False, None, Reason.COMMAND_FAILED, "1 command failed")
 
@@ -95,10 +94,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path / "site")
     monkeypatch.setattr("runner.remote.api.ServerClient", made.client)
     monkeypatch.setattr("runner.places.server.ServerClient", made.client)
-    profile = tmp_path / "profile"
-    profile.write_text(f"servers:\n  {URL}:\n    token: rai_x_y\n    team: {TEAM}\n")
-    profile.chmod(0o600)
-    monkeypatch.setenv("RAI_PROFILE_FILE", str(profile))
+    monkeypatch.setenv("RAI_PROFILE_FILE", profile_of(tmp_path, URL, "rai_x_y"))
     monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CI", raising=False)
     return made
@@ -128,27 +124,6 @@ def detached(site: Site, project: str, capfd) -> str:
     return capfd.readouterr().out.strip()
 
 
-def test_a_run_on_a_server_is_shown_and_ends_as_one_here(
-    site, project, tmp_path, capfd
-):
-    assert _status(["run", "-p", project, "--on", URL]) == 0
-
-    told = capfd.readouterr()
-    assert "line 0 é\nline 1 é\n" in told.out
-    assert "✱ Running on gpu.example.org as ann of team-1." in told.err
-    assert "✱ Running echo 1" in told.err
-    run = only_run(tmp_path)
-    assert f"✱ Run {run.id} done" in told.err
-    sealed = hashlib.sha256(run.source.read_bytes()).hexdigest()
-    assert site.requests[run.id].upload == sealed
-    record = runs.read(run)
-    assert (record.state, record.verdict.reason) == (State.DONE, Reason.DONE)
-    assert not places.active(run)
-    assert _status(["show", run.id]) == 0
-    assert _status(["attach", run.id]) == 0
-    assert _status(["wait", run.id]) == 0
-
-
 def test_the_exit_status_is_that_of_a_run_here(site, project, capfd):
     site.verdict = WRONG
     assert _status(["run", "-p", project, "--on", URL, "--json"]) == 1
@@ -170,17 +145,6 @@ def test_a_detached_run_waits_is_listed_and_can_be_attached_to(
 
     assert _status(["attach", run]) == 0
     assert "line 2" in capfd.readouterr().out
-
-
-def test_a_waiting_run_that_is_cancelled_ends_as_cancelled(site, project, capfd):
-    run = detached(site, project, capfd)
-
-    assert _status(["cancel", run]) == 0
-
-    assert capfd.readouterr().out == f"Run {run} ended: cancelled.\n"
-    assert _status(["wait", run]) == 130
-    assert _status(["attach", run]) == 130
-    assert f"✱ Run {run} cancelled: by ann" in capfd.readouterr().err
 
 
 def test_an_id_that_another_run_has_is_made_anew(site, project, tmp_path):
@@ -358,14 +322,6 @@ def test_a_server_that_is_too_busy_to_be_followed_is_asked_again(site, project, 
     site.open.set()
     assert _status(["attach", run]) == 0
     assert "The connection is lost" in capfd.readouterr().err
-
-
-def test_two_commands_follow_the_same_run(site, project, tmp_path, capfd):
-    run = detached(site, project, capfd)
-    with places.followed([only_run(tmp_path)]) as first:
-        until(lambda: first[0].settled)
-        site.open.set()
-        assert _status(["wait", run]) == 0
 
 
 def test_a_run_on_a_server_is_reported_to_ci_as_one_here(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import signal
@@ -26,9 +27,8 @@ from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
 from runner.wire.tail import FILES
 from tests.program import RAI
-from tests.runner.remote.recorded import handed_over
+from tests.runner.remote.recorded import handed_over, on_terminal, profile_of
 from tests.runner.server.web import WebServer, serving
-from tests.runner.test_hangup import Terminal
 from tests.waiting import until
 
 pytestmark = pytest.mark.programs
@@ -74,12 +74,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     with serving(tmp_path) as web:
         token = web.token("blue")
         made = Stage(web, tmp_path / "home", token)
-        profile = tmp_path / "profile"
-        profile.write_text(
-            f"host: {made.url}\nservers:\n  {made.url}:\n    token: {token}\n"
-        )
-        profile.chmod(0o600)
-        monkeypatch.setenv("RAI_PROFILE_FILE", str(profile))
+        profile = profile_of(tmp_path, made.url, token)
+        monkeypatch.setenv("RAI_PROFILE_FILE", profile)
         monkeypatch.setenv("RAI_HOME", str(made.home.root))
         monkeypatch.delenv("CI", raising=False)
         yield made
@@ -118,10 +114,15 @@ def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
     assert told.out == "hello\n"
     assert "oh\n" in told.err
     run = stage.run()
+    assert f"✱ Running on {stage.web.socket} as ann of blue." in told.err
+    assert f"✱ Run {run} done" in told.err
     assert stage.copied(run)
     paths = stage.home.run(run)
     assert paths.build.read_bytes() == b"built"
     assert runs.read(paths) == runs.read(stage.web.runs.paths(run))
+    assert not places.active(paths)
+    for command in ("show", "attach", "wait"):
+        assert _status([command, run]) == 0
 
 
 def test_a_build_file_that_is_wrong_is_refused_before_anything_is_sent(
@@ -150,33 +151,23 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
             Mirror(other, most) as mirror,
             client.tail(run, have := mirror.have, 0) as body,
         ):
-            header = mirror.take(CutStream(body, chance.randrange(4000)), have)
+            header = mirror.take(cut(body, chance.randrange(4000)), have)
         served = stage.web.runs.paths(run)
         for name in FILES:
             had = (other.root / name).read_bytes()
             assert (served.root / name).read_bytes().startswith(had)
-        if header:
+        if header and header.over:
             break
-    assert header
-    assert header.over
+    assert header and header.over
     assert (other.events.read_bytes()) == stage.web.runs.paths(run).events.read_bytes()
 
 
-class CutStream:
-    """A stream that ends after so many bytes."""
-
-    def __init__(self, stream: object, left: int) -> None:
-        self._stream, self._left = stream, left
-
-    def readline(self, most: int) -> bytes:
-        found: bytes = self._stream.readline(min(most, self._left))  # type: ignore[attr-defined]
-        self._left -= len(found)
-        return found
-
-    def read1(self, size: int) -> bytes:
-        found: bytes = self._stream.read1(min(size, self._left))  # type: ignore[attr-defined]
-        self._left -= len(found)
-        return found
+def cut(stream: io.BufferedReader, most: int) -> io.BufferedReader:
+    """Return a stream that ends after so many bytes."""
+    found = b""
+    while (left := most - len(found)) and (piece := stream.read1(left)):
+        found += piece
+    return io.BufferedReader(io.BytesIO(found))  # type: ignore[arg-type]
 
 
 def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
@@ -262,8 +253,7 @@ def test_secrets_and_the_masked_file_reach_the_server_and_no_file_here(stage, pr
 def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
     stage, project, answer, status
 ):
-    terminal = Terminal(RAI, "run", "-p", project)
-    try:
+    with on_terminal("run", "-p", project) as terminal:
         terminal.until(b"Waiting")
         terminal.type(b"\x03")
         terminal.until(b"watching? ")
@@ -278,10 +268,6 @@ def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
         else:
             terminal.until(b"cancelled")
         assert terminal.child.wait(30) == status
-    finally:
-        terminal.close()
-        terminal.child.kill()
-        terminal.child.wait()
     ended = stage.web.store.run(run).state is QueueState.ENDED
     assert ended is (answer != b"d\n")
 
@@ -289,8 +275,7 @@ def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
 def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
     stage, project
 ):
-    terminal = Terminal(RAI, "run", "-p", project)
-    try:
+    with on_terminal("run", "-p", project) as terminal:
         terminal.until(b"\r\x1b[2K")
         terminal.until(b"Waiting")
         run = stage.run()
@@ -301,7 +286,3 @@ def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
         assert terminal.child.wait(30) == 0
         terminal.until(b"done in")
         assert terminal.seen.count(b"\nWaiting") == 0
-    finally:
-        terminal.close()
-        terminal.child.kill()
-        terminal.child.wait()

@@ -16,7 +16,7 @@ from runner.core import Reason
 from runner.core.request import RunRequest, from_json, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
-from tests.runner.remote.recorded import archive_of
+from tests.runner.remote.recorded import archive_of, profile_of
 from tests.runner.server.web import SPEC, WebServer, serving
 from tests.waiting import until
 
@@ -32,16 +32,11 @@ class Machine:
         self, web: WebServer, folder: Path, token: str, patch: pytest.MonkeyPatch
     ) -> None:
         self.home, self._patch = Home(folder / "home"), patch
-        self._profile = folder / "profile"
         folder.mkdir()
-        url = f"unix://{web.socket}"
-        self._profile.write_text(
-            f"host: {url}\nservers:\n  {url}:\n    token: {token}\n"
-        )
-        self._profile.chmod(0o600)
+        self._profile = profile_of(folder, f"unix://{web.socket}", token)
 
     def rai(self, *words: str) -> int:
-        self._patch.setenv("RAI_PROFILE_FILE", str(self._profile))
+        self._patch.setenv("RAI_PROFILE_FILE", self._profile)
         self._patch.setenv("RAI_HOME", str(self.home.root))
         return _status(list(words))
 
@@ -236,7 +231,7 @@ def test_the_list_has_the_teams_runs_that_are_not_here_by_the_same_fields(room, 
     shown = capfd.readouterr().out
     assert f"queued on {room.web.socket}, ann" in shown
     assert f"ok on {room.web.socket}, ann" in shown
-    assert there.rai("show", run) == 0
+    assert there.rai("wait", run) == 0
     capfd.readouterr()
     again = listed(there, capfd)
     assert [one["id"] for one in again] == [own, waiting, run]
@@ -256,7 +251,7 @@ def test_the_options_of_the_list_choose_among_the_servers_runs_too(room, capfd):
 
 def test_a_server_that_is_away_costs_one_line_of_the_list(room, capfd):
     there, run = room.machine("blue", "ann"), room.ended()
-    assert there.rai("show", run) == 0
+    assert there.rai("wait", run) == 0
     capfd.readouterr()
     room.web.socket.unlink()
 

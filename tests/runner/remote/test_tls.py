@@ -19,10 +19,10 @@ from runner.remote.problems import (
     UntrustedServerError,
 )
 from runner.remote.profile import ProfileEntry
-from tests.program import RAI, rai
+from tests.program import rai
 from tests.runner.remote import certificates, played
 from tests.runner.remote.played import TOKEN, PlayedServer
-from tests.runner.test_hangup import Terminal
+from tests.runner.remote.recorded import on_terminal
 
 
 @pytest.fixture(scope="module")
@@ -190,21 +190,14 @@ class TestCommand:
         self, tls, pem, answer, code
     ):
         server, url = tls
-        terminal = Terminal(RAI, "login", url)
-        try:
+        with on_terminal("login", url) as terminal:
             terminal.until(b"[y/N]: ")
             terminal.type(f"{answer}\n".encode())
             if code == 0:
                 terminal.until(b"Code: ")
                 terminal.type(f"{server.code}\n".encode())
-            terminal.until(
-                b"`rai run` runs there" if code == 0 else b"nothing was sent"
-            )
+            terminal.until(b"nothing was sent" if code else b"`rai run` runs there")
             assert terminal.child.wait(60) == code
-        finally:
-            terminal.close()
-            terminal.child.kill()
-            terminal.child.wait()
         shown = terminal.seen.decode().replace("\r\n", "\n")
         assert certificates.fingerprint(pem) in shown.replace("\n", "")
         assert "Does whoever runs the server name the same?" in shown

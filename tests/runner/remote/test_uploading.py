@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote.api import Patience, ServerClient
 from runner.remote.problems import RefusedError, UnreachableError
-from runner.remote.profile import ProfileEntry
 from runner.session import remote
 from runner.session.remote import upload
-from tests.runner.remote.played import TOKEN, refusal
+from tests.runner.remote.played import refusal
 
 CONTENT = bytes(range(64)) * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -68,16 +66,6 @@ def test_connections_that_always_break_end_it(client, server, file):
     with pytest.raises(UnreachableError):
         upload(client, file)
     assert puts(server) == 1 + remote.MOST_BROKEN
-
-
-def test_a_server_that_stays_away_ends_the_patience(url, server, file):
-    server.otherwise = lambda request: request.break_off()
-    with (
-        ServerClient(ProfileEntry(url, TOKEN), Patience(0.05)) as client,
-        pytest.raises(UnreachableError),
-    ):
-        upload(client, file)
-    assert puts(server) == 0
 
 
 def test_a_file_that_the_server_does_not_take_is_not_sent(client, server, file):

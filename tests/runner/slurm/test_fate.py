@@ -32,7 +32,7 @@ def jobs(*states: str) -> list[SlurmJob]:
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN, PACKING, BUSY, QUIET, SILENT])
-def test_no_run_is_lost_while_slurm_does_not_answer(signs: Signs):
+def test_no_run_is_lost_while_slurm_does_not_answer(signs):
     on = Standing.ELSEWHERE if signs["claimed"] else Standing.WAITS
     assert fate(signs, None) is on
 
@@ -45,12 +45,12 @@ def test_no_run_is_lost_while_slurm_does_not_answer(signs: Signs):
         (SILENT, Standing.GONE),
     ],
 )
-def test_without_a_job_the_signs_of_life_decide(signs: Signs, fit: Standing):
+def test_without_a_job_the_signs_of_life_decide(signs, fit):
     assert fate(signs, []) is fit
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN])
-def test_a_run_waits_as_long_as_its_job_does(signs: Signs):
+def test_a_run_waits_as_long_as_its_job_does(signs):
     assert fate(signs, jobs("PENDING")) is Standing.WAITS
 
 
@@ -60,7 +60,7 @@ def test_a_job_that_waits_again_has_no_worker_left_once_that_is_silent():
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "CONFIGURING", "A_NEW_WORD"])
-def test_a_run_lives_as_long_as_its_job_does(state: str):
+def test_a_run_lives_as_long_as_its_job_does(state):
     assert fate(SILENT, jobs(state)) is Standing.ELSEWHERE
     assert fate(NEW, jobs(state)) is Standing.WAITS
 
@@ -82,7 +82,7 @@ def test_the_record_of_a_run_whose_job_is_over_comes_within_seconds():
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN])
-def test_a_job_that_ended_before_its_run_was_claimed_never_begins_it(signs: Signs):
+def test_a_job_that_ended_before_its_run_was_claimed_never_begins_it(signs):
     assert fate(signs, jobs("CANCELLED")) is Standing.GONE
 
 
@@ -131,9 +131,7 @@ def job(state: str, reason: str = "", node: str = "n1") -> SlurmJob:
         ),
     ],
 )
-def test_the_end_follows_from_the_last_job(
-    run: LeftRun, jobs: list[SlurmJob] | None, reason: Reason, words: str
-):
+def test_the_end_follows_from_the_last_job(run, jobs, reason, words):
     found = verdict(jobs, **run)
     assert found.reason is reason
     assert words in found.message
@@ -145,7 +143,7 @@ def test_the_end_follows_from_the_last_job(
 
 @pytest.mark.parametrize("state", [*OVER, "A_NEW_END"])
 @pytest.mark.parametrize("reason", ["", "None", "NonZeroExitCode", *REASONS])
-def test_no_end_without_a_record_is_a_success(state: str, reason: str):
+def test_no_end_without_a_record_is_a_success(state, reason):
     assert how_ended(state, reason).exit_code != 0
 
 

@@ -60,7 +60,7 @@ def go(site: Site) -> None:
     (site.folder / "go").touch()
 
 
-def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site: Site):
+def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site):
     run = site.hand_over("sleep 60").begun()
     run.kill_worker()
     found = run.ended(TOLD_S)
@@ -72,9 +72,7 @@ def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site: Site):
     assert run.times == 1
 
 
-def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(
-    site: Site,
-):
+def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(site):
     site.cluster.drain("n1", "a broken fan")
     site.cluster.drain("n2", "a broken fan")
     run = site.hand_over("true")
@@ -86,7 +84,7 @@ def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_a_run_outlives_its_slurmd(site: Site, *, comes_back: bool):
+def test_a_run_outlives_its_slurmd(site, comes_back):
     run = held(site)
     node = run.node
     site.cluster.kill("slurmd", node)
@@ -97,7 +95,7 @@ def test_a_run_outlives_its_slurmd(site: Site, *, comes_back: bool):
 
 
 @pytest.mark.slow
-def test_a_run_outlives_its_controller(site: Site):
+def test_a_run_outlives_its_controller(site):
     run = held(site)
     site.cluster.kill("slurmctld", with_=signal.SIGTERM)
     go(site)
@@ -107,9 +105,7 @@ def test_a_run_outlives_its_controller(site: Site):
     assert "Unable to contact slurm controller" in refused.stderr
 
 
-def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(
-    site: Site,
-):
+def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(site):
     run = site.hand_over("sleep 60").begun()
     node = run.node
     site.cluster.power_off(node)
@@ -126,7 +122,7 @@ def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(
     assert run.times == 1
 
 
-def test_a_run_is_not_put_back_into_the_queue(site: Site):
+def test_a_run_is_not_put_back_into_the_queue(site):
     run = held(site)
     with pytest.raises(AssertionError, match="disabled"):
         site.cluster.ask("scontrol", "requeue", f"{run.job}")
@@ -134,7 +130,7 @@ def test_a_run_is_not_put_back_into_the_queue(site: Site):
     assert run.kept_its_word().state is State.DONE
 
 
-def test_what_scancel_ends_says_so_and_keeps_what_it_wrote(site: Site):
+def test_what_scancel_ends_says_so_and_keeps_what_it_wrote(site):
     run = site.hand_over("echo x > kept; sleep 60").begun()
     site.cluster.ask("scancel", f"{run.job}")
     found = run.ended(TOLD_S)
@@ -145,9 +141,7 @@ def test_what_scancel_ends_says_so_and_keeps_what_it_wrote(site: Site):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_preempted_says_so_and_keeps_what_it_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_that_is_preempted_says_so_and_keeps_what_it_wrote(tmp_path, monkeypatch):
     settings = {
         **AT_ONCE,
         "PreemptType": "preempt/partition_prio",
@@ -171,9 +165,7 @@ def test_a_run_that_is_preempted_says_so_and_keeps_what_it_wrote(
 
 
 @pytest.mark.slow
-def test_a_run_has_the_time_of_its_partition_and_ends_for_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_has_the_time_of_its_partition_and_ends_for_that(tmp_path, monkeypatch):
     partitions = ("PartitionName=main Nodes=ALL Default=YES MaxTime=1",)
     with cluster(["n1"], AT_ONCE, partitions) as made:
         run = of(made, tmp_path, monkeypatch).hand_over("echo x > kept; sleep 200")
@@ -208,9 +200,7 @@ def unmount(folder: Path) -> None:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_run_outlives_its_file_system(
-    site: Site, mounted: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_outlives_its_file_system(site, mounted, monkeypatch):
     monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
     run = held(site, "echo first; ", "; echo then")
     unmount(mounted)
@@ -222,7 +212,7 @@ def test_a_run_outlives_its_file_system(
 
 
 def test_a_run_whose_file_system_is_away_at_its_end_has_an_end(
-    site: Site, mounted: Path, monkeypatch: pytest.MonkeyPatch
+    site, mounted, monkeypatch
 ):
     monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
     run = held(site)
@@ -235,7 +225,7 @@ def test_a_run_whose_file_system_is_away_at_its_end_has_an_end(
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(site: Site):
+def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(site):
     run = site.hand_over("true; sleep 3").begun()
     os.kill(run.worker, signal.SIGSTOP)  # as where its file system does not answer
     assert not places.wait(run.paths, SILENT_S + 3)
@@ -245,7 +235,7 @@ def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(site: Site):
 
 @pytest.mark.parametrize("skew_s", [-3600, 3600])
 def test_a_node_whose_clock_is_off_carries_a_run_out(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew_s: int
+    site, tmp_path, monkeypatch, skew_s
 ):
     (tmp_path / "sitecustomize.py").write_text(SKEWED.format(skew_s=skew_s))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

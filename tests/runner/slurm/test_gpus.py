@@ -71,7 +71,7 @@ def in_job(nodes: Cluster, folder: Path, script: str, *words: str) -> str:
     return file.read_text()
 
 
-def test_a_run_gets_the_gpus_of_its_job_and_no_other(home: Home, tmp_path: Path):
+def test_a_run_gets_the_gpus_of_its_job_and_no_other(home, tmp_path):
     folder = project(tmp_path, LIST, gpu=ONE)
     run = left("-p", folder)
     assert rai("wait", run).returncode == 0
@@ -89,17 +89,13 @@ def test_a_run_gets_the_gpus_of_its_job_and_no_other(home: Home, tmp_path: Path)
 
 
 @pytest.mark.parametrize("partition", ["gpu", "plain"])
-def test_a_run_that_asks_for_no_gpu_sees_none(
-    home: Home, tmp_path: Path, partition: str
-):
+def test_a_run_that_asks_for_no_gpu_sees_none(home, tmp_path, partition):
     done = rai("run", "--on", f"slurm:{partition}", "-p", project(tmp_path, NONE))
     print(done.stderr, done.stdout)
     assert (done.returncode, done.stdout) == (0, "none\n")
 
 
-def test_a_run_without_a_gpu_goes_beside_the_one_that_has_it(
-    home: Home, tmp_path: Path
-):
+def test_a_run_without_a_gpu_goes_beside_the_one_that_has_it(home, tmp_path):
     busy = left(
         *("--on", "slurm", "-p", project(tmp_path, "echo on; sleep 20", gpu=ONE))
     )
@@ -109,9 +105,7 @@ def test_a_run_without_a_gpu_goes_beside_the_one_that_has_it(
     assert rai("cancel", busy).returncode == 0
 
 
-def test_an_optional_gpu_is_done_without_where_the_partition_has_none(
-    home: Home, tmp_path: Path
-):
+def test_an_optional_gpu_is_done_without_where_the_partition_has_none(home, tmp_path):
     commands = {"run": "nvidia-smi -L", "needs": "gpu"}, NONE
     folder = project(tmp_path, *commands, gpu=MAYBE)
     done = rai("run", "--on", "slurm:plain", "-p", folder)
@@ -123,9 +117,7 @@ def test_an_optional_gpu_is_done_without_where_the_partition_has_none(
 
 
 @pytest.mark.parametrize("gpu", [ONE, MAYBE])
-def test_more_gpus_than_a_node_has_are_refused(
-    home: Home, tmp_path: Path, gpu: dict[str, object]
-):
+def test_more_gpus_than_a_node_has_are_refused(home, tmp_path, gpu):
     more = str(len(gpunode.uuids()) + 1)
     folder = project(tmp_path, LIST, gpu=gpu)
     done = rai("run", "--on", "slurm", "-p", folder, "--gpus", more)
@@ -135,9 +127,7 @@ def test_more_gpus_than_a_node_has_are_refused(
     assert done.stdout == ""
 
 
-def test_a_run_waits_in_slurm_for_the_gpu_of_another_and_then_gets_it(
-    home: Home, tmp_path: Path
-):
+def test_a_run_waits_in_slurm_for_the_gpu_of_another_and_then_gets_it(home, tmp_path):
     gpus = {"count": len(gpunode.uuids())}
     held = project(tmp_path, "echo on; sleep 300", gpu=gpus)
     first = left("-p", held)
@@ -156,9 +146,7 @@ def test_a_run_waits_in_slurm_for_the_gpu_of_another_and_then_gets_it(
     assert "UUID: GPU-" in rai("logs", second).stdout
 
 
-def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(
-    home: Home, tmp_path: Path
-):
+def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(home, tmp_path):
     gpus = {"count": len(gpunode.uuids())}
     folder = project(tmp_path, "echo on; sleep 300", gpu=gpus)
     run = left("-p", folder)
@@ -178,9 +166,7 @@ def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(
     assert "UUID: GPU-" in done.stdout
 
 
-def test_a_run_within_a_job_has_the_jobs_gpu_or_none(
-    home: Home, tmp_path: Path, nodes: Cluster
-):
+def test_a_run_within_a_job_has_the_jobs_gpu_or_none(home, tmp_path, nodes):
     folder = project(tmp_path, LIST, gpu=ONE)
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -198,9 +184,7 @@ def test_a_run_within_a_job_has_the_jobs_gpu_or_none(
     assert "has no GPU; ask Slurm for GPUs" in without
 
 
-def test_a_run_that_takes_more_memory_than_its_job_has_ends_for_that(
-    home: Home, tmp_path: Path
-):
+def test_a_run_that_takes_more_memory_than_its_job_has_ends_for_that(home, tmp_path):
     folder = project(tmp_path, "python3 -c 'print(len(b\"x\" * (3 << 30)))'")
     run = left("--on", "slurm:gpu", "-p", folder)
     done = rai("wait", run)
@@ -210,7 +194,7 @@ def test_a_run_that_takes_more_memory_than_its_job_has_ends_for_that(
 
 
 def test_the_driver_lists_the_jobs_gpus_alone_where_devices_are_constrained(
-    home: Home, tmp_path: Path, nodes: Cluster
+    home, tmp_path, nodes
 ):
     ask = "nvidia-smi -L; exec 3<>/dev/nvidia0 && echo opened"
     texts = tmp_path / "texts"

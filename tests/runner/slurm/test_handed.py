@@ -25,27 +25,25 @@ def paths(tmp_path: Path) -> RunPaths:
     return found
 
 
-def test_a_run_that_was_handed_over_says_where_to(paths: RunPaths):
+def test_a_run_that_was_handed_over_says_where_to(paths):
     there = HandedRun(paths.id, "slurm", "slurm:gpu", "rai-0123456789", "17")
     handed.write(paths, there)
     assert handed.read(paths) == there
 
 
-def test_a_copy_of_a_folder_was_not_handed_over(paths: RunPaths, tmp_path: Path):
+def test_a_copy_of_a_folder_was_not_handed_over(paths, tmp_path):
     handed.write(paths, HandedRun(paths.id, "slurm", "slurm", "rai-0123456789"))
     copy = paths.root.rename(tmp_path / "copy")
     assert handed.read(RunPaths(copy)) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"run": 1}', b"x" * 10_000])
-def test_a_damaged_file_is_as_none(paths: RunPaths, data: bytes):
+def test_a_damaged_file_is_as_none(paths, data):
     paths.handed.write_bytes(data)
     assert handed.read(paths) is None
 
 
-def test_who_lives_gives_a_sign_again_and_again(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
-):
+def test_who_lives_gives_a_sign_again_and_again(paths, monkeypatch):
     monkeypatch.setattr(handed, "BEAT_S", 0.01)
     with LifeSign(paths):
         for _ in range(3):
@@ -57,9 +55,7 @@ def test_who_lives_gives_a_sign_again_and_again(
     assert threading.active_count() < 50
 
 
-def test_a_sign_of_life_survives_that_its_folder_is_away(
-    paths: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_sign_of_life_survives_that_its_folder_is_away(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(handed, "BEAT_S", 0.01)
     with LifeSign(paths):
         away = paths.root.rename(tmp_path / "away")
@@ -69,7 +65,7 @@ def test_a_sign_of_life_survives_that_its_folder_is_away(
         assert (away / "beat").exists()
 
 
-def test_the_age_of_a_sign_is_that_of_the_file_systems_clock(paths: RunPaths):
+def test_the_age_of_a_sign_is_that_of_the_file_systems_clock(paths):
     files.stamp(paths.beat)
     now = files.time_there(paths.root)
     os.utime(paths.beat, (now - 100, now - 100))
@@ -79,7 +75,7 @@ def test_the_age_of_a_sign_is_that_of_the_file_systems_clock(paths: RunPaths):
     assert handed.beat_age_s(paths, now) == float("inf")
 
 
-def test_a_file_is_written_once_whoever_writes_it(tmp_path: Path):
+def test_a_file_is_written_once_whoever_writes_it(tmp_path):
     file = tmp_path / "record.json"
     written = []
 
@@ -96,9 +92,7 @@ def test_a_file_is_written_once_whoever_writes_it(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_file_is_written_once_where_there_are_no_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_is_written_once_where_there_are_no_hard_links(tmp_path, monkeypatch):
     def link(*_: object) -> None:
         raise PermissionError
 
@@ -112,7 +106,7 @@ def test_a_file_is_written_once_where_there_are_no_hard_links(
 
 @pytest.mark.parametrize("handed_over", [True, False])
 def test_only_a_run_on_a_node_ends_because_of_a_record_that_is_there(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, *, handed_over: bool
+    paths, monkeypatch, handed_over
 ):
     polls = []
 
@@ -134,7 +128,7 @@ def test_only_a_run_on_a_node_ends_because_of_a_record_that_is_there(
 
 
 def test_what_a_node_writes_is_sent_to_the_file_system_soon_and_once(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+    paths, monkeypatch
 ):
     sent: list[int] = []
     monkeypatch.setattr(node, "SENT_S", 0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from runner.places.slurm import jobs
 from runner.places.slurm.jobs import JobStage, SlurmJob
 from runner.places.slurm.submission import environment
-from tests.runner.slurm.cluster import Cluster
 
 RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
 """What squeue of Slurm 22.05.8 printed: waiting, held, running and ended jobs."""
@@ -59,7 +59,7 @@ def by_number(output: bytes) -> dict[str, SlurmJob]:
     return {job.number: job for job in jobs.parse(output)}
 
 
-def test_all_jobs_of_a_real_squeue_are_read() -> None:
+def test_all_jobs_of_a_real_squeue_are_read():
     found = by_number(RECORDED.read_bytes())
 
     assert len(found) == 23
@@ -77,19 +77,19 @@ def test_all_jobs_of_a_real_squeue_are_read() -> None:
     assert found["4"].state == "TIMEOUT"
 
 
-def test_a_name_with_a_whole_line_in_it_is_a_name() -> None:
+def test_a_name_with_a_whole_line_in_it_is_a_name():
     found = by_number(RECORDED.read_bytes())
 
     assert found["26"].name.startswith("rai-1\n42  ")
     assert "42" not in found
 
 
-def test_a_name_that_is_cut_within_a_character_is_read() -> None:
+def test_a_name_that_is_cut_within_a_character_is_read():
     assert by_number(RECORDED.read_bytes())["22"].name == "x" + 23 * "é" + "\ufffd"
 
 
 @given(st.binary(max_size=100))
-def test_no_name_adds_or_hides_a_job(name: bytes) -> None:
+def test_no_name_adds_or_hides_a_job(name):
     output = printed("1", name=name) + printed("2", name=b"rai-x")
 
     assert [job.number for job in jobs.parse(output)] == ["1", "2"]
@@ -97,14 +97,14 @@ def test_no_name_adds_or_hides_a_job(name: bytes) -> None:
 
 
 @given(st.binary(max_size=900))
-def test_what_no_squeue_printed_is_an_error(output: bytes) -> None:
+def test_what_no_squeue_printed_is_an_error(output):
     if output:
         with pytest.raises(ValueError, match="squeue"):
             jobs.parse(output)
 
 
 @given(st.integers(0, 306), st.integers(0, 255))
-def test_any_byte_may_be_wrong(place: int, byte: int) -> None:
+def test_any_byte_may_be_wrong(place, byte):
     line = bytearray(printed())
     line[place] = byte
 
@@ -117,13 +117,13 @@ def test_any_byte_may_be_wrong(place: int, byte: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 306, 308])
-def test_an_output_that_is_not_complete_is_an_error(cut: int) -> None:
+def test_an_output_that_is_not_complete_is_an_error(cut):
     with pytest.raises(ValueError, match="not complete"):
         jobs.parse((2 * printed())[:-cut])
     assert jobs.parse(b"") == ()
 
 
-def test_more_jobs_than_are_read_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_jobs_than_are_read_are_an_error(monkeypatch):
     monkeypatch.setattr(jobs, "MOST_BYTES", 2 * len(printed()))
 
     assert len(jobs.parse(2 * printed())) == 2
@@ -132,16 +132,16 @@ def test_more_jobs_than_are_read_are_an_error(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("number", ["7", "16_2", "16_[1-300%5]", "9+1"])
-def test_numbers_of_arrays_and_groups_are_read(number: str) -> None:
+def test_numbers_of_arrays_and_groups_are_read(number):
     assert jobs.parse(printed(number))[0].number == number
 
 
 @pytest.mark.parametrize("start", ["N/A", "Unknown", "NONE", "2026-13-40T00:00:00"])
-def test_a_start_that_is_not_known_is_none(start: str) -> None:
+def test_a_start_that_is_not_known_is_none(start):
     assert jobs.parse(printed(start=start))[0].start_at is None
 
 
-def test_what_slurm_leaves_open_is_empty() -> None:
+def test_what_slurm_leaves_open_is_empty():
     (job,) = jobs.parse(printed(node="n/a", reason="(null)"))
 
     assert (job.node, job.reason) == ("", "")
@@ -155,9 +155,7 @@ def test_what_slurm_leaves_open_is_empty() -> None:
         (JobStage.OVER, OVER),
     ],
 )
-def test_how_far_a_job_has_come_follows_from_its_state(
-    stage: JobStage, states: tuple[str, ...]
-) -> None:
+def test_how_far_a_job_has_come_follows_from_its_state(stage, states):
     assert {jobs.stage(state) for state in states} == {stage}
 
 
@@ -181,19 +179,19 @@ LATER = (
 
 
 @pytest.mark.parametrize("reason", [*NEVER, *LATER])
-def test_only_a_job_that_asks_for_what_it_never_gets_never_starts(reason: str) -> None:
+def test_only_a_job_that_asks_for_what_it_never_gets_never_starts(reason):
     assert jobs.never_starts(reason) is (reason in NEVER)
 
 
 @given(st.text(max_size=2000))
-def test_words_of_any_reason_are_one_short_line_without_controls(reason: str) -> None:
+def test_words_of_any_reason_are_one_short_line_without_controls(reason):
     words = jobs.why_waits(reason)
     assert "\n" not in words
     assert "\x1b" not in words
     assert len(words) < 1500
 
 
-def test_a_reason_is_slurms_own_and_bounded() -> None:
+def test_a_reason_is_slurms_own_and_bounded():
     assert jobs.why_waits("Resources") == "Slurm says Resources"
     assert jobs.why_waits("") == "Slurm has not considered it yet"
     words = jobs.why_waits("red \x1b[31m\n" + 5000 * "x")
@@ -202,7 +200,7 @@ def test_a_reason_is_slurms_own_and_bounded() -> None:
 
 
 @pytest.mark.slurm
-def test_the_squeue_of_this_machine_prints_what_is_read(slurm: Cluster) -> None:
+def test_the_squeue_of_this_machine_prints_what_is_read(slurm):
     name = f"a|b\n{'4242424242':24}|{'RUNNING':16}|"
     held = slurm.submit("exit", "--hold", f"--job-name={name}")
     later = slurm.submit("exit", "--begin=2030-01-02T03:04:05", "--job-name=rai-later")
@@ -236,7 +234,7 @@ def line(name: str = "main*", time: str = "infinite", gres: str = "(null)") -> s
 @pytest.mark.parametrize(
     ("time", "time_s"),
     [
-        *(("infinite", None), ("1:00", 60.0), ("1:00:00", 3600.0)),
+        *(("infinite", math.inf), ("1:00", 60.0), ("1:00:00", 3600.0)),
         ("2-01:00:00", 49 * 3600.0),
     ],
 )
@@ -264,9 +262,9 @@ def test_gpus_of_all_models_and_slices_are_counted(text, count):
 def test_without_a_name_the_default_partition_is_meant_or_all():
     two = [line("main*", "1:00", "gpu:1"), line("main*", "1:00"), line("gpu")]
     assert jobs.partition("\n".join(two)) == jobs.Partition(60.0, 1)
-    assert jobs.partition("\n".join(two), "gpu,main") == jobs.Partition(None, 1)
+    assert jobs.partition("\n".join(two), "gpu,main") == jobs.Partition(math.inf, 1)
     unmarked = "\n".join(two).replace("*", " ")
-    assert jobs.partition(unmarked) == jobs.Partition(None, 1)
+    assert jobs.partition(unmarked) == jobs.Partition(math.inf, 1)
 
 
 @pytest.mark.parametrize("text", ["", "sinfo: error: no\n\0\n", line(time="n/a")])

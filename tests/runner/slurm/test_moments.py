@@ -42,7 +42,7 @@ def moments() -> Iterator[float]:
     return (number * SPAN_S / MOMENTS for number in range(MOMENTS))
 
 
-def test_a_run_whose_client_is_killed_runs_once_at_most(site: Site):
+def test_a_run_whose_client_is_killed_runs_once_at_most(site):
     for after_s in moments():
         project, _ = site.traced("sleep 0.5")
         words = [RAI, "run", "--on", "slurm", "-p", project]
@@ -57,7 +57,7 @@ def test_a_run_whose_client_is_killed_runs_once_at_most(site: Site):
     assert ends["done"]
 
 
-def test_a_run_whose_worker_is_killed_runs_once_and_has_an_end(site: Site):
+def test_a_run_whose_worker_is_killed_runs_once_and_has_an_end(site):
     killed = 0
     for after_s in moments():
         run = site.hand_over("sleep 0.5")
@@ -84,7 +84,7 @@ def workers(run: str) -> list[int]:
     return found
 
 
-def test_a_run_outlives_its_slurmd_killed_at_any_moment(site: Site):
+def test_a_run_outlives_its_slurmd_killed_at_any_moment(site):
     for after_s in moments():
         site.hand_over("sleep 0.5")
         time.sleep(after_s / 2)
@@ -97,7 +97,7 @@ def test_a_run_outlives_its_slurmd_killed_at_any_moment(site: Site):
     assert ends.total() == MOMENTS
 
 
-def test_a_run_whose_controller_is_killed_runs_once_at_most(site: Site):
+def test_a_run_whose_controller_is_killed_runs_once_at_most(site):
     refused = 0
     for after_s in moments():
         project, _ = site.traced("sleep 0.5")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from runner.core import Reason
 from runner.places.slurm import programs
 from runner.worker import node
-from tests.runner.slurm.cluster import Cluster
 
 AGAIN, TAKEN, LATE = "REQUEUED", "PREEMPTED", "TIMEOUT"
 STOPPED = "CANCELLED"
@@ -47,14 +45,12 @@ def printed(
         (b"RUNNING\n", 0, ""),
     ],
 )
-def test_what_slurm_is_about_is_told(output: bytes, restarts: int, end: str) -> None:
+def test_what_slurm_is_about_is_told(output, restarts, end):
     assert node.next_state(output, restarts) == end
 
 
 @given(st.binary(max_size=400), st.integers(0, 3))
-def test_any_output_gives_words_on_one_line_or_none(
-    output: bytes, restarts: int
-) -> None:
+def test_any_output_gives_words_on_one_line_or_none(output, restarts):
     end = node.next_state(output, restarts)
 
     assert "\n" not in end
@@ -70,8 +66,8 @@ def test_any_output_gives_words_on_one_line_or_none(
     ],
 )
 def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, reason: Reason
-) -> None:
+    tmp_path, monkeypatch, state, reason
+):
     (tmp_path / "printed").write_bytes(printed(state) if state else b"")
     for name in programs.NEEDED:
         (tmp_path / name).write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
@@ -88,9 +84,7 @@ def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
 @pytest.mark.parametrize(
     ("words", "end"), [(("scancel",), STOPPED), (("scontrol", "requeue"), AGAIN)]
 )
-def test_a_job_that_is_being_ended_learns_why(
-    slurm: Cluster, tmp_path: Path, words: tuple[str, ...], end: str
-) -> None:
+def test_a_job_that_is_being_ended_learns_why(slurm, tmp_path, words, end):
     begun = tmp_path / "begun"
     loop = f"trap '' TERM; touch {begun}; while :; do sleep 0.1; done"
     job = slurm.submit(loop, "--requeue")
@@ -101,5 +95,5 @@ def test_a_job_that_is_being_ended_learns_why(
     assert node.ends_as(environ) == end
 
 
-def test_outside_of_a_job_nobody_is_asked() -> None:
+def test_outside_of_a_job_nobody_is_asked():
     assert node.ends_as({}) == ""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from runner import places
 from runner.places.slurm import SlurmPlace, programs
 from runner.store import handed
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from tests.program import RAI, rai
 from tests.runner.slurm.cluster import Cluster
 from tests.runner.slurm.site import ended, left, project
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.programs]
 
 
 def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
-    cluster_home: Home, tmp_path: Path
+    cluster_home, tmp_path
 ):
     folder = project(tmp_path, "echo out; echo err >&2; echo made > $RAI_BUILD_DIR/x")
     done = rai("run", "--on", "slurm", "-p", folder, "-o", str(tmp_path / "o"))
@@ -40,9 +40,7 @@ def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
     assert failed.returncode == 1
 
 
-def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(
-    cluster_home: Home, tmp_path: Path
-):
+def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(cluster_home, tmp_path):
     folder = project(tmp_path, "echo $SLURM_JOB_NAME on $SLURMD_NODENAME")
     run = left("-p", folder)
     assert rai("wait", run).returncode == 0
@@ -51,7 +49,7 @@ def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(
 
 
 def test_a_partition_that_is_not_there_is_refused_and_leaves_nothing(
-    cluster_home: Home, tmp_path: Path
+    cluster_home, tmp_path
 ):
     done = rai("run", "--on", "slurm:nowhere", "-p", project(tmp_path, "true"))
     assert done.returncode not in (0, 10)
@@ -60,7 +58,7 @@ def test_a_partition_that_is_not_there_is_refused_and_leaves_nothing(
 
 
 def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
-    cluster_home: Home, tmp_path: Path, full: Cluster
+    cluster_home, tmp_path, full
 ):
     run = left("-p", project(tmp_path, "echo never"))
     listed = json.loads(rai("ps", "--json").stdout)
@@ -73,7 +71,7 @@ def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
 
 
 def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
-    cluster_home: Home, tmp_path: Path, full: Cluster
+    cluster_home, tmp_path, full
 ):
     run = left("-p", project(tmp_path, "echo never"))
     paths = cluster_home.run(run)
@@ -86,9 +84,7 @@ def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
     assert full.ask("squeue", "-h", "-t", "PENDING") == ""
 
 
-def test_a_run_that_asks_for_more_cores_than_there_are_ends(
-    cluster_home: Home, tmp_path: Path
-):
+def test_a_run_that_asks_for_more_cores_than_there_are_ends(cluster_home, tmp_path):
     run = left("-p", project(tmp_path, "true", cpu={"cores": 65_537}))
     assert rai("wait", run).returncode == 9
     assert "never start" in rai("show", run).stdout
@@ -107,12 +103,7 @@ def test_a_run_that_asks_for_more_cores_than_there_are_ends(
     ],
 )
 def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
-    cluster_home: Home,
-    tmp_path: Path,
-    full: Cluster,
-    monkeypatch: pytest.MonkeyPatch,
-    after: str,
-    status: int,
+    cluster_home, tmp_path, full, monkeypatch, after, status
 ):
     (tmp_path / "bin").mkdir()
     wrapper = tmp_path / "bin" / "sbatch"
@@ -128,7 +119,7 @@ def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
 
 
 def test_ctrl_c_does_not_wait_for_an_sbatch_that_hangs(
-    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, monkeypatch
 ):
     sbatch = tmp_path / "bin" / "sbatch"
     sbatch.parent.mkdir()
@@ -146,7 +137,7 @@ def test_ctrl_c_does_not_wait_for_an_sbatch_that_hangs(
 
 
 def test_runs_are_listed_where_slurms_programs_are_not(
-    cluster_home: Home, tmp_path: Path, full: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, full, monkeypatch
 ):
     folder = project(tmp_path, "true")
     run = left("-p", folder)
@@ -163,7 +154,7 @@ def test_runs_are_listed_where_slurms_programs_are_not(
 
 
 def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
-    cluster_home: Home, tmp_path: Path
+    cluster_home, tmp_path
 ):
     run = left("-p", project(tmp_path, "echo begun; touch $RAI_BUILD_DIR/x; sleep 300"))
     until(cluster_home.run(run).stdout.exists)
@@ -175,7 +166,7 @@ def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
     assert rai("logs", run).stdout == "begun\n"
 
 
-def test_no_secret_stays_in_the_folder(cluster_home: Home, tmp_path: Path):
+def test_no_secret_stays_in_the_folder(cluster_home, tmp_path):
     folder = project(tmp_path, "echo $TOKEN | wc -c")
     run = left("-p", folder, "-e", "TOKEN=open-sesame-12345")
     assert rai("wait", run).returncode == 0
@@ -185,7 +176,7 @@ def test_no_secret_stays_in_the_folder(cluster_home: Home, tmp_path: Path):
 
 
 def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
-    cluster_home: Home, tmp_path: Path, full: Cluster
+    cluster_home, tmp_path, full
 ):
     run = left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame-12345")
     paths = cluster_home.run(run)
@@ -198,7 +189,7 @@ def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
 
 
 def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
-    cluster_home: Home, tmp_path: Path, full: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, full, monkeypatch
 ):
     paths = cluster_home.run(
         left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame")
@@ -217,7 +208,7 @@ def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
 
 
 def test_a_run_that_its_node_refuses_ends_with_the_reason(
-    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, monkeypatch
 ):
     folder = project(tmp_path, "cat /src/x")
     run = left("-p", folder)
@@ -226,9 +217,7 @@ def test_a_run_that_its_node_refuses_ends_with_the_reason(
     assert "/src" in rai("show", run).stdout
 
 
-def test_a_second_worker_of_a_run_does_nothing(
-    cluster_home: Home, tmp_path: Path, slurm: Cluster
-):
+def test_a_second_worker_of_a_run_does_nothing(cluster_home, tmp_path, slurm):
     run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
     until((tmp_path / "ran").exists)
     again = slurm.submit(
@@ -240,7 +229,7 @@ def test_a_second_worker_of_a_run_does_nothing(
 
 
 def test_what_a_worker_that_cannot_start_printed_is_told(
-    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, monkeypatch
 ):
     text = """
 import os
@@ -266,15 +255,13 @@ def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
     return said
 
 
-def test_a_run_asks_for_its_limits_and_what_rai_needs(
-    cluster_home: Home, tmp_path: Path, full: Cluster
-):
+def test_a_run_asks_for_its_limits_and_what_rai_needs(cluster_home, tmp_path, full):
     folder = project(tmp_path, "true", gpu={"count": 1}, cpu={"cores": 2})
     assert asked(folder, full) == ["gres:gpu:1", "1G", "11:00", "2", "OK"]
 
 
 def test_a_job_has_none_of_the_clients_secrets_and_starts_no_login_shell(
-    cluster_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_home, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RAI_TOKEN", "rai_secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -58,24 +58,20 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_many_looks_within_an_interval_are_one_query(slurm: FakeSlurm, home: Home):
+def test_many_looks_within_an_interval_are_one_query(slurm, home):
     for _ in range(100):
         assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
-def test_another_process_reads_the_answer_of_the_first(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
-):
+def test_another_process_reads_the_answer_of_the_first(slurm, home, monkeypatch):
     programs.look(home)
     monkeypatch.setattr(programs, "_memory", {})
     assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
-def test_processes_that_look_at_once_ask_once(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
-):
+def test_processes_that_look_at_once_ask_once(slurm, home, monkeypatch):
     class Forgetful(dict):  # type: ignore[type-arg]
         def __setitem__(self, *_: object) -> None:
             pass
@@ -90,7 +86,7 @@ def test_processes_that_look_at_once_ask_once(
 
 
 def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+    slurm, home, monkeypatch
 ):
     found: list[QueueLook] = []
     with alone(home.slurm.with_name("slurm.json.lock")):
@@ -108,9 +104,7 @@ def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
         assert programs.look(home).trouble
 
 
-def test_a_home_that_cannot_be_written_is_no_empty_queue(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_home_that_cannot_be_written_is_no_empty_queue(slurm, home, monkeypatch):
     def refuse(folder: Path) -> float:
         raise OSError(errno.EROFS, "Read-only file system", f"{folder}/.time")
 
@@ -119,7 +113,7 @@ def test_a_home_that_cannot_be_written_is_no_empty_queue(
     assert programs.ask(home).jobs
 
 
-def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home: Home):
+def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm, home):
     programs.look(home)
     slurm.jobs = ()
     with alone(home.slurm.with_name("slurm.json.lock")):
@@ -127,9 +121,7 @@ def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home
     assert programs.look(home).jobs == {}
 
 
-def test_many_runs_in_turn_are_looked_at_without_a_pause(
-    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
-):
+def test_many_runs_in_turn_are_looked_at_without_a_pause(slurm, home, monkeypatch):
     monkeypatch.setattr(place, "LOOK_S", 3600.0)
     for number in range(20):
         one = SlurmWatch(home.run(f"{number:010}"))
@@ -139,7 +131,7 @@ def test_many_runs_in_turn_are_looked_at_without_a_pause(
 
 
 def test_a_machine_without_slurms_programs_has_no_engine_for_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match="sbatch, squeue, scancel, sinfo") as caught:
@@ -147,7 +139,7 @@ def test_a_machine_without_slurms_programs_has_no_engine_for_a_run(
     assert caught.value.reason is Reason.NO_ENGINE
 
 
-def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):
+def test_a_change_is_asked_for_at_once(slurm, home):
     programs.look(home)
     slurm.jobs = ()
     programs.forget(home)
@@ -156,7 +148,7 @@ def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):
 
 
 def test_a_controller_that_is_away_is_asked_seldom_and_its_last_answer_stands(
-    slurm: FakeSlurm, home: Home
+    slurm, home
 ):
     first = programs.look(home)
     assert not first.fresh(first.at + 5)
@@ -177,7 +169,7 @@ def test_an_answer_from_the_future_is_asked_for_again():
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"jobs": 3}', b"[]"])
-def test_a_damaged_file_is_asked_for_again(slurm: FakeSlurm, home: Home, data: bytes):
+def test_a_damaged_file_is_asked_for_again(slurm, home, data):
     home.slurm.write_bytes(data)
     assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
 

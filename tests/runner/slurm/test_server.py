@@ -61,9 +61,7 @@ def jobs(slurm: Cluster) -> Counter[str]:
     return Counter(slurm.ask("squeue", "-h", "-o", "%j").split())
 
 
-def test_a_run_on_a_server_is_carried_out_by_slurm(
-    site: Site, slurm: Cluster, tmp_path: Path
-):
+def test_a_run_on_a_server_is_carried_out_by_slurm(site, slurm, tmp_path):
     packed = seal(tmp_path / "p", "echo hi")
     with site.person("red", "ann").client() as client:
         run = queue(client, packed)
@@ -76,7 +74,7 @@ def test_a_run_on_a_server_is_carried_out_by_slurm(
 
 
 def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
-    site: Site, slurm: Cluster, tmp_path: Path
+    site, slurm, tmp_path
 ):
     others = [slurm.submit("sleep 300", "-n2", "-N1") for _ in slurm.nodes]
     packed = seal(tmp_path / "p", "echo hi")
@@ -90,9 +88,7 @@ def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
         assert ended(client, second).reason is Reason.DONE
 
 
-def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(
-    site: Site, slurm: Cluster, tmp_path: Path
-):
+def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(site, slurm, tmp_path):
     others = [slurm.submit("sleep 300", "-n2", "-N1") for _ in slurm.nodes]
     packed = seal(tmp_path / "p", "echo hi")
     with site.person("red", "ann").client() as client:
@@ -109,7 +105,7 @@ def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(
 
 
 def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
-    site: Site, slurm: Cluster, tmp_path: Path
+    site, slurm, tmp_path
 ):
     slow = seal(tmp_path / "slow", "sleep 15")
     packed = seal(tmp_path / "p", "echo hi")
@@ -126,9 +122,7 @@ def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-def test_every_run_is_carried_out_once_whenever_the_server_is_killed(
-    site: Site, tmp_path: Path
-):
+def test_every_run_is_carried_out_once_whenever_the_server_is_killed(site, tmp_path):
     packed = seal(tmp_path / "p", "echo hi")
     rng = random.Random(7)
     with site.person("red", "ann", role="staff").client() as client:
@@ -150,7 +144,7 @@ def test_every_run_is_carried_out_once_whenever_the_server_is_killed(
 
 
 def test_a_run_that_slurm_would_never_start_ends_and_keeps_no_others_back(
-    site: Site, slurm: Cluster, tmp_path: Path
+    site, slurm, tmp_path
 ):
     packed = seal(tmp_path / "p", "echo hi")
     large = "{limits: {memory: 3GiB, time: 5m}}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -37,7 +36,6 @@ def asked(
         needs,
         extra,
         target,
-        run_id="abc",
         folder=folder,
         **{"worker": ("/opt/rai/bin/python", "-m", "runner.worker.node", folder)}
         | more,  # type: ignore[arg-type]
@@ -81,7 +79,7 @@ def test_the_build_files_cores_count_before_the_settings():
         (replace(NEEDS, alone=True), "--exclusive"),
     ],
 )
-def test_each_need_has_its_option(needs: JobNeeds, word: str):
+def test_each_need_has_its_option(needs, word):
     assert word in asked(needs)[0]
     assert word not in asked()[0]
 
@@ -95,7 +93,7 @@ def test_each_need_has_its_option(needs: JobNeeds, word: str):
         (1e30, 52_560_000),
     ],
 )
-def test_a_time_is_whole_minutes_rounded_up(time_s: float, found: int):
+def test_a_time_is_whole_minutes_rounded_up(time_s, found):
     assert minutes(time_s) == found
 
 
@@ -110,12 +108,12 @@ def test_a_percent_sign_is_not_expanded_by_sbatch():
 
 
 @pytest.mark.parametrize("folder", ["/a\nb", "/a\\b", "/a\tb", "/a\x7fb"])
-def test_a_folder_that_sbatch_reads_otherwise_is_refused(folder: str):
+def test_a_folder_that_sbatch_reads_otherwise_is_refused(folder):
     with pytest.raises(NotAllowedError, match="RAI_HOME"):
         asked(folder=folder)
 
 
-def test_the_script_starts_the_worker_in_the_shells_place(tmp_path: Path):
+def test_the_script_starts_the_worker_in_the_shells_place(tmp_path):
     odd = str(tmp_path / 'it\'s $HOME; "x" `y` %j')
     _, script = asked(folder=odd, worker=("/bin/echo", "-m", "runner.worker.node", odd))
     done = subprocess.run(["/bin/sh"], input=script, capture_output=True, check=True)
@@ -157,7 +155,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
         *(("Welcome to the cluster\n4711\n\n", "4711"), ("Submitted job 5\n", None)),
     ],
 )
-def test_the_number_of_a_job_is_the_last_line(answer: str, found: str | None):
+def test_the_number_of_a_job_is_the_last_line(answer, found):
     assert number(answer) == found
 
 
@@ -188,7 +186,7 @@ SAID = {
 @pytest.mark.parametrize(
     ("said", "reason"), [(one, reason) for reason in SAID for one in SAID[reason]]
 )
-def test_a_refusal_is_slurms_own_line_with_a_reason(said: str, reason: Reason):
+def test_a_refusal_is_slurms_own_line_with_a_reason(said, reason):
     error = failure(f"{FAILED}{said}\n")
     assert error.reason is reason
     assert f"Slurm did not take the run: {said}" in str(error)
@@ -211,9 +209,7 @@ POLICY = (
         ("AssocMaxMemPerNode", Reason.NOT_ALLOWED),
     ],
 )
-def test_a_limit_of_the_account_is_busy_only_if_it_is_one_of_jobs(
-    name: str, reason: Reason
-):
+def test_a_limit_of_the_account_is_busy_only_if_it_is_one_of_jobs(name, reason):
     error = failure(f"sbatch: error: {name}\n{FAILED}{POLICY}\n")
     assert error.reason is reason
     assert name in str(error)
