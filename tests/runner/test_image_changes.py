@@ -66,12 +66,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("now", "said"), CHANGES)
-def test_one_part_that_changed_is_the_reason(now, said):
+def test_one_part_that_changed_is_the_reason_and_makes_another_key(now, said):
     assert parts.reason(now, MINE, [one()]) == said
-
-
-@pytest.mark.parametrize(("now", "said"), CHANGES)
-def test_what_changed_is_what_makes_another_key(now, said):
     assert parts.key(now) != parts.key(made_of())
 
 
