@@ -18,8 +18,7 @@ from kernels import VARIANTS
 from network import Inference, OwnKernels
 
 from runner import analysis, buildfile, findings, milestones
-from runner.core.kernel_shapes import FILE
-from runner.core.kernel_shapes_reader import read
+from runner.core.kernel_shapes import FILE, read
 from runner.core.trace import KernelLaunches, Trace
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -32,11 +32,10 @@ from msgspec import Struct
 
 from runner import archive, files, traces
 from runner.commandline import programs
-from runner.core import Limits, RunRecord, Stream, kernel_shapes_reader
+from runner.core import Limits, RunRecord, Stream, kernel_shapes
 from runner.core.errors import RaiError
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.kernel_shapes import FILE, KernelShapes
-from runner.core.kernel_shapes_reader import MOST_BYTES as MOST_SHAPES_BYTES
 from runner.core.trace import Timeline, Trace
 from runner.markup.reported import readable
 from runner.store import measurements, tags
@@ -119,11 +118,11 @@ def read(
 def _shapes(folder: Path) -> tuple[KernelShapes | None, tuple[str, ...]]:
     """Return what the file says, and what is wrong with it."""
     try:
-        most = kernel_shapes_reader.MOST_BYTES
+        most = kernel_shapes.MOST_BYTES
         data = files.read_below(folder, FILE, most)
     except OSError as error:
         return None, (f"{FILE} cannot be read: {error.strerror}",)
-    found, problems = kernel_shapes_reader.read(data)
+    found, problems = kernel_shapes.read(data)
     return found, tuple(problem.message for problem in problems)
 
 
@@ -323,7 +322,7 @@ class BuildFiles:
 
     def _wanted(self, name: str, size: int) -> bool:
         if name == FILE:
-            return self._fits(name, size, MOST_SHAPES_BYTES)
+            return self._fits(name, size, kernel_shapes.MOST_BYTES)
         if not self.is_trace(name):
             return False
         if self._room == 0:

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from runner import analysis, traces
-from runner.core.kernel_shapes import FILE
-from runner.core.kernel_shapes_reader import read
+from runner.core.kernel_shapes import FILE, read
 from tests import needs
 from tests.program import run_program
 

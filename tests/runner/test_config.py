@@ -12,6 +12,7 @@ from runner.core import GIB, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.remote import profile
 from runner.store import settings
+from tests.odd_files import sparse
 
 INF = float("inf")
 
@@ -133,23 +134,21 @@ def test_an_empty_settings_file_sets_nothing(tmp_path):
     assert found.engine == "auto"
 
 
-def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
-        settings.load({}, [tmp_path], {})
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_a_settings_file_that_is_no_regular_file_is_not_waited_for(tmp_path, make):
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Path.mkdir, "cannot be read"),
+        (os.mkfifo, "it is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"),
+        (lambda path: sparse(path, 8 * GIB), "it is larger than 1,048,576 bytes"),
+    ],
+)
+def test_a_settings_file_that_is_none_is_neither_waited_for_nor_read(
+    tmp_path, make, said
+):
     make(tmp_path / "config.yml")
-    with pytest.raises(ConfigError, match="it is not a regular file"):
+    with pytest.raises(ConfigError, match=said):
         settings.load({}, [tmp_path / "config.yml"], {})
-
-
-def test_a_settings_file_that_is_too_large_is_not_read(tmp_path):
-    file = written(tmp_path, "")
-    os.truncate(file, 8 * GIB)
-    with pytest.raises(ConfigError, match="it is larger than 1,048,576 bytes"):
-        settings.load({}, [file], {})
 
 
 def test_every_engine_can_be_asked_for_in_the_settings():

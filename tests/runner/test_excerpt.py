@@ -223,12 +223,10 @@ NOW = datetime(2026, 11, 22, 14, 0, 30, tzinfo=ZONE)
         ("14:01:05", "2026-11-21T14:01:05+02:00"),
         ("2026-11-20", "2026-11-20T00:00:00+02:00"),
         ("2026-11-20T09:30:00Z", "2026-11-20T09:30:00+00:00"),
+        *(("", None), ("soon", None), ("25:00", None), ("2026-13-01", None)),
+        *(("-5m", None), ("5m ago", None)),
     ],
 )
 def test_a_moment_is_a_span_ago_a_time_of_day_or_a_date(text, meant):
-    assert quantities.moment(text, NOW) == datetime.fromisoformat(meant).timestamp()
-
-
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "2026-13-01", "-5m", "5m ago"])
-def test_what_is_no_moment_is_none(text):
-    assert quantities.moment(text, NOW) is None
+    expected = meant and datetime.fromisoformat(meant).timestamp()
+    assert quantities.moment(text, NOW) == expected

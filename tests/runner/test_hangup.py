@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,9 +78,17 @@ def words(tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def opened() -> Iterator[list[Terminal]]:
+def started() -> Iterator[Callable[..., Terminal]]:
+    """Return what starts a program on a terminal, and maybe types what starts rai."""
     terminals: list[Terminal] = []
-    yield terminals
+
+    def start(*argv: str, keys: bytes = b"") -> Terminal:
+        terminals.append(terminal := Terminal(*argv))
+        terminal.type(keys)
+        terminal.until(b"started\r\n")
+        return terminal
+
+    yield start
     for terminal in terminals:
         terminal.close()
         terminal.child.kill()
@@ -114,10 +122,10 @@ def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_a_run_whose_terminal_is_closed_is_cancelled(words, opened, home, engine, term):
-    terminal = Terminal("env", f"TERM={term}", *words, "--engine", engine)
-    opened.append(terminal)
-    terminal.until(b"started\r\n")
+def test_a_run_whose_terminal_is_closed_is_cancelled(
+    words, started, home, engine, term
+):
+    terminal = started("env", f"TERM={term}", *words, "--engine", engine)
     if term == "xterm":
         terminal.until(" s · CPU ".encode())  # the live line
 
@@ -128,26 +136,23 @@ def test_a_run_whose_terminal_is_closed_is_cancelled(words, opened, home, engine
 
 
 def test_the_shell_of_a_closed_terminal_passes_the_signal_on_and_once_is_enough(
-    words, opened, home
+    words, started, home
 ):
-    terminal = Terminal("env", "HISTFILE=", "bash", "--norc", "--noprofile", "-i")
-    opened.append(terminal)
-    terminal.type(" ".join([*words, "--engine", "bare"]).encode() + b"\n")
-    terminal.until(b"started\r\n")
+    shell = ("env", "HISTFILE=", "bash", "--norc", "--noprofile", "-i")
+    line = " ".join([*words, "--engine", "bare"])
+    terminal = started(*shell, keys=f"{line}\n".encode())
 
     terminal.close()
 
     assert is_cancelled_and_kept(ended(), home)
 
 
-def test_a_run_under_nohup_outlives_its_terminal(words, opened, tmp_path):
+def test_a_run_under_nohup_outlives_its_terminal(words, started, tmp_path):
     spec = {"commands": {"build": ["sh -c 'echo started; sleep 2; echo end'"]}}
     (tmp_path / "rai_build.yml").write_text(json.dumps(spec))
     line = " ".join(words)
     shell = f"trap '' HUP; exec {line} --engine bare"
-    terminal = Terminal("sh", "-c", shell)
-    opened.append(terminal)
-    terminal.until(b"started\r\n")
+    terminal = started("sh", "-c", shell)
 
     terminal.close()
 
@@ -156,13 +161,10 @@ def test_a_run_under_nohup_outlives_its_terminal(words, opened, tmp_path):
 
 
 def test_the_build_folder_is_unpacked_though_the_terminal_is_closed(
-    words, opened, tmp_path
+    words, started, tmp_path
 ):
     output = tmp_path.with_name(f"{tmp_path.name}-out")
-    words += ["--engine", "bare", "-o", str(output)]
-    terminal = Terminal(*words)
-    opened.append(terminal)
-    terminal.until(b"started\r\n")
+    terminal = started(*words, "--engine", "bare", "-o", str(output))
 
     terminal.close()
 

@@ -7,6 +7,7 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,22 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
         home.find(made, name)
 
 
+def in_home(owner: int, group: int, mode: int, *words: str) -> tuple[str, Any]:
+    """Let the ordinary user run rai where its home is a folder with these rights."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "rai_build.yml").write_text("commands: {build: ['true']}\n")
+        place = Path(folder, "rai")
+        place.mkdir()
+        os.chown(place, owner, group)
+        place.chmod(mode)
+        names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
+        names.append(f"RAI_PROFILE_FILE={folder}/profile")
+        words = tuple(word.format(project=folder) for word in words)
+        argv = ["env", *names, sys.executable, "-c", MAIN, *words]
+        return str(place), as_ordinary_user(argv, Path(folder))
+
+
 @pytest.mark.root
 @pytest.mark.programs
 @pytest.mark.parametrize(
@@ -62,16 +79,7 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
 def test_a_home_of_another_user_that_everybody_may_write_to_is_refused(
     owner, mode, status, said
 ):
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        place = Path(folder, "rai")
-        place.mkdir()
-        place.chmod(mode)
-        os.chown(place, owner, owner)
-        names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
-        names.append(f"RAI_PROFILE_FILE={folder}/profile")
-        argv = ["env", *names, sys.executable, "-c", MAIN, "ps"]
-        done = as_ordinary_user(argv, Path(folder))
+    _, done = in_home(owner, owner, mode, "ps")
 
     assert done.returncode == status, done.stderr
     assert said in done.stderr
@@ -80,20 +88,8 @@ def test_a_home_of_another_user_that_everybody_may_write_to_is_refused(
 @pytest.mark.root
 @pytest.mark.programs
 def test_a_run_warns_of_a_home_that_another_user_shares():
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        Path(folder, "rai_build.yml").write_text(
-            "rai: {version: 0.2}\ncommands: {build: ['true']}\n"
-        )
-        place = Path(folder, "rai")
-        place.mkdir()
-        os.chown(place, 1234, int(USER))
-        place.chmod(0o770)
-        names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
-        names.append(f"RAI_PROFILE_FILE={folder}/profile")
-        words = ["run", "-p", folder, "--engine", "bare"]
-        argv = ["env", *names, sys.executable, "-c", MAIN, *words]
-        done = as_ordinary_user(argv, Path(folder))
+    words = ("run", "-p", "{project}", "--engine", "bare")
+    place, done = in_home(1234, int(USER), 0o770, *words)
 
     assert done.returncode == 0, done.stderr
     assert f"{place} belongs to another user, who may" in done.stdout + done.stderr

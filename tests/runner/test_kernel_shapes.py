@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from runner.core.kernel_shapes import (
+    MOST_BYTES,
+    MOST_PROBLEMS,
     KernelShapes,
     KernelWork,
     LayeredNetwork,
     NetworkLayer,
+    read,
 )
-from runner.core.kernel_shapes_reader import MOST_BYTES, MOST_PROBLEMS, read
 
 
 def told(data: bytes) -> list[str]:

@@ -107,24 +107,22 @@ def test_nothing_outside_of_the_build_folder_is_read(name, ended):
     assert refused("ab12", name).startswith(f"run ab12 has no file {name}")
 
 
+@pytest.mark.parametrize(
+    ("names", "noted", "said"),
+    [
+        (["c.txt"], [], "nvprof -o"),
+        (["c.txt"], ["r.nsys-rep"], "nsys export --type sqlite r.nsys-rep"),
+        ([], [], "no build folder"),
+    ],
+)
+def test_a_run_without_a_profile_says_how_to_get_one(names, noted, said, ended):
+    ended(*names, noted=noted)
+    assert said in refused("ab12")
+
+
 def test_a_file_that_is_no_profile_is_refused(ended):
     ended("a.nvprof", "c.txt")
     assert "no trace" in refused("ab12", "c.txt")
-
-
-def test_a_run_without_a_profile_says_how_to_get_one(ended):
-    ended("c.txt")
-    assert "nvprof -o" in refused("ab12")
-
-
-def test_a_run_whose_profile_is_in_the_own_format_of_nsys_says_so(ended):
-    ended("c.txt", noted=["r.nsys-rep"])
-    assert "nsys export --type sqlite r.nsys-rep" in refused("ab12")
-
-
-def test_a_run_without_a_build_folder_says_so(ended):
-    ended()
-    assert "no build folder" in refused("ab12")
 
 
 def test_a_run_that_goes_on_has_its_build_folder_later(ended):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from runner import analysis
-from runner.core import kernel_shapes_reader as reader
+from runner.core import kernel_shapes
 from runner.core.figures import Inference, Source
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
 
@@ -50,13 +50,13 @@ PRINTED = Inference((0.1,), source=Source(1, COMMAND, "v", 100))
 
 def one(data: bytes) -> None:
     """Read the bytes, and analyse what was read."""
-    shapes, problems = reader.read(data)
+    shapes, problems = kernel_shapes.read(data)
     assert shapes is not None or len(problems) == 1
-    assert len(problems) <= reader.MOST_PROBLEMS + 1
+    assert len(problems) <= kernel_shapes.MOST_PROBLEMS + 1
     assert all(len(str(problem)) < 5000 for problem in problems)
     if shapes is None:
         return
-    assert reader.read(msgspec.json.encode(shapes)) == (shapes, ())
+    assert kernel_shapes.read(msgspec.json.encode(shapes)) == (shapes, ())
     kernels = analysis.kernels(shapes, [TRACE])
     (bounds,) = analysis.bounds_of([TRACE])
     layers = analysis.layers(shapes, [(COMMAND, PRINTED)], bounds)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner import analysis
-from runner.core.kernel_shapes import FILE
-from runner.core.kernel_shapes_reader import read
+from runner.core.kernel_shapes import FILE, read
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/kernel-shapes.md"

@@ -44,14 +44,13 @@ def test_what_a_command_answers_is_its_stdout(client, container):
     assert ask(client, container, command, 30) == "one\n"
 
 
-def test_a_command_that_answers_without_end_is_given_up(client, container):
-    with pytest.raises(UnusableError, match="`yes` prints without end"):
-        ask(client, container, ["yes"], 30)
-
-
-def test_a_command_that_does_not_answer_is_given_up(client, container):
-    with pytest.raises(UnusableError, match="`sleep` takes over"):
-        ask(client, container, ["sleep", "60"], 0.5)
+@pytest.mark.parametrize(
+    ("line", "most_s", "said"),
+    [("yes", 30, "`yes` prints without end"), ("sleep 60", 0.5, "`sleep` takes over")],
+)
+def test_a_command_without_an_end_is_given_up(line, most_s, said, client, container):
+    with pytest.raises(UnusableError, match=said):
+        ask(client, container, line.split(), most_s)
 
 
 @pytest.fixture
