@@ -1,6 +1,6 @@
-"""Two runs measured beside each other: all of `rai bench` except its display.
+"""Runs measured beside each other: all of `rai bench` except its display.
 
-sources.py (a folder or a commit) -> preparation.py (both runs, checked and startable)
+sides.py (folders or commits, to runs that are checked and can start)
     -> interleaving.py (their rounds, in random order within each pair)
 """
 
@@ -15,10 +15,10 @@ from runner.bench.interleaving import (
     SideEvent,
     carry_out,
 )
-from runner.bench.preparation import BenchSides, prepared
-from runner.bench.sources import BenchSource, source
+from runner.bench.sides import LABELS, BenchSides, BenchSource, prepared, source
 
 __all__ = [
+    "LABELS",
     "BenchEnded",
     "BenchEvent",
     "BenchOutcome",
