@@ -114,12 +114,15 @@ def source(text: str | None, project: Path) -> BenchSource:
         return BenchSource(project, found)
     if exists:
         return BenchSource(path)
-    if _WHOLE_ID.fullmatch(text) and (parent := git.find(folder, "HEAD^")):
-        why = f"commit {text[:10]} is not in this repository: its branch was rewritten"
-        if not text.strip("0"):
-            why = "there is no earlier commit (its id is all zeros): the branch is new"
-        return BenchSource(project, parent, f"{why}. HEAD^ takes its place")
-    raise UsageError(git.unknown(project, text))
+    unknown = git.unknown(project, text)
+    if not _WHOLE_ID.fullmatch(text):
+        raise UsageError(unknown)
+    why = f"commit {text[:10]} is not in this repository: its branch was rewritten"
+    if not text.strip("0"):
+        why = "there is no earlier commit (its id is all zeros): the branch is new"
+    if parent := git.find(folder, "HEAD^"):
+        return BenchSource(project, parent, f"{why}; comparing with HEAD^ in its place")
+    raise UsageError(Problem(f"{why}, and HEAD has no parent here", hint=unknown.hint))
 
 
 def prepared(

@@ -66,8 +66,8 @@ def test_a_word_that_is_nothing_is_refused(project):
 )
 def test_a_whole_id_that_is_not_there_stands_for_the_parent(project, word, why):
     """As of a first push, and of one that replaced what was there before."""
-    with pytest.raises(UsageError, match="neither a folder nor a commit"):
-        bench.source(word, project)  # HEAD has no parent
+    with pytest.raises(UsageError, match="and HEAD has no parent here"):
+        bench.source(word, project)
     commit(project.parent)
 
     found = bench.source(word, project)
@@ -75,7 +75,7 @@ def test_a_whole_id_that_is_not_there_stands_for_the_parent(project, word, why):
     assert found.commit is not None
     assert found.commit.state.commit == call(project, "rev-parse", "HEAD^")
     assert found.instead.startswith(why)
-    assert found.instead.endswith("HEAD^ takes its place")
+    assert found.instead.endswith("; comparing with HEAD^ in its place")
 
 
 def test_outside_a_repository_only_folders_are_known(tmp_path, monkeypatch):
