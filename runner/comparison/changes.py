@@ -139,8 +139,8 @@ def compare(
 
     In pairs the values of both sides belong together by their place; a round that has
     no value on one side is left out on both. Of runs apart the last value before is
-    paired with the first one after, and so on: a machine that drifts makes such pairs
-    unlike each other, which widens the interval.
+    paired with the first one after, and so on, and each end of the interval moves out
+    by how far both runs wandered within themselves.
 
     Primary are the metrics that ``named`` covers, the op times, and where there is no
     op time the commands' times. A change is found where the test finds it and the
@@ -159,7 +159,7 @@ def compare(
         tests.level(pairs) if paired else tests.LEVEL,
     )
     return tuple(
-        _figure(name, *values[name], logs[name], name in changed, name in main)
+        _figure(name, *values[name], logs[name], paired, name in changed, name in main)
         for name in sorted(values, key=lambda name: name not in main)
     )
 
@@ -206,6 +206,7 @@ def _figure(
     old: Sequence[float],
     new: Sequence[float],
     logs: Sequence[float],
+    paired: bool,
     changed: bool,
     primary: bool,
 ) -> FigureChange:
@@ -221,7 +222,11 @@ def _figure(
     )
     if len(logs) < LEAST:
         return one
-    low, ratio, high = (math.exp(_rounded(end)) for end in tests.interval(logs))
+    low, middle, high = tests.interval(logs)
+    sides = () if paired else (old, new)
+    moved = sum(tests.wander(list(map(_logarithm, side))) for side in sides)
+    ends = (low - moved, middle, high + moved)
+    low, ratio, high = (math.exp(_rounded(end)) for end in ends)
     timed = parsed(metric).unit is Unit.SECONDS
     verdict, because = Change.INCONCLUSIVE, ""
     if tests.too_alike(logs):

@@ -122,6 +122,19 @@ def too_alike(logs: Sequence[float]) -> bool:
     return len(logs) < SERIES and correlation(logs) >= 1 / math.sqrt(len(logs))
 
 
+def wander(logs: Sequence[float]) -> float:
+    """Return how far apart the medians of successive parts of one run lie.
+
+    A run has up to six parts, of five samples at least. It tells how far the machine
+    may have moved between two runs that were measured apart: a rule of thumb, as no
+    statistic of two runs can tell the code from the hour.
+    """
+    many = min(6, len(logs) // 5)
+    ends = [len(logs) * at // many for at in range(many + 1)]
+    medians = [statistics.median(logs[a:b]) for a, b in pairwise(ends)]
+    return max(medians) - min(medians)
+
+
 def doubled_ranks(values: Sequence[float]) -> list[int]:
     """Return twice the rank of each value, from 2; equal values share their mean."""
     ordered = sorted(values)

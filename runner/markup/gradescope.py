@@ -34,8 +34,9 @@ def results(
 
     Each command is a test worth ``points``; a command that failed, was wrong or did not
     end gets none, and so do those that the run did not reach. One that was skipped, as
-    it needs a GPU and there is none, is listed without a score. The leaderboard has the Op Time and the correctness that the last run
-    printed, if that run ended well: they are the program's own words.
+    it needs a GPU and there is none, is listed without a score. The leaderboard has the
+    Op Time and the correctness that the last run printed, if that run ended well: they
+    are the program's own words.
     """
     tests = [
         _test(run, command, visibility, points)

@@ -108,16 +108,14 @@ def test_neighbours_that_are_alike_are_found_and_bursts_are_not():
     random = Random(2)
     rising = [0.01 * at + random.gauss(0, 0.01) for at in range(12)]
     burst = [random.gauss(0, 1) + 50 * (at in (4, 5)) for at in range(12)]
-    assert paired.too_alike(rising)
-    assert not paired.too_alike(burst)
-    assert not paired.too_alike([0.2] * 12)
+    for logs, alike in ((rising, True), (burst, False), ([0.2] * 12, False)):
+        assert paired.too_alike(logs) == alike
 
 
 @pytest.mark.parametrize("noise", ["normal", "student", "heaps", "two", "correlated"])
-@pytest.mark.parametrize("pairs", [12, 20, 30])
-def test_the_interval_holds_the_true_ratio(noise, pairs):
-    """With 300 series a share of 0.97 holds at least 0.94, but for 1 in 1,000."""
-    assert coverage.share_held(noise, pairs, 300) >= 0.94
+def test_the_interval_holds_the_true_ratio(noise):
+    """Of 200 series a share of 0.97 leaves 0.93, but for 1 in 1,000."""
+    assert coverage.share_held(noise, 20, 200) >= 0.93
 
 
 @pytest.mark.slow
