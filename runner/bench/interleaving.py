@@ -19,7 +19,9 @@ from runner.comparison import Comparison, looks, stands
 from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.engines import Choice
 from runner.report import diff
+from runner.session import Prepared
 from runner.store.paths import RunPaths
 
 
@@ -67,22 +69,17 @@ class BenchOutcome(Struct, frozen=True):
     reason: Reason = Reason.DONE
 
 
-class BenchEnded(Struct, frozen=True):
-    """The last event of a bench."""
-
-    outcome: BenchOutcome
-
-
-BenchEvent = SideEvent | PairEnded | BenchEnded
+Clock = Callable[[], float]
+BenchEvent = SideEvent | PairEnded | BenchOutcome
 
 
 def carry_out(
     sides: BenchSides,
     plan: BenchPlan,
     cancel: Cancel,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> Generator[BenchEvent, None, None]:
-    """Run all sides and yield what happens; the last event is BenchEnded.
+    """Run all sides and yield what happens; the last is a BenchOutcome.
 
     First all get their image and their container, then each runs all of its commands,
     and then the rounds that are measured take turns. Closing the iterator early, or
@@ -91,19 +88,24 @@ def carry_out(
     Raises:
         RaiError: a run could not be started.
     """
-    yield from _Bench(sides, plan, cancel, clock).events()
+    turns = [
+        _Turns(label, prepared, choice, cancel)
+        for label, prepared, choice in zip(
+            LABELS, sides.prepared, sides.choices, strict=False
+        )
+    ]
+    yield from _Bench(turns, plan, cancel, clock).events()
 
 
 class _Turns:
     """One of the runs, carried out piece by piece."""
 
-    def __init__(self, label: str, sides: BenchSides, cancel: Cancel) -> None:
-        at = LABELS.index(label)
+    def __init__(
+        self, label: str, prepared: Prepared, choice: Choice, cancel: Cancel
+    ) -> None:
         self.label, self.cancel = label, Cancel(cancel)
         self.more = True
-        self.run = session.start(
-            sides.prepared[at], choice=sides.choices[at], go_on=lambda _: self.more
-        )
+        self.run = session.start(prepared, choice=choice, go_on=lambda _: self.more)
         self.now: RunRecord | None = None
         self.running = False
         self.round = -1
@@ -148,15 +150,9 @@ class _Bench:
     """All runs, and how far they are."""
 
     def __init__(
-        self,
-        sides: BenchSides,
-        plan: BenchPlan,
-        cancel: Cancel,
-        clock: Callable[[], float],
+        self, sides: list[_Turns], plan: BenchPlan, cancel: Cancel, clock: Clock
     ) -> None:
-        self.plan, self.cancel, self.clock = plan, cancel, clock
-        labels = LABELS[: len(sides.sources)]
-        self.sides = [_Turns(label, sides, cancel) for label in labels]
+        self.sides, self.plan, self.cancel, self.clock = sides, plan, cancel, clock
         self.pairs, self.why = 0, ""
         self.ended_by: _Turns | None = None
         self.began_s, self.longest_s = 0.0, 0.0
@@ -170,7 +166,7 @@ class _Bench:
                 stack.enter_context(closing(side.events))
             yield from self._measure()
             yield from self._end()
-        yield BenchEnded(self._outcome())
+        yield self._outcome()
 
     def _measure(self) -> Iterator[BenchEvent]:
         """Carry all on until there is enough, or one of them has ended."""
@@ -241,8 +237,8 @@ class _Bench:
             for figure in diff.changes(base, one, found, diff.unlike(base, one))
             if figure.primary
         ]
-        spoiled = main and all(one.verdict == diff.NOT_COMPARABLE for one in main)
-        return main[0].because if spoiled else ""
+        spoiled = all(one.verdict == diff.NOT_COMPARABLE for one in main)
+        return main[0].because if main and spoiled else ""
 
     def _end(self) -> Iterator[SideEvent]:
         """Carry all to their ends: build folders come back, containers go."""

@@ -260,10 +260,9 @@ def _warnings(sides: Sequence[Prepared]) -> tuple[Problem, ...]:
 
 def _longest_s(side: Prepared) -> float:
     """Return for how long the others' containers may have to wait for this run."""
-    request = side.request
-    limits = request.spec.limits
-    first_s = limits.build_time_s + request.gpu_wait_s + limits.time_s
-    return first_s + request.budget_s + limits.time_s
+    request, limits = side.request, side.request.spec.limits
+    image_s = limits.build_time_s + request.gpu_wait_s
+    return image_s + 2 * limits.time_s + request.budget_s
 
 
 def _choices(sides: Sequence[Prepared]) -> tuple[Choice, ...]:

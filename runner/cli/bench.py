@@ -10,21 +10,20 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from runner import bench as measuring
 from runner import report, session
-from runner.bench import (
-    LABELS,
-    BenchEnded,
+from runner.bench.interleaving import (
     BenchEvent,
     BenchOutcome,
     BenchPlan,
-    BenchSides,
     PairEnded,
     SideEvent,
+    carry_out,
 )
+from runner.bench.sides import LABELS, BenchSides, prepared, source
 from runner.cli import ci, common, gating, interrupt, suggestions
 from runner.comparison import LEAST
 from runner.comparison.gate import Condition, GateOutcome
+from runner.comparison.paired import MOST_PAIRS
 from runner.core import Problem, Reason, Severity, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -43,7 +42,6 @@ from runner.terminal.messages import COMMANDS_ENDED
 from runner.terminal.tables import blocks
 
 PAIRS = 30
-MOST_PAIRS = 500
 
 _NOT_SHOWN = (ev.Finished, ev.Collected)
 _QUIET = (ev.Progress, ev.Tick, ev.Output, ev.BuildOutput)
@@ -202,7 +200,7 @@ def _carry_out(
     A gate whose figures the first pair does not have ends all.
     """
     found, _ = settings(options)
-    named = tuple(measuring.source(word, project) for word in given)
+    named = tuple(source(word, project) for word in given)
     for one in named:
         if one.instead:
             reported.warn([Problem(one.instead, severity=Severity.WARNING)])
@@ -211,7 +209,7 @@ def _carry_out(
         interrupt.cancel_on_signals(cancel, console),
         scratch.folder(Home(found.home).benches) as area,
     ):
-        ready = measuring.prepared(named, project, options, area, cancel)
+        ready = prepared(named, project, options, area, cancel)
         if console.mode is not Mode.QUIET:
             reported.warn(ready.warnings)
         for text in session.tidy(found):
@@ -219,10 +217,10 @@ def _carry_out(
         asked = BenchPlan(pairs, ready.budget_s, gating.named(conditions))
         shown = BenchShown(console, ready, asked)
         try:
-            with closing(measuring.carry_out(ready, asked, cancel)) as events:
+            with closing(carry_out(ready, asked, cancel)) as events:
                 for event in events:
-                    if isinstance(event, BenchEnded):
-                        return event.outcome, ready
+                    if isinstance(event, BenchOutcome):
+                        return event, ready
                     shown.show(event)
                     if isinstance(event, PairEnded) and event.number == 1:
                         _refuse_impossible(conditions, event, console)

@@ -121,8 +121,8 @@ def baseline(
             samples; or there are no conditions for it.
     """
     from runner.cli import common
-    from runner.comparison import compare_runs
-    from runner.comparison.gate import refusals
+    from runner.comparison import LEAST, compare_runs
+    from runner.comparison.gate import judge, too_few
     from runner.core.errors import UsageError
     from runner.store.home import record_of
 
@@ -133,7 +133,10 @@ def baseline(
     record = None if run is None else record_of(common.find_run(run))
     # Compared with itself it has the samples that the new run can be compared with.
     metrics = None if record is None else compare_runs(record, record).metrics
-    problems = refusals(relative, metrics, rounds=rounds)
+    problems = judge(relative, metrics, {}).refused
+    if rounds < LEAST and not problems:
+        this = f"this run will have {rounds}"
+        problems = tuple(too_few(one, this) for one in relative)
     if problems:
         raise UsageError(*problems)
     return record

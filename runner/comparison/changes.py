@@ -110,22 +110,16 @@ class Comparison(Struct, frozen=True):
     pairs: int
 
 
-def are_paired(before: RunRecord, after: RunRecord) -> bool:
-    """Return whether the two runs were measured beside each other, round by round."""
-    return before.id != after.id and (
-        before.beside == after.id or after.beside == before.id
-    )
-
-
 def compare_runs(
     before: RunRecord, after: RunRecord, *, named: Collection[str] = ()
 ) -> Comparison:
     """Return how a run's samples differ from those of another.
 
-    The first round of a run measured beside another was not interleaved, and is left
+    The first round of a run measured beside the other was not interleaved, and is left
     out. ``named`` are the metrics that a gate names.
     """
-    paired = are_paired(before, after)
+    beside = before.beside == after.id or after.beside == before.id
+    paired = beside and before.id != after.id
     one, other = (samples(run, first=not paired) for run in (before, after))
     compared = compare(one, other, paired=paired, named=named)
     fewest = (min(c.n_before, c.n_after) for c in compared)
@@ -251,14 +245,12 @@ def stands(compared: Sequence[FigureChange], pairs: int, most: int) -> bool:
     """
     if pairs >= most or pairs not in tests.looks(most):
         return pairs >= most
-    undecided = [one for one in compared if one.verdict is Change.INCONCLUSIVE]
-    return any(one.primary and one.span for one in compared) and not any(
-        one.primary or _stands_out(*one.span) for one in undecided if one.span
-    )
-
-
-def _stands_out(low: float, ratio: float, high: float) -> bool:
-    return abs(math.log(ratio)) > math.log(1 + MARGIN) and not low <= 1 <= high
+    for one in compared:
+        low, ratio, high = one.span or (1.0, 1.0, 1.0)
+        far = abs(math.log(ratio)) > math.log(1 + MARGIN) and not low <= 1 <= high
+        if one.verdict is Change.INCONCLUSIVE and (one.primary or far):
+            return False
+    return any(one.primary and one.span for one in compared)
 
 
 def sentence(one: FigureChange, *, paired: bool) -> str:

@@ -138,16 +138,17 @@ def _condition(text: str) -> Condition | list[tuple[str, str]]:
         return [("expected > or < and a limit", hint)]
     metric, sign, limit = (part.strip() for part in form.groups())
     wrong, unit = list[tuple[str, str]](), Unit.SECONDS
+    plain = re.fullmatch(_NUMBER, limit)
     try:
         unit = parsed(metric).unit
     except ValueError:
         wrong.append(_no_metric(metric))
     percentage = _PERCENT[sign].fullmatch(limit)
     value = 1 + float(percentage[1]) / 100 if percentage else _absolute(limit, unit)
-    if value is None:
+    if value is None and not (wrong and plain):
         hint = f"write {_EXAMPLES[unit][sign].replace('X', metric)}"
         wrong.append((f"{limit!r} is no limit here", hint))
-    elif not wrong:
+    elif value is not None and not wrong:
         return Condition(text, metric, sign == ">", value, percentage is not None)
     return wrong
 
@@ -253,26 +254,6 @@ def _judge_values(
         said[kind].append((f'"{one.text}": {metric} is {value}{many}', brief))
 
 
-def refusals(
-    conditions: Iterable[Condition],
-    before: Sequence[FigureChange] | None,
-    *,
-    rounds: int,
-) -> tuple[Problem, ...]:
-    """Return why relative conditions cannot be judged, before the run that is judged.
-
-    ``before`` are the metrics of the run that it will be compared with, ``rounds`` are
-    those that it will have.
-    """
-    found = [(one, _refusal(one, before, {})) for one in conditions]
-    few = rounds < LEAST
-    return tuple(
-        problem or _few(one, f"this run will have {rounds}")
-        for one, problem in found
-        if problem or few
-    )
-
-
 def impossible(
     conditions: Iterable[Condition],
     compared: Sequence[FigureChange],
@@ -309,7 +290,7 @@ def _refusal(
     if all(each.metric == PEAK_MEMORY for each in covered):
         return _once(one)
     most = max(min(each.n_before, each.n_after) for each in covered)
-    return _few(one, f"{covered[0].metric} has {most}")
+    return too_few(one, f"{covered[0].metric} has {most}")
 
 
 def _absent(one: Condition, there: Sequence[str]) -> Problem:
@@ -324,7 +305,8 @@ def _once(one: Condition) -> Problem:
     return _refused(one, "a run has one value of it", hint)
 
 
-def _few(one: Condition, what: str) -> Problem:
+def too_few(one: Condition, what: str) -> Problem:
+    """Return the refusal of a relative condition where there are few samples."""
     hint = f"measure more rounds: rai bench, or --repeat {LEAST}"
     return _refused(one, f"a verdict needs {LEAST} samples a side, and {what}", hint)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import bench, session
-from runner.bench import BenchOutcome, BenchPlan, BenchSides, PairEnded
-from runner.bench.sides import shared
+from runner import session
+from runner.bench import interleaving as bench
+from runner.bench.interleaving import BenchOutcome, BenchPlan, PairEnded
+from runner.bench.sides import BenchSides, shared, source
 from runner.comparison import Change
 from runner.core import (
     Gpu,
@@ -74,7 +75,7 @@ def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
     prepared = session.prepare(project)
     engines = shared([(one,), (other,)], same=True)
     return BenchSides(
-        (bench.source(str(project), project), bench.source(None, project)),
+        (source(str(project), project), source(None, project)),
         (prepared, prepared),
         (Choice(engines[0]), Choice(engines[1])),
     )
@@ -91,7 +92,7 @@ def measured(
 
 
 def ended(told: list[bench.BenchEvent]) -> BenchOutcome:
-    return told[-1].outcome
+    return told[-1]
 
 
 def started(told: list[bench.BenchEvent]) -> list[tuple[str, int]]:
@@ -152,15 +153,6 @@ def test_the_order_in_a_pair_is_random(project):
     _, told = measured(project, noisy(1.0), noisy(1.0), pairs=30)
     order = [label for label, _ in started(told)]
     assert set(order[::2]) == {"A", "B"}
-
-
-def test_each_run_names_the_other_and_both_are_done(project):
-    outcome, _ = measured(project, noisy(1.0), noisy(1.0), pairs=2)
-
-    both = outcome.runs
-    assert [run.beside for run in both] == [both[1].id, both[0].id]
-    assert {run.state for run in both} == {State.DONE}
-    assert outcome.comparisons[0].paired
 
 
 def test_it_ends_at_a_look_where_the_verdict_stands(project):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import bench
-from runner.bench import sides as reading
+from runner.bench import sides as bench
 from runner.core.cancel import Cancel
 from runner.core.caps import Caps
 from runner.core.errors import RaiError, UsageError
@@ -90,7 +89,7 @@ def test_outside_a_repository_only_folders_are_known(tmp_path, monkeypatch):
 def written(project: Path, into: Path, name: str = "HEAD") -> Path:
     found = bench.source(name, project).commit
     assert found is not None
-    return reading.write_out(found, into, Cancel())
+    return bench.write_out(found, into, Cancel())
 
 
 def test_a_commits_files_are_those_of_the_projects_folder(project, tmp_path):
@@ -136,7 +135,7 @@ def test_a_tree_that_leads_out_of_its_folder_is_refused(above, project, tmp_path
     found = bench.source(name, whole).commit
     assert found is not None
     with pytest.raises(UsageError):
-        reading.write_out(found, into, Cancel())
+        bench.write_out(found, into, Cancel())
     assert not list(tmp_path.rglob("escaped"))
 
 
@@ -153,12 +152,12 @@ def test_no_file_is_written_through_a_link(project, tmp_path):
     assert found is not None
 
     with pytest.raises(UsageError):
-        reading.write_out(found, tmp_path / "into", Cancel())
+        bench.write_out(found, tmp_path / "into", Cancel())
     assert not list(outside.iterdir())
 
 
 def test_a_commit_of_too_many_files_is_refused(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "COMMIT_CAPS", Caps(1 << 20, 5, 1 << 20))
+    monkeypatch.setattr(bench, "COMMIT_CAPS", Caps(1 << 20, 5, 1 << 20))
     for number in range(10):
         (project / f"{number}.c").touch()
     call(project.parent, "add", ".")

@@ -70,16 +70,6 @@ def test_what_is_no_time_is_higher_or_lower_and_not_slower():
     assert one.verdict is Change.LOWER
 
 
-def test_a_drift_that_both_sides_share_hides_no_change_in_pairs():
-    drift = [1 + 0.02 * at for at in range(30)]
-    before, after = (
-        {TIME: tuple(x * y for x, y in zip(drift, side[TIME], strict=True))}
-        for side in sides(1.02)
-    )
-    (one,) = compare(before, after, paired=True)
-    assert one.verdict is Change.SLOWER
-
-
 def test_a_round_without_a_value_is_left_out_on_both_sides():
     before, after = sides(1.02)
     gap = (math.nan, *after[TIME][1:])
