@@ -98,9 +98,9 @@ def paired(name: str, factor: float) -> dict[str, float]:
             compared = compare(_first(before, pairs), _first(after, pairs), paired=True)
             if stands(compared, pairs, PAIRS):
                 break
-        main = compared[0].change
+        main = compared[0].verdict
         # Of identical code any metric's change is false, of the other the time's true.
-        anything = any(one.change.found for one in compared)
+        anything = any(one.verdict.found for one in compared)
         found += anything if factor == 1 else main == "slower"
         called += main == "no difference"
         stopped.append(pairs)
@@ -122,7 +122,7 @@ def apart(name: str, factor: float) -> dict[str, float]:
         before = {MAIN: tuple(values[:PAIRS])}
         after = {MAIN: tuple(factor * value for value in values[PAIRS:])}
         (one,) = compare(before, after, paired=False)
-        found += one.change.found if factor == 1 else one.change == "slower"
+        found += one.verdict.found if factor == 1 else one.verdict == "slower"
     return {"n": many, "found": found, "share": round(found / many, 4)}
 
 

@@ -1,33 +1,5 @@
-"""Two runs measured beside each other: all of `rai bench` except its display.
+"""Runs measured beside each other: all of `rai bench` except its display.
 
-sources.py (a folder or a commit) -> preparation.py (both runs, checked and startable)
+sides.py (folders or commits, to runs that are checked and can start)
     -> interleaving.py (their rounds, in random order within each pair)
 """
-
-from __future__ import annotations
-
-from runner.bench.interleaving import (
-    BenchEnded,
-    BenchEvent,
-    BenchOutcome,
-    BenchPlan,
-    PairEnded,
-    SideEvent,
-    carry_out,
-)
-from runner.bench.preparation import BenchSides, prepared
-from runner.bench.sources import BenchSource, source
-
-__all__ = [
-    "BenchEnded",
-    "BenchEvent",
-    "BenchOutcome",
-    "BenchPlan",
-    "BenchSides",
-    "BenchSource",
-    "PairEnded",
-    "SideEvent",
-    "carry_out",
-    "prepared",
-    "source",
-]

@@ -1,35 +1,35 @@
-"""`rai bench A [B]`."""
+"""`rai bench A [B...]`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
-from runner import bench as measuring
 from runner import report, session
-from runner.bench import (
-    BenchEnded,
+from runner.bench.interleaving import (
     BenchEvent,
     BenchOutcome,
     BenchPlan,
-    BenchSides,
     PairEnded,
     SideEvent,
+    carry_out,
 )
-from runner.bench.preparation import LABELS
+from runner.bench.sides import LABELS, BenchSides, prepared, source
 from runner.cli import ci, common, gating, interrupt, suggestions
 from runner.comparison import LEAST
-from runner.comparison.conditions import Condition
-from runner.comparison.gate import GateOutcome
-from runner.core import Problem, Reason, record
+from runner.comparison.gate import Condition, GateOutcome
+from runner.comparison.paired import MOST_PAIRS
+from runner.core import Problem, Reason, Severity, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.core.variables import Secrets
-from runner.report import Pairs, Table, benched
+from runner.report import Block, Pairs, benched
 from runner.report import diff as differing
 from runner.report.diff import RunDiff
 from runner.session import Options
@@ -42,7 +42,6 @@ from runner.terminal.messages import COMMANDS_ENDED
 from runner.terminal.tables import blocks
 
 PAIRS = 30
-MOST_PAIRS = 500
 
 _NOT_SHOWN = (ev.Finished, ev.Collected)
 _QUIET = (ev.Progress, ev.Tick, ev.Output, ev.BuildOutput)
@@ -58,10 +57,11 @@ def bench(
         ),
     ],
     after: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="[B]",
-            help="What is judged, such as HEAD.  [default: the project as it is now]",
+            metavar="[B]...",
+            help="What is judged, such as HEAD; several are each compared with A."
+            "  [default: the project as it is now]",
             show_default=False,
         ),
     ] = None,
@@ -125,15 +125,16 @@ def bench(
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
 ) -> None:
-    """Measure two versions in turn, and say whether one is slower.
+    """Measure versions in turn, and say whether one is slower.
 
-    Both get a container of their own. Each runs all of its commands once; then what is
+    Each gets a container of its own and runs all of its commands once; then what is
     measured runs in turn, in random order, until the verdict stands. Each side is a run
     with a record: `rai show`, `rai logs` and `rai diff` have it.
 
     \b
     rai bench main                        the project now against the branch main
     rai bench HEAD~1 HEAD                 two commits
+    rai bench main one other              two branches, each against main
     rai bench ../old . --command final    two folders, by one command
     rai bench main --fail-if "op_time>3%"
     """
@@ -151,19 +152,30 @@ def bench(
         stop_grace_s=ci.grace_s(in_ci),
     )
     _refuse_too_few(conditions, pairs)
+    given = (before, *(after or (None,)))
+    if len(given) > len(LABELS):
+        raise UsageError(f"{len(given)} sides; a bench has {len(LABELS)} at most")
     with ci.session(in_ci, junit, answer=as_json) as reported:
-        outcome, console = _carry_out(
-            (before, after),
-            path or Path(),
-            options,
-            pairs,
-            conditions,
-            reported,
-            quiet=quiet,
-            as_json=as_json,
+        console = reported.console(common.mode(quiet), to_stderr=as_json)
+        outcome, found = _carry_out(
+            given, path or Path(), options, pairs, conditions, reported, console
         )
-        status = _ended(outcome, conditions, unsure, console, reported, as_json=as_json)
+        results = list(_results(outcome, found, conditions, unsure))
+        status = _ended(outcome, results, console, reported, as_json=as_json)
     raise typer.Exit(status)
+
+
+class _Result(Struct, frozen=True):
+    """One side compared with the first, and what the gate makes of it.
+
+    ``title`` sums it up in a line.
+    """
+
+    label: str
+    diff: RunDiff
+    gate: GateOutcome | None
+    blocks: list[Block]
+    title: str
 
 
 def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
@@ -175,45 +187,40 @@ def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
 
 
 def _carry_out(
-    words: tuple[str, str | None],
+    given: tuple[str | None, ...],
     project: Path,
     options: Options,
     pairs: int,
     conditions: tuple[Condition, ...],
     reported: ci.CiSession,
-    *,
-    quiet: bool,
-    as_json: bool,
-) -> tuple[BenchOutcome, Console]:
-    """Carry both runs out and show them; signals end both cleanly.
+    console: Console,
+) -> tuple[BenchOutcome, BenchSides]:
+    """Run all sides and show them; signals end all cleanly.
 
-    A gate whose figures the first pair does not have ends both.
+    A gate whose figures the first pair does not have ends all.
     """
-
     found, _ = settings(options)
-    both = (
-        measuring.source(words[0], project),
-        measuring.source(words[1], project),
-    )
+    named = tuple(source(word, project) for word in given)
+    for one in named:
+        if one.instead:
+            reported.warn([Problem(one.instead, severity=Severity.WARNING)])
     cancel = Cancel()
-    console = reported.console(common.mode(quiet), to_stderr=as_json)
     with (
         interrupt.cancel_on_signals(cancel, console),
         scratch.folder(Home(found.home).benches) as area,
     ):
-        sides = measuring.prepared(both, project, options, area, cancel)
+        ready = prepared(named, project, options, area, cancel)
         if console.mode is not Mode.QUIET:
-            reported.warn(sides.warnings)
+            reported.warn(ready.warnings)
         for text in session.tidy(found):
             console.line(text, "yellow")
-        named = gating.named(conditions)
-        asked = BenchPlan(pairs, sides.budget_s, named)
-        shown = BenchShown(console, sides, asked)
+        asked = BenchPlan(pairs, ready.budget_s, gating.named(conditions))
+        shown = BenchShown(console, ready, asked)
         try:
-            with closing(measuring.carry_out(sides, asked, cancel)) as events:
+            with closing(carry_out(ready, asked, cancel)) as events:
                 for event in events:
-                    if isinstance(event, BenchEnded):
-                        return event.outcome, console
+                    if isinstance(event, BenchOutcome):
+                        return event, ready
                     shown.show(event)
                     if isinstance(event, PairEnded) and event.number == 1:
                         _refuse_impossible(conditions, event, console)
@@ -228,44 +235,82 @@ def _refuse_impossible(
     pair: PairEnded,
     console: Console,
 ) -> None:
-    """Refuse a gate that more pairs cannot decide; both runs end by that."""
-    problems = gating.impossible(conditions, pair.before, pair.after)
-    if problems:
-        console.line("Ending both runs: the gate cannot be judged.", "red")
-        raise UsageError(*problems)
+    """Refuse a gate that more pairs cannot decide; all runs end by that."""
+    base, *others = pair.runs
+    for one in others:
+        if problems := gating.impossible(conditions, base, one):
+            console.line("Ending all runs: the gate cannot be judged.", "red")
+            raise UsageError(*problems)
+
+
+def _results(
+    outcome: BenchOutcome,
+    given: BenchSides,
+    conditions: tuple[Condition, ...],
+    unsure: gating.Unsure,
+) -> Iterator[_Result]:
+    """Yield each side but the first, compared with that."""
+    base, names = outcome.runs[0], [side.brief for side in given.sources]
+    for at, comparison in enumerate(outcome.comparisons, 1):
+        run, label = outcome.runs[at], LABELS[at]
+        both = sides.of(outcome.paths[0], outcome.paths[at], base, run)
+        found = differing.between(*both, comparison)
+        gate = None
+        if conditions and outcome.pairs and not outcome.failed:
+            gate = gating.of_diff(conditions, found, comparison, run, unsure)
+        labels = (LABELS[0], label)
+        said = benched.verdicts(found)
+        heads = ("verdict" if len(said) == 1 else "verdicts", *("" for _ in said))
+        parts: list[Block] = [
+            *differing.measured(found, labels),
+            *benched.spreads(base, run, found, labels),
+        ]
+        if said:
+            parts.append(Pairs(tuple(zip(heads, said, strict=False))))
+        title = benched.headline(found, gate, (names[0], names[at]), outcome.failed)
+        yield _Result(label, found, gate, parts, title)
 
 
 def _ended(
     outcome: BenchOutcome,
-    conditions: tuple[Condition, ...],
-    unsure: gating.Unsure,
+    results: list[_Result],
     console: Console,
     reported: ci.CiSession,
     *,
     as_json: bool,
 ) -> int:
-    """Print what came of it, judge it, and return the exit status."""
+    """Print what came of it, and return the exit status."""
     console.close()
     _show_end(outcome, console)
-    found = _difference(outcome)
-    gate = None
-    if conditions and outcome.pairs and not outcome.failed:
-        gate = gating.of_diff(
-            conditions,
-            found,
-            outcome.comparison,
-            outcome.after,
-            unsure,
-        )
-    _report_to(reported, outcome, found, gate)
+    for paths, run in zip(outcome.paths, outcome.runs, strict=True):
+        reported.ended(paths, run)
+    for one in results:
+        reported.concluded(one.title, one.blocks if outcome.pairs else [], one.gate)
     if as_json:
-        more = {"gate": record.plain(gate)} if gate else {}
-        common.print_json({**_plain(outcome, found), **more})
+        common.print_json(_plain(outcome, results))
     elif outcome.pairs:
-        _report_on(outcome, found)
+        blocks([block for one in results for block in one.blocks])
     if not outcome.pairs or outcome.failed:
         return _early(outcome, console)
+    gate = _together(results)
     return gating.told(gate, console.line) if gate else 0
+
+
+def _together(results: list[_Result]) -> GateOutcome | None:
+    """Return the gates of all sides as one; of several each sentence has its label."""
+    gates = [(one.label, one.gate) for one in results if one.gate]
+    if len(gates) < 2:
+        return gates[0][1] if gates else None
+
+    def every(kind: str) -> tuple[str, ...]:
+        return tuple(
+            f"{at}: {text}" for at, one in gates for text in getattr(one, kind)
+        )
+
+    refused = dict.fromkeys(problem for _, one in gates for problem in one.refused)
+    return GateOutcome(
+        every("failed"), every("passed"), every("unsure"), tuple(refused)
+    )
 
 
 def _early(outcome: BenchOutcome, console: Console) -> int:
@@ -275,7 +320,7 @@ def _early(outcome: BenchOutcome, console: Console) -> int:
     if not outcome.failed:
         console.line(f"Nothing was compared: {outcome.why}.", "red")
         return Reason.COMMAND_FAILED.exit_code
-    run = outcome.before if outcome.failed == "A" else outcome.after
+    run = outcome.runs[LABELS.index(outcome.failed)]
     console.line(f"The bench ended early, because {outcome.failed} failed.", "red")
     printed = outcome.reason.exit_code in COMMANDS_ENDED
     again = "See what it printed: rai logs" if printed else "See it again: rai show"
@@ -284,17 +329,15 @@ def _early(outcome: BenchOutcome, console: Console) -> int:
 
 
 class BenchShown:
-    """Shows the events of both runs: whose they are, then a line for each pair."""
+    """Shows the events of all runs: whose they are, then a line for each pair."""
 
-    def __init__(self, console: Console, both: BenchSides, plan: BenchPlan) -> None:
+    def __init__(self, console: Console, given: BenchSides, plan: BenchPlan) -> None:
         self._console, self._plan = console, plan
-        self._what = {
-            label: source.shown
-            for label, source in zip(LABELS, both.sources, strict=True)
-        }
+        named = zip(LABELS, given.sources, strict=False)
+        self._what = {label: source.shown for label, source in named}
         self._side = ""
         self._runs: list[str] = []
-        self._first = dict.fromkeys(LABELS, True)
+        self._first = dict.fromkeys(self._what, True)
 
     def show(self, event: BenchEvent) -> None:
         """Show one event."""
@@ -330,22 +373,24 @@ class BenchShown:
         return in_turn and isinstance(event, ev.Tick) and event.elapsed_s < SILENCE_S
 
     def _announce(self) -> None:
+        most = f"{_pairs(self._plan.pairs)} at most"
         budget = report.seconds(self._plan.budget_s)
-        text = (
-            f"Measuring A and B in turn: {_pairs(self._plan.pairs)} at most, {budget}"
+        *some, last = self._what
+        names = f"{', '.join(some)} and {last}"
+        self._console.line(
+            f"Measuring {names} in turn: {most}, {budget} at most.", "cyan"
         )
-        self._console.line(f"{text} at most.", "cyan")
         self._console.announce(*self._runs)
 
     def _pair(self, event: PairEnded) -> None:
-        found = benched.pair(event.before, event.after, self._plan.named)
+        found = benched.pair(event.runs, LABELS, self._plan.named)
         number = f"Pair {event.number}"
         self._console.latest(f"{number}: {found}" if found else number)
 
 
 def _show_end(outcome: BenchOutcome, console: Console) -> None:
-    """Show how both runs ended, and why there are no more pairs."""
-    for label, run in zip(LABELS, (outcome.before, outcome.after), strict=True):
+    """Show how all runs ended, and why there are no more pairs."""
+    for label, run in zip(LABELS, outcome.runs, strict=False):
         text, colour = messages.told(run)
         console.line(f"{label}: {text}", colour)
     if outcome.pairs and not outcome.failed:
@@ -356,43 +401,20 @@ def _pairs(count: int) -> str:
     return "1 pair" if count == 1 else f"{count} pairs"
 
 
-def _difference(outcome: BenchOutcome) -> RunDiff:
-    """Return all that differs between the two runs."""
-    both = sides.of(*outcome.paths, outcome.before, outcome.after)
-    return differing.between(*both, outcome.comparison)
-
-
-def _report_on(outcome: BenchOutcome, found: RunDiff) -> None:
-    """Print what cannot be compared, the figures, and a sentence for each verdict."""
-    said = benched.verdicts(found, outcome.comparison)
-    names = ("verdict" if len(said) == 1 else "verdicts", *("" for _ in said))
-    rows = tuple(zip(names, said, strict=False))
-    blocks([*differing.measured(found, LABELS), *([Pairs(rows)] if rows else [])])
-
-
-def _report_to(
-    reported: ci.CiSession,
-    outcome: BenchOutcome,
-    found: RunDiff,
-    gate: GateOutcome | None,
-) -> None:
-    """Tell a CI system of both runs, their comparison, and a gate that failed."""
-    for paths, run in zip(outcome.paths, (outcome.before, outcome.after), strict=True):
-        reported.ended(paths, run)
-    if outcome.pairs:
-        said = benched.verdicts(found, outcome.comparison)
-        verdicts = Table("Verdicts", ("",), tuple((text,) for text in said))
-        reported.show([*differing.measured(found, LABELS), verdicts])
-    if gate:
-        reported.failed("rai: gate", gate.failed)
-
-
-def _plain(outcome: BenchOutcome, found: RunDiff) -> dict[str, Any]:
-    """Return the outcome as `--json` prints it."""
+def _plain(outcome: BenchOutcome, results: list[_Result]) -> dict[str, Any]:
+    """Return the outcome as `--json` prints it; ``others`` are the sides from C on."""
+    sides = [
+        {
+            "after": record.plain(run),
+            "diff": record.plain(one.diff),
+            **({"gate": record.plain(one.gate)} if one.gate else {}),
+        }
+        for run, one in zip(outcome.runs[1:], results, strict=True)
+    ]
     return {
-        "before": record.plain(outcome.before),
-        "after": record.plain(outcome.after),
-        "diff": record.plain(found),
+        "before": record.plain(outcome.runs[0]),
+        **sides[0],
+        "others": sides[1:],
         "pairs": outcome.pairs,
         "why": outcome.why,
         "failed": outcome.failed,

@@ -20,10 +20,12 @@ import typer
 
 if TYPE_CHECKING:
     from runner import report
+    from runner.comparison.gate import GateOutcome
     from runner.core import Place, Problem, RunRecord
     from runner.core.errors import RaiError
     from runner.markup.annotations import Annotation
     from runner.markup.reported import ReportedRun
+    from runner.markup.summary import Conclusion
     from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
     from runner.terminal.console import Console, Mode
@@ -102,7 +104,8 @@ class CiSession:
         self._log, self._junit = log, junit
         self._runs: list[ReportedRun] = []
         self._failures: list[Annotation] = []
-        self._blocks: list[report.Block] = []
+        self._gate: list[Annotation] = []
+        self._concluded: list[Conclusion] = []
 
     @property
     def on(self) -> bool:
@@ -149,15 +152,25 @@ class CiSession:
         if self._log is not None:
             self._log.annotate(*of_record(record, places))
 
+    def concluded(
+        self,
+        title: str,
+        blocks: Sequence[report.Block],
+        gate: GateOutcome | None = None,
+    ) -> None:
+        """Head the summary with a comparison, and annotate what its gate failed."""
+        from runner.markup.annotations import Annotation
+        from runner.markup.summary import Conclusion
+
+        self._concluded.append(Conclusion(title, tuple(blocks)))
+        failed = gate.failed if gate else ()
+        self._fail(self._gate, [Annotation("rai: gate", text) for text in failed])
+
     def failed(self, title: str, sentences: Iterable[str]) -> None:
-        """Take in what failed beside the runs, such as a gate, and annotate it."""
+        """Take in what failed beside the runs, and annotate it."""
         from runner.markup.annotations import Annotation
 
-        self._fail([Annotation(title, text) for text in sentences])
-
-    def show(self, blocks: Sequence[report.Block]) -> None:
-        """Put blocks at the head of the summary, such as a comparison of two runs."""
-        self._blocks += blocks
+        self._fail(self._failures, [Annotation(title, text) for text in sentences])
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
@@ -165,18 +178,25 @@ class CiSession:
         from runner.markup.annotations import of_problem
 
         title = f"rai: {report.words(error.reason)}"
-        self._fail([of_problem(problem, title) for problem in error.problems])
+        found = [of_problem(problem, title) for problem in error.problems]
+        self._fail(self._failures, found)
+
+    def _fail(self, known: list[Annotation], found: list[Annotation]) -> None:
+        known += found
+        if self._log is not None:
+            self._log.annotate(*found)
 
     def write(self) -> None:
         """Write the summary and the JUnit file; say what cannot be written."""
-        if not (self._runs or self._failures or self._blocks):
+        if not (self._runs or self._failures or self._concluded):
             return
         from runner import files
         from runner.core import Severity
         from runner.markup import junit
         from runner.terminal.problems import problems
 
-        errors = [one for one in self._failures if one.severity is Severity.ERROR]
+        every = (*self._failures, *self._gate)
+        errors = [one for one in every if one.severity is Severity.ERROR]
         try:
             if self._log is not None and (path := os.environ.get(SUMMARY)):
                 self._summarize(Path(path))
@@ -192,13 +212,10 @@ class CiSession:
 
         with files.naming(path), files.appended(path) as file:
             there = file.tell()
-            page = summary.page(self._runs, self._failures, self._blocks, there=there)
+            page = summary.page(
+                self._runs, self._failures, self._concluded, there=there
+            )
             file.write(page.encode())
-
-    def _fail(self, found: list[Annotation]) -> None:
-        self._failures += found
-        if self._log is not None:
-            self._log.annotate(*found)
 
 
 def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:

@@ -61,12 +61,12 @@ def diff(
             copies.fetch_sources(earlier, later)
         compared = differing.compared(old, new, named=gating.named(gate))
         found = differing.between(*sides.of(earlier, later, old, new), compared)
-        reported.show(differing.blocks(found))
         judged = None
         if gate:
             _judgeable(new)
             judged = gating.of_diff(gate, found, compared, new, unsure)
-            reported.failed("rai: gate", judged.failed)
+        title = judged.headline("rai diff") if judged else ""
+        reported.concluded(title, differing.blocks(found), judged)
         if as_json:
             facts = {"gate": record.plain(judged)} if judged else {}
             common.print_json({**record.plain(found), **facts})

@@ -13,8 +13,7 @@ from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.comparison import Comparison, Samples
-    from runner.comparison.conditions import Condition
-    from runner.comparison.gate import GateOutcome
+    from runner.comparison.gate import Condition, GateOutcome
     from runner.core import Problem, RunRecord
     from runner.report.diff import RunDiff
 
@@ -36,7 +35,7 @@ Baseline = Annotated[
 
 
 class Unsure(StrEnum):
-    """What a change beyond a limit that may be noise does."""
+    """What a gate does that the noise leaves undecided."""
 
     WARN = "warn"
     FAIL = "fail"
@@ -46,8 +45,7 @@ UnsureOption = Annotated[
     Unsure,
     typer.Option(
         "--unsure",
-        help="Whether --fail-if warns or fails where a change beyond its limit may be"
-        " noise.",
+        help="Whether an inconclusive --fail-if only warns, or fails.",
     ),
 ]
 Line = Callable[[str, str], None]
@@ -103,7 +101,7 @@ def told(outcome: GateOutcome, line: Line | None = None) -> int:
     for text in outcome.passed:
         shown(f"{'Within its limit' if undecided else 'Gate passed'}: {text}", "green")
     for text in outcome.unsure:
-        shown(f"Warning: beyond the limit, which may be noise: {text}", "yellow")
+        shown(f"Gate inconclusive: {text}", "yellow")
     for text in outcome.failed:
         shown(f"Gate failed: {text}", "red")
     if outcome.refused and not outcome.failed:
@@ -123,8 +121,8 @@ def baseline(
             samples; or there are no conditions for it.
     """
     from runner.cli import common
-    from runner.comparison import compare_runs
-    from runner.comparison.gate import refusals
+    from runner.comparison import LEAST, compare_runs
+    from runner.comparison.gate import judge, too_few
     from runner.core.errors import UsageError
     from runner.store.home import record_of
 
@@ -135,7 +133,10 @@ def baseline(
     record = None if run is None else record_of(common.find_run(run))
     # Compared with itself it has the samples that the new run can be compared with.
     metrics = None if record is None else compare_runs(record, record).metrics
-    problems = refusals(relative, metrics, rounds=rounds)
+    problems = judge(relative, metrics, {}).refused
+    if rounds < LEAST and not problems:
+        this = f"this run will have {rounds}"
+        problems = tuple(too_few(one, this) for one in relative)
     if problems:
         raise UsageError(*problems)
     return record
@@ -193,7 +194,7 @@ def impossible(
     from runner.comparison import compare_runs, gate, samples
 
     compared = compare_runs(before, after).metrics
-    return gate.impossible(given, compared, samples(after))
+    return tuple(gate.impossible(given, compared, samples(after)))
 
 
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:

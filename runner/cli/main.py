@@ -34,7 +34,7 @@ COMPLETE = "_RAI_COMPLETE"
 GROUPS = {
     "Run": {
         "run": "Run a project's rai_build.yml and keep a record of it.",
-        "bench": "Measure two versions in turn, and say whether one is slower.",
+        "bench": "Measure versions in turn, and say whether one is slower.",
         "validate": "Check rai_build.yml and show the plan of its run.",
         "init": "Create a small rai_build.yml to start from.",
         "replay": "Run an earlier run again, and show what differed.",

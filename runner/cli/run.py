@@ -203,7 +203,7 @@ def run(
         judged = None
         if gate and status == 0:
             judged = gating.of_run(gate, before, done)
-            reported.failed("rai: gate", judged.failed)
+            reported.concluded(judged.headline("rai run"), (), judged)
         if as_json:
             found = {"gate": record.plain(judged)} if gate else {}
             common.print_json({**record.plain(done), **found})

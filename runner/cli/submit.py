@@ -129,7 +129,7 @@ def _show(
 
     measured = ended.measurement
     if measured:
-        reported.show(report.measured(measured))
+        reported.concluded("", report.measured(measured))
     if not ended.accepted:
         reported.failed("rai: submission", [outcome.told(ended)])
     if as_json:

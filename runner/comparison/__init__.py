@@ -1,11 +1,9 @@
 """Compare the samples of two runs: what changed, and how sure that is.
 
 metrics.py    a run's record to samples: one value a round, by metric
-ranks.py      whether two sides differ (exact rank tests), and by how much (bootstrap)
-families.py   how much of the risk each look and each metric has
-changes.py    verdicts of all that
+paired.py     the test of pairs, the interval of their ratio, and how much they may err
+changes.py    each metric's verdict, as a value and as a sentence
 gate.py       conditions that a change has to meet
-words.py      verdicts as sentences
 """
 
 from __future__ import annotations
@@ -13,37 +11,41 @@ from __future__ import annotations
 from runner.comparison.changes import (
     LEAST,
     Change,
-    ComparedMetric,
     Comparison,
+    FigureChange,
     compare,
     compare_runs,
+    counted,
+    sentence,
     stands,
 )
-from runner.comparison.families import looks
 from runner.comparison.metrics import (
     PEAK_MEMORY,
     MetricName,
     Samples,
     Unit,
+    amount,
     keys,
     known,
     parsed,
+    percent,
     samples,
 )
-from runner.comparison.words import amount, percent, sentence
+from runner.comparison.paired import looks
 
 __all__ = [
     "LEAST",
     "PEAK_MEMORY",
     "Change",
-    "ComparedMetric",
     "Comparison",
+    "FigureChange",
     "MetricName",
     "Samples",
     "Unit",
     "amount",
     "compare",
     "compare_runs",
+    "counted",
     "keys",
     "known",
     "looks",

@@ -6,17 +6,19 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.comparison import families, ranks
+from runner.comparison import paired as tests
 from runner.comparison.metrics import (
-    PEAK_MEMORY,
     Samples,
     Unit,
+    amount,
     known,
     parsed,
+    percent,
     samples,
 )
 from runner.core import RunRecord
@@ -27,11 +29,11 @@ LEAST = 10
 MARGIN = 0.02
 """How far from 1 an interval may reach that shows no difference."""
 
-MOST_RATIO = 1e9
-"""What stands for a greater ratio, and for that of a value to 0."""
+_MOST = math.log(1e9)
+"""The logarithm of what stands for a greater ratio, and for that of a value to 0."""
 
-_DIGITS = 12
-"""Decimals of a logarithm that count; those beyond are the rounding of floats."""
+_DIGITS = 9
+"""Decimals of a logarithm that count: programs print no finer times."""
 
 _LEAST_VALUE = 1e-300
 """What stands for 0, which has no logarithm."""
@@ -40,7 +42,8 @@ _LEAST_VALUE = 1e-300
 class Change(StrEnum):
     """The verdict on one metric: times are faster or slower, others higher or lower.
 
-    It is inconclusive where the noise leaves the interval too wide.
+    It is inconclusive where the noise leaves the interval too wide, and empty where one
+    run lacks the metric.
     """
 
     FASTER = "faster"
@@ -50,6 +53,8 @@ class Change(StrEnum):
     NO_DIFFERENCE = "no difference"
     INCONCLUSIVE = "inconclusive"
     NOT_ENOUGH = "not enough samples"
+    NOT_COMPARABLE = "not comparable"
+    NONE = ""
 
     @property
     def found(self) -> bool:
@@ -57,27 +62,40 @@ class Change(StrEnum):
         return self in (Change.FASTER, Change.SLOWER, Change.HIGHER, Change.LOWER)
 
 
-class ComparedMetric(Struct, frozen=True):
-    """One metric of two sides.
+class FigureChange(Struct, frozen=True):
+    """A metric of both runs, or of one, as gates name it: medians, and the verdict.
 
-    ``before`` and ``after`` are the medians: seconds, bytes or a share. ``ratio`` is
-    after / before of typical samples, in pairs of typical pairs (``intervals``), and
-    ``interval`` its 99.5 % bootstrap interval, None with fewer than LEAST samples a
-    side. In pairs both counts are that of the pairs. ``chance`` is how likely the
-    test's result would be if nothing had changed, before any correction. ``primary``
-    metrics decide when a bench may stop.
+    Times are in seconds, memory in bytes; None where a run has none. ``n_before`` and
+    ``n_after`` count samples, which are the pairs if runs were measured in turn.
+    ``ratio`` is after / before of typical pairs, ``low`` to ``high`` its 99.5 %
+    interval (``paired``); None without LEAST samples a side. ``primary`` metrics decide
+    when a bench may stop. ``because`` names the mismatch that makes it not comparable,
+    or why it is inconclusive if noise is not the reason.
     """
 
     metric: str
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     n_before: int
     n_after: int
-    ratio: float
-    interval: tuple[float, float] | None = None
-    change: Change = Change.NOT_ENOUGH
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: Change = Change.NONE
     primary: bool = False
-    chance: float | None = None
+    because: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether both runs have the same value."""
+        return self.before == self.after
+
+    @property
+    def span(self) -> tuple[float, float, float] | None:
+        """Low end, ratio and high end; None without enough samples."""
+        if self.low is None or self.ratio is None or self.high is None:
+            return None
+        return self.low, self.ratio, self.high
 
 
 class Comparison(Struct, frozen=True):
@@ -87,16 +105,9 @@ class Comparison(Struct, frozen=True):
     apart. ``pairs`` is how many rounds of each there are.
     """
 
-    metrics: tuple[ComparedMetric, ...]
+    metrics: tuple[FigureChange, ...]
     paired: bool
     pairs: int
-
-
-def are_paired(before: RunRecord, after: RunRecord) -> bool:
-    """Return whether the two runs were measured beside each other, round by round."""
-    return before.id != after.id and (
-        before.beside == after.id or after.beside == before.id
-    )
 
 
 def compare_runs(
@@ -104,10 +115,11 @@ def compare_runs(
 ) -> Comparison:
     """Return how a run's samples differ from those of another.
 
-    The first round of a run measured beside another was not interleaved, and is left
+    The first round of a run measured beside the other was not interleaved, and is left
     out. ``named`` are the metrics that a gate names.
     """
-    paired = are_paired(before, after)
+    beside = before.beside == after.id or after.beside == before.id
+    paired = beside and before.id != after.id
     one, other = (samples(run, first=not paired) for run in (before, after))
     compared = compare(one, other, paired=paired, named=named)
     fewest = (min(c.n_before, c.n_after) for c in compared)
@@ -116,24 +128,34 @@ def compare_runs(
 
 def compare(
     before: Samples, after: Samples, *, paired: bool, named: Collection[str] = ()
-) -> tuple[ComparedMetric, ...]:
+) -> tuple[FigureChange, ...]:
     """Return the metrics that both sides have, each with its verdict.
 
     In pairs the values of both sides belong together by their place; a round that has
-    no value on one side is left out on both.
+    no value on one side is left out on both. Of runs apart the last value before is
+    paired with the first one after, and so on, and each end of the interval moves out
+    by how far both runs wandered within themselves.
 
     Primary are the metrics that ``named`` covers, the op times, and where there is no
-    op time the commands' times. A change is found where the test finds it (``ranks``,
-    corrected in ``families``) and the interval leaves out 1; no difference where the
-    interval lies within MARGIN of 1.
+    op time the commands' times. A change is found where the test finds it and the
+    interval leaves out 1; no difference where the interval lies within MARGIN of 1.
     """
     both = [metric for metric in before if metric in after]
-    main = _primary(both, named)
-    measured = []
-    for metric in sorted(both, key=lambda name: name not in main):
-        one = _measured(metric, before[metric], after[metric], paired, metric in main)
-        measured += [one] if one else []
-    return _judged(measured, paired)
+    values = {name: counted(before[name], after[name], paired) for name in both}
+    values = {name: found for name, found in values.items() if all(found)}
+    logs = {name: _logs(*found, paired) for name, found in values.items()}
+    main = _primary(list(values), named)
+    enough = {name: each for name, each in logs.items() if len(each) >= LEAST}
+    pairs = max(map(len, enough.values()), default=0)
+    changed = tests.found(
+        {name: tests.signed_rank(each) for name, each in enough.items()},
+        main,
+        tests.level(pairs) if paired else tests.LEVEL,
+    )
+    return tuple(
+        _figure(name, *values[name], logs[name], paired, name in changed, name in main)
+        for name in sorted(values, key=lambda name: name not in main)
+    )
 
 
 def _primary(metrics: Sequence[str], named: Collection[str]) -> frozenset[str]:
@@ -146,120 +168,110 @@ def _primary(metrics: Sequence[str], named: Collection[str]) -> frozenset[str]:
     return frozenset((*times, *covered))
 
 
-def _measured(
+def counted(
+    before: Sequence[float], after: Sequence[float], paired: bool
+) -> tuple[list[float], list[float]]:
+    """Return the values of a metric that count on each side."""
+    if not paired:
+        return known(before), known(after)
+    both = zip(before, after, strict=False)
+    pairs = [pair for pair in both if not any(map(math.isnan, pair))]
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def _logs(before: Sequence[float], after: Sequence[float], paired: bool) -> list[float]:
+    """Return the logarithm of each pair's ratio."""
+    first = before if paired else before[::-1]
+    pairs = islice(zip(first, after, strict=False), tests.MOST_PAIRS)
+    return [_rounded(_logarithm(new) - _logarithm(old)) for old, new in pairs]
+
+
+def _logarithm(value: float) -> float:
+    return math.log(max(value, _LEAST_VALUE))
+
+
+def _rounded(logarithm: float) -> float:
+    """Return a logarithm of a ratio, within bounds."""
+    return round(max(-_MOST, min(_MOST, logarithm)), _DIGITS)
+
+
+def _figure(
     metric: str,
-    before: Sequence[float],
-    after: Sequence[float],
+    old: Sequence[float],
+    new: Sequence[float],
+    logs: Sequence[float],
     paired: bool,
+    changed: bool,
     primary: bool,
-) -> ComparedMetric | None:
-    """Return a metric before its verdict; None if a side has no value."""
-    if paired and metric != PEAK_MEMORY:
-        pairs = [
-            pair
-            for pair in zip(before, after, strict=False)
-            if not (math.isnan(pair[0]) or math.isnan(pair[1]))
-        ]
-        old, new = [one for one, _ in pairs], [other for _, other in pairs]
-    else:
-        old, new = known(before), known(after)
-    if not old or not new:
-        return None
-    one, other = _logarithms(old), _logarithms(new)
-    enough = min(len(old), len(new)) >= LEAST
-    ends: tuple[float, float] | None = None
-    chance: float | None = None
-    if paired and len(old) == len(new):
-        differences = [_rounded(b - a) for a, b in zip(one, other, strict=True)]
-        ratio = ranks.middle(differences)
-        if enough:
-            chance = ranks.signed_rank(differences)
-            ends = ranks.interval(differences)
-    else:
-        ratio = _rounded(ranks.middle(other) - ranks.middle(one))
-        if enough:
-            chance = ranks.rank_sum(one, other)
-            ends = ranks.apart(one, other)
-    return ComparedMetric(
+) -> FigureChange:
+    one = FigureChange(
         metric,
         statistics.median(old),
         statistics.median(new),
         len(old),
         len(new),
-        math.exp(ratio),
-        None if ends is None else (_ratio(ends[0]), _ratio(ends[1])),
+        math.exp(statistics.median(logs)),
+        verdict=Change.NOT_ENOUGH,
         primary=primary,
-        chance=chance,
+    )
+    if len(logs) < LEAST:
+        return one
+    low, middle, high = tests.interval(logs)
+    sides = () if paired else (old, new)
+    moved = sum(tests.wander(list(map(_logarithm, side))) for side in sides)
+    ends = (low - moved, middle, high + moved)
+    low, ratio, high = (math.exp(_rounded(end)) for end in ends)
+    timed = parsed(metric).unit is Unit.SECONDS
+    verdict, because = Change.INCONCLUSIVE, ""
+    if tests.too_alike(logs):
+        because = f"neighbours are alike, which takes {tests.SERIES} pairs or more"
+    elif changed and low > 1:
+        verdict = Change.SLOWER if timed else Change.HIGHER
+    elif changed and high < 1:
+        verdict = Change.FASTER if timed else Change.LOWER
+    elif low >= 1 / (1 + MARGIN) and high <= 1 + MARGIN:
+        verdict = Change.NO_DIFFERENCE
+    return replace(
+        one, ratio=ratio, low=low, high=high, verdict=verdict, because=because
     )
 
 
-def _logarithms(values: Sequence[float]) -> list[float]:
-    return [math.log(max(value, _LEAST_VALUE)) for value in values]
-
-
-def _rounded(difference: float) -> float:
-    """Return a logarithm of a ratio, within bounds."""
-    most = math.log(MOST_RATIO)
-    return round(max(-most, min(most, difference)), _DIGITS)
-
-
-def _ratio(logarithm: float) -> float:
-    return math.exp(_rounded(logarithm))
-
-
-def _judged(
-    measured: Sequence[ComparedMetric], paired: bool
-) -> tuple[ComparedMetric, ...]:
-    """Return the metrics with their verdicts, which they share the risk of."""
-    tests = [(at, one.chance) for at, one in enumerate(measured)]
-    told = [(at, chance) for at, chance in tests if chance is not None]
-    allowed = families.level(max((measured[at].n_after for at, _ in told), default=0))
-    moved = families.found(
-        [chance for _, chance in told],
-        [measured[at].primary for at, _ in told],
-        allowed if paired else families.level(None),
-    )
-    changed = {told[place][0] for place in moved}
-    return tuple(
-        replace(one, change=_change(one, at in changed))
-        for at, one in enumerate(measured)
-    )
-
-
-def _change(one: ComparedMetric, changed: bool) -> Change:
-    if one.interval is None:
-        return Change.NOT_ENOUGH
-    low, high = one.interval
-    if changed and not low <= 1 <= high:
-        timed = parsed(one.metric).unit is Unit.SECONDS
-        if low > 1:
-            return Change.SLOWER if timed else Change.HIGHER
-        return Change.FASTER if timed else Change.LOWER
-    if low >= 1 / (1 + MARGIN) and high <= 1 + MARGIN:
-        return Change.NO_DIFFERENCE
-    return Change.INCONCLUSIVE
-
-
-def stands(compared: Sequence[ComparedMetric], pairs: int, most: int) -> bool:
+def stands(compared: Sequence[FigureChange], pairs: int, most: int) -> bool:
     """Return whether a bench may stop after so many pairs of ``most``.
 
     It may at its looks only, so ask after each pair. It goes on while a primary metric
     has no verdict, and while a metric that is off by more than MARGIN, by its interval
     too, has none: with many metrics more pairs are needed to tell which changed.
     """
-    if pairs >= most:
-        return True
-    if pairs not in families.looks(most):
-        return False
-    main = [one for one in compared if one.primary and one.interval is not None]
-    return bool(main) and not any(
-        one.change is Change.INCONCLUSIVE and (one.primary or _stands_out(one))
-        for one in compared
-        if one.interval is not None
-    )
+    if pairs >= most or pairs not in tests.looks(most):
+        return pairs >= most
+    for one in compared:
+        low, ratio, high = one.span or (1.0, 1.0, 1.0)
+        far = abs(math.log(ratio)) > math.log(1 + MARGIN) and not low <= 1 <= high
+        if one.verdict is Change.INCONCLUSIVE and (one.primary or far):
+            return False
+    return any(one.primary and one.span for one in compared)
 
 
-def _stands_out(one: ComparedMetric) -> bool:
-    low, high = one.interval or (1.0, 1.0)
-    far = abs(math.log(one.ratio)) > math.log(1 + MARGIN)
-    return far and not low <= 1 <= high
+def sentence(one: FigureChange, *, paired: bool) -> str:
+    """Return the verdict on a metric of both runs, and what it rests on."""
+    if one.verdict is Change.NOT_COMPARABLE:
+        return f"{one.metric}: not comparable ({one.because} differs)"
+    old, new = (amount(one.metric, each or 0.0) for each in (one.before, one.after))
+    values = f"medians {old} before, {new} after"
+    counts = f"{one.n_before} and {one.n_after} samples"
+    if paired:
+        counts = f"{one.n_after} pair{'s' if one.n_after != 1 else ''}"
+    if one.span is None:
+        many = f"{counts}; a verdict needs {LEAST} of each"
+        return f"{one.metric}: not enough samples ({many}); {values}"
+    low, change, high = map(percent, one.span)
+    apart = "" if paired else "; measured apart, so the machine may have changed too"
+    basis = f"99.5 % interval {low} to {high}, {counts}{apart}"
+    if one.verdict is Change.NO_DIFFERENCE:
+        margin = f"{100 * MARGIN:g} %"
+        return f"{one.metric}: no difference over {margin}: {change} ({basis})"
+    if one.verdict is Change.INCONCLUSIVE:
+        more = one.because or f"more {'pairs' if paired else 'rounds'} narrow it"
+        return f"{one.metric}: inconclusive: {change} ({basis}; {more})"
+    return f"{one.metric} is {one.verdict}: {change} ({basis}); {values}"

@@ -1,39 +1,183 @@
-"""Judge the conditions of a gate on what was compared and measured."""
+"""The conditions of a gate, such as ``op_time>3%``, and what they come to.
+
+    METRIC>N%    the metric rises by more than N percent
+    METRIC<-N%   it falls by more than N percent
+    METRIC>N     a sample lies above N: a time (5ms), a size (2GiB), or a share (0.85)
+    METRIC<N     a sample lies below N
+
+METRIC is a name of ``metrics``, such as command[final].wall. Without its key it stands
+for every command that has the metric.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from runner.comparison.changes import LEAST, Change, ComparedMetric
-from runner.comparison.conditions import Condition, parse
-from runner.comparison.metrics import PEAK_MEMORY, Samples, known, parsed
-from runner.comparison.words import amount, sentence
-from runner.core import Problem
+from runner.comparison.changes import LEAST, Change, FigureChange, sentence
+from runner.comparison.metrics import (
+    PEAK_MEMORY,
+    Samples,
+    Unit,
+    amount,
+    known,
+    parsed,
+    percent,
+)
+from runner.core import Problem, quantities
+from runner.core.errors import UsageError
 
-__all__ = ["Condition", "GateOutcome", "impossible", "judge", "parse", "refusals"]
+OPTION = "--fail-if"
+KINDS = (
+    "op_time",
+    "correctness",
+    "command",
+    "command.wall",
+    "command.cpu",
+    "kernel",
+    "peak_memory",
+)
+"""The metrics that a condition may name, without key."""
 
 MOST_NAMED = 10
 """The most metrics that a message lists."""
+
+_FORM = re.compile(r"(?P<metric>.*)(?P<sign>[<>])(?P<limit>[^<>]*)", re.DOTALL)
+_NUMBER = r"(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})"
+_PERCENT = {
+    ">": re.compile(rf"\+?({_NUMBER}) *%"),
+    "<": re.compile(r"(-0*[0-9]{1,2}(?:\.[0-9]{1,15})?|-\.[0-9]{1,15}) *%"),
+}
+"""A rise has no minus sign, and a fall has one and is of less than 100 %."""
+
+_EXAMPLES = {
+    Unit.SECONDS: {">": "X>3% or X>20ms", "<": "X<-3% or X<20ms"},
+    Unit.BYTES: {">": "X>10% or X>2GiB", "<": "X<-10% or X<2GiB"},
+    Unit.SHARE: {">": "X>1% or X>0.85", "<": "X<-1% or X<0.85"},
+}
+
+
+class Condition(Struct, frozen=True):
+    """One condition that fails a run.
+
+    ``text`` is as it was written, ``metric`` names one or several metrics. It fails
+    ``above`` the limit, else below it. A ``relative`` limit is a ratio of after by
+    before, 1.03 for 3 %; another is in the metric's unit.
+    """
+
+    text: str
+    metric: str
+    above: bool
+    limit: float
+    relative: bool
+
+    def covers(self, metric: str) -> bool:
+        """Whether it is about a metric."""
+        return parsed(self.metric).covers(parsed(metric))
+
+    def beyond(self, value: float) -> bool:
+        """Whether a value, or a ratio, is on the side of the limit that fails."""
+        return value > self.limit if self.above else value < self.limit
+
+    @property
+    def limit_shown(self) -> str:
+        """The limit in words: 3 %, 20.00 ms."""
+        if self.relative:
+            return f"{100 * (self.limit - 1):.4g} %"
+        return amount(self.metric, self.limit)
 
 
 class GateOutcome(Struct, frozen=True):
     """What a gate says, in sentences.
 
-    ``unsure`` are changes beyond a limit that no verdict confirms: they do not fail.
-    ``refused`` are conditions that cannot be judged, with what to do.
+    ``unsure`` are changes that no verdict confirms and that may lie beyond a limit:
+    they do not fail. ``refused`` are conditions that cannot be judged, with what to do.
+    ``brief`` is what decides it, without its reasons: op_time +5.1 % (limit 3 %).
     """
 
     failed: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
     refused: tuple[Problem, ...] = ()
+    brief: str = ""
+
+    def headline(self, command: str) -> str:
+        """Return the outcome in a line that begins with ✅ or ❌."""
+        sign = "❌" if self.failed or self.refused else "✅"
+        return f"{sign} {command}: {self.brief or 'the gate cannot be judged'}"
+
+
+def parse(texts: Iterable[str]) -> tuple[Condition, ...]:
+    """Return the conditions that are written so, each once.
+
+    Raises:
+        UsageError: some are wrong; carries every problem.
+    """
+    found, problems = list[Condition](), list[Problem]()
+    for text in dict.fromkeys(texts):
+        read = _condition(text)
+        if isinstance(read, Condition):
+            found.append(read)
+        else:
+            told = f'{OPTION} "{text}": '
+            problems += [Problem(told + what, hint=hint) for what, hint in read]
+    if problems:
+        raise UsageError(*problems)
+    return tuple(found)
+
+
+def _condition(text: str) -> Condition | list[tuple[str, str]]:
+    """Return a condition, or what is wrong with it and what to do."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        hint = f'quote the whole of it: {OPTION} "op_time>3%"'
+        return [("expected > or < and a limit", hint)]
+    metric, sign, limit = (part.strip() for part in form.groups())
+    wrong, unit = list[tuple[str, str]](), Unit.SECONDS
+    plain = re.fullmatch(_NUMBER, limit)
+    try:
+        unit = parsed(metric).unit
+    except ValueError:
+        wrong.append(_no_metric(metric))
+    percentage = _PERCENT[sign].fullmatch(limit)
+    value = 1 + float(percentage[1]) / 100 if percentage else _absolute(limit, unit)
+    if value is None and not (wrong and plain):
+        hint = f"write {_EXAMPLES[unit][sign].replace('X', metric)}"
+        wrong.append((f"{limit!r} is no limit here", hint))
+    elif value is not None and not wrong:
+        return Condition(text, metric, sign == ">", value, percentage is not None)
+    return wrong
+
+
+def _no_metric(name: str) -> tuple[str, str]:
+    kind = re.split(r"[\[.]", name, maxsplit=1)[0]
+    if kind in KINDS:
+        where = f"{kind}[KEY]" + {"command": ".wall", "kernel": ".NAME"}.get(kind, "")
+        hint = f"write {where}, where KEY is a command's name or number"
+        return f"{name[len(kind) :]!r} is no part of {kind}", hint
+    close = difflib.get_close_matches(kind, KINDS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(KINDS)}"
+    return f"{kind!r} is no metric", hint
+
+
+def _absolute(text: str, unit: Unit) -> float | None:
+    """Return a limit in the metric's unit, None if it is none."""
+    if unit is Unit.SHARE:
+        value = float(text) if re.fullmatch(_NUMBER, text) else math.inf
+        return value if value <= 1 else None
+    if re.fullmatch(_NUMBER, text):
+        return None  # of what?
+    seconds = unit is Unit.SECONDS
+    return quantities.duration_s(text) if seconds else quantities.size_bytes(text)
 
 
 def judge(
     conditions: Iterable[Condition],
-    compared: Sequence[ComparedMetric] | None,
+    compared: Sequence[FigureChange] | None,
     values: Samples,
     *,
     paired: bool = False,
@@ -47,156 +191,125 @@ def judge(
     fails where any sample of ``values`` is beyond it.
     ``compared`` is None where there is nothing to compare with.
     """
-    failed, passed, unsure = list[str](), list[str](), list[str]()
+    said: dict[str, list[tuple[str, str]]] = {"failed": [], "unsure": [], "passed": []}
     refused = list[Problem]()
     for one in conditions:
-        if not one.relative:
-            problem = _absolute(one, values, failed, passed)
+        problem = _refusal(one, compared, values)
+        if problem:
+            refused.append(problem)
+        elif one.relative:
+            _judge_changes(one, compared or (), paired, said)
         else:
-            covered = _covered(one, compared or ())
-            problem = _refusal(one, covered, compared)
-            enough = [c for c in covered if c.interval is not None]
-            for each in () if problem else enough:
-                said = f'"{one.text}": {sentence(each, paired=paired)}'
-                if not _beyond(one, each):
-                    passed.append(said)
-                elif _confirmed(one, each):
-                    failed.append(said)
-                else:
-                    unsure.append(said)
-        refused += [problem] if problem else []
-    return GateOutcome(tuple(failed), tuple(passed), tuple(unsure), tuple(refused))
+            _judge_values(one, values, said)
+    texts = {kind: tuple(text for text, _ in told) for kind, told in said.items()}
+    return GateOutcome(**texts, refused=tuple(refused), brief=_decides(said))
 
 
-def refusals(
-    conditions: Iterable[Condition],
-    before: Sequence[ComparedMetric] | None,
-    *,
-    rounds: int,
-) -> tuple[Problem, ...]:
-    """Return why relative conditions cannot be judged, before the run that is judged.
+def _decides(said: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+    """Return in brief what failed, else what is unsure, else what passed."""
+    for kind, told in said.items():
+        if told:
+            more = len(told) - 1 if kind != "passed" else 0
+            return told[0][1] + (f" and {more} more" if more else "")
+    return ""
 
-    ``before`` are the metrics of the run that it will be compared with, ``rounds`` are
-    those that it will have.
-    """
-    found = [
-        _refusal(one, _covered(one, before or ()), before) or _too_few(one, rounds)
-        for one in conditions
-    ]
-    return tuple(problem for problem in found if problem)
+
+def _judge_changes(
+    one: Condition,
+    compared: Sequence[FigureChange],
+    paired: bool,
+    said: Mapping[str, list[tuple[str, str]]],
+) -> None:
+    """Add what a relative condition says of each metric with enough samples."""
+    covered = [c for c in compared if one.covers(c.metric) and c.span]
+    for each in covered:
+        low, ratio, high = each.span or (1.0, 1.0, 1.0)
+        kind = "passed"
+        if one.beyond(ratio):
+            kind = "failed" if each.verdict.found else "unsure"
+        elif each.verdict is Change.INCONCLUSIVE and any(map(one.beyond, (low, high))):
+            kind = "unsure"
+        name = one.metric if len(covered) == 1 else each.metric
+        unsure = ", inconclusive" if kind == "unsure" else ""
+        brief = f"{name} {percent(ratio)}{unsure} (limit {one.limit_shown})"
+        said[kind].append((f'"{one.text}": {sentence(each, paired=paired)}', brief))
+
+
+def _judge_values(
+    one: Condition, values: Samples, said: Mapping[str, list[tuple[str, str]]]
+) -> None:
+    """Add what an absolute condition says of each metric by its worst sample."""
+    for metric, each in values.items():
+        kept = known(each)
+        if not kept or not one.covers(metric):
+            continue
+        worst = max(kept) if one.above else min(kept)
+        many = f", the worst of {len(kept)} samples" if len(kept) > 1 else ""
+        rounds = len(values.get(f"command[{parsed(metric).key}].wall", ()))
+        if parsed(metric).kind != PEAK_MEMORY and len(kept) < rounds:
+            many += f"; {rounds - len(kept)} of {rounds} rounds have none"
+        value = amount(metric, worst)
+        kind = "failed" if one.beyond(worst) else "passed"
+        brief = f"{metric} {value} (limit {one.limit_shown})"
+        said[kind].append((f'"{one.text}": {metric} is {value}{many}', brief))
 
 
 def impossible(
     conditions: Iterable[Condition],
-    compared: Sequence[ComparedMetric],
+    compared: Sequence[FigureChange],
     values: Samples,
-) -> tuple[Problem, ...]:
-    """Return what more samples do not help: figures that are not there, or come once.
+) -> Iterator[Problem]:
+    """Yield what more samples do not help: figures that are not there, or come once.
 
     ``compared`` and ``values`` are those of runs that go on. The most memory of a run
     is known at its end only, so that is taken to come.
     """
-    found = []
     for one in conditions:
-        name = parsed(one.metric)
         there = [c.metric for c in compared] if one.relative else list(values)
-        covered = [metric for metric in there if name.covers(parsed(metric))]
-        again = [metric for metric in covered if metric != PEAK_MEMORY]
-        whole = name == parsed(PEAK_MEMORY)
-        if again or (whole and not one.relative):
-            continue
-        found.append(_once(one) if whole else _absent(one, there))
-    return tuple(found)
+        covered = any(one.covers(name) for name in there if name != PEAK_MEMORY)
+        whole = parsed(one.metric) == parsed(PEAK_MEMORY)
+        if not covered and (one.relative or not whole):
+            yield _once(one) if whole else _absent(one, there)
 
 
 def _refusal(
-    condition: Condition,
-    covered: Sequence[ComparedMetric],
-    compared: Sequence[ComparedMetric] | None,
+    one: Condition, compared: Sequence[FigureChange] | None, values: Samples
 ) -> Problem | None:
-    """Return why a relative condition cannot be judged on these metrics, or None."""
+    """Return why a condition cannot be judged on these figures, or None."""
+    if not one.relative:
+        there = any(one.covers(name) and known(each) for name, each in values.items())
+        return None if there else _absent(one, list(values))
     if compared is None:
-        text = f'"{condition.text}" cannot be judged: there is no run to compare with'
         hint = "name one by --baseline RUN, or compare with `rai bench` or `rai diff`"
-        return Problem(text, hint=hint)
+        return _refused(one, "there is no run to compare with", hint)
+    covered = [each for each in compared if one.covers(each.metric)]
     if not covered:
-        return _absent(condition, [one.metric for one in compared])
-    if any(one.interval is not None for one in covered):
+        return _absent(one, [each.metric for each in compared])
+    if any(each.span for each in covered):
         return None
-    most = max(min(one.n_before, one.n_after) for one in covered)
-    if all(one.metric == PEAK_MEMORY for one in covered):
-        return _once(condition)
-    return _few(condition, f"{covered[0].metric} has {most}")
+    if all(each.metric == PEAK_MEMORY for each in covered):
+        return _once(one)
+    most = max(min(each.n_before, each.n_after) for each in covered)
+    return too_few(one, f"{covered[0].metric} has {most}")
 
 
-def _absent(condition: Condition, there: Sequence[str]) -> Problem:
-    text = f'"{condition.text}" cannot be judged: there is no such figure'
-    names = _listed(there)
-    return Problem(text, hint=f"there is {names}" if names else "there is none")
+def _absent(one: Condition, there: Sequence[str]) -> Problem:
+    more = len(there) - MOST_NAMED
+    names = ", ".join(there[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    hint = f"there is {names}" if names else "there is none"
+    return _refused(one, "there is no such figure", hint)
 
 
-def _once(condition: Condition) -> Problem:
-    text = f'"{condition.text}" cannot be judged: a run has one value of it'
+def _once(one: Condition) -> Problem:
     hint = "put /usr/bin/time -v before the command, which gives each round one"
-    return Problem(text, hint=hint)
+    return _refused(one, "a run has one value of it", hint)
 
 
-def _too_few(condition: Condition, rounds: int) -> Problem | None:
-    if rounds >= LEAST:
-        return None
-    return _few(condition, f"this run will have {rounds}")
-
-
-def _few(condition: Condition, what: str) -> Problem:
-    text = (
-        f'"{condition.text}" cannot be judged: a verdict needs {LEAST} samples a side,'
-        f" and {what}"
-    )
+def too_few(one: Condition, what: str) -> Problem:
+    """Return the refusal of a relative condition where there are few samples."""
     hint = f"measure more rounds: rai bench, or --repeat {LEAST}"
-    return Problem(text, hint=hint)
+    return _refused(one, f"a verdict needs {LEAST} samples a side, and {what}", hint)
 
 
-def _covered(
-    condition: Condition, compared: Sequence[ComparedMetric]
-) -> list[ComparedMetric]:
-    name = parsed(condition.metric)
-    return [one for one in compared if name.covers(parsed(one.metric))]
-
-
-def _beyond(condition: Condition, one: ComparedMetric) -> bool:
-    if condition.above:
-        return one.ratio > condition.limit
-    return one.ratio < condition.limit
-
-
-def _confirmed(condition: Condition, one: ComparedMetric) -> bool:
-    up = one.change in (Change.SLOWER, Change.HIGHER)
-    return one.change.found and up == condition.above
-
-
-def _absolute(
-    condition: Condition, values: Samples, failed: list[str], passed: list[str]
-) -> Problem | None:
-    name = parsed(condition.metric)
-    found = {
-        metric: kept
-        for metric, each in values.items()
-        if name.covers(parsed(metric)) and (kept := known(each))
-    }
-    for metric, kept in found.items():
-        worst = max(kept) if condition.above else min(kept)
-        beyond = worst > condition.limit if condition.above else worst < condition.limit
-        many = f", the worst of {len(kept)} samples" if len(kept) > 1 else ""
-        rounds = len(values.get(f"command[{parsed(metric).key}].wall", ()))
-        if name.kind != PEAK_MEMORY and len(kept) < rounds:
-            many += f"; {rounds - len(kept)} of {rounds} rounds have none"
-        said = f'"{condition.text}": {metric} is {amount(metric, worst)}{many}'
-        (failed if beyond else passed).append(said)
-    if found:
-        return None
-    return _absent(condition, list(values))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _refused(one: Condition, why: str, hint: str) -> Problem:
+    return Problem(f'"{one.text}" cannot be judged: {why}', hint=hint)

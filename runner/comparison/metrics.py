@@ -199,3 +199,28 @@ def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float
         for _, metric in sorted(kernels, reverse=True)[MOST_KERNELS:]
     }
     return {name: values for name, values in rounds.items() if name not in dropped}
+
+
+_TIMES = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0))
+_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
+
+
+def amount(metric: str, value: float) -> str:
+    """Format a value of a metric with four digits: 16.60 ms, 1.250 GiB, 0.8451."""
+    unit = parsed(metric).unit
+    if unit is Unit.SHARE:
+        return f"{value:.4g}"
+    units = _TIMES if unit is Unit.SECONDS else _SIZES
+    word, scale = next((each for each in units if value / each[1] < 999.95), units[-1])
+    if word == "B" or value / scale >= 999.95:
+        return f"{value / scale:.0f} {word}"
+    return f"{value / scale:#.4g} {word}"
+
+
+def percent(ratio: float) -> str:
+    """Format a ratio as the change that it is: +2.1 %, -0.3 %, 0.0 %, x12.5."""
+    if ratio >= 10:
+        return f"x{ratio:.3g}"
+    change = 100 * (ratio - 1)
+    text = f"{change:+.1f}" if abs(change) >= 0.1 else f"{change:+.2f}"
+    return f"{text} %" if float(text) else "0.0 %"

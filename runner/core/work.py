@@ -46,6 +46,9 @@ class Invocation(Struct, frozen=True):
 NO_GPU_HERE = "needs a GPU, and this run has none"
 """Why a command is skipped in a run without a GPU."""
 
+LEFT_OUT = "left out by --only"
+"""Why a command is skipped that was not asked for."""
+
 
 class Step(Struct, frozen=True):
     """A command for an engine; ``skip`` says why it is not run.

@@ -29,7 +29,7 @@ from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.run import GitState
-from runner.core.work import NO_GPU_HERE
+from runner.core.work import LEFT_OUT, NO_GPU_HERE
 from runner.engines import strict
 from runner.engines.base import Engine
 from runner.gpu import allocation
@@ -38,8 +38,6 @@ from runner.store import keptdata
 from runner.store.paths import RunPaths
 
 T = TypeVar("T")
-
-LEFT_OUT = "left out by --only"
 
 
 def steps(

@@ -13,6 +13,7 @@ from typing import Any
 from runner import report
 from runner.core import CommandRecord, Outcome, Reason
 from runner.core.screen import printable
+from runner.core.work import LEFT_OUT, NO_GPU_HERE
 from runner.markup import reported
 from runner.markup.annotations import how
 from runner.markup.reported import ReportedRun
@@ -22,15 +23,20 @@ VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
 
 MOST_TESTS = 500
 
+_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
+"""Why a command was skipped that was not meant to run there."""
+
 
 def results(
     runs: Sequence[ReportedRun], visibility: str = "visible", points: float = 1.0
 ) -> dict[str, Any]:
     """Return the runs as the values of results.json.
 
-    Each command is a test worth ``points``; a command that failed, was wrong or was not
-    run gets none. The leaderboard has the Op Time and the correctness that the last run
-    printed, if that run ended well: they are the program's own words.
+    Each command is a test worth ``points``; a command that failed, was wrong or did not
+    end gets none, and so do those that the run did not reach. One that was skipped, as
+    it needs a GPU and there is none, is listed without a score. The leaderboard has the
+    Op Time and the correctness that the last run printed, if that run ended well: they
+    are the program's own words.
     """
     tests = [
         _test(run, command, visibility, points)
@@ -53,7 +59,7 @@ def results(
     }
     if not tests or cut:
         # Without a score of its own Gradescope adds up those of the tests.
-        found["score"] = sum(float(test["score"]) for test in tests)
+        found["score"] = sum(float(test.get("score", 0)) for test in tests)
     if board := _leaderboard(runs[-1]) if runs else []:
         found["leaderboard"] = board
     return found
@@ -70,13 +76,16 @@ def _test(
         lines.append(f"{fault.kind.words}: {fault.line}")
     lines += filter(None, [report.figures_in_words(command.findings)])
     lines += filter(None, [run.tail(command)])
+    scored = {
+        "status": "passed" if good else "failed",
+        "score": points if good else 0.0,
+        "max_score": points,
+    }
     return {
         "number": str(command.number),
         "name": printable(report.titled(command.name, command.text)),
         "name_format": "text",
-        "status": "passed" if good else "failed",
-        "score": points if good else 0.0,
-        "max_score": points,
+        **({} if command.why in _NOT_MEANT else scored),
         "output": printable("\n".join(lines)),
         "output_format": "text",
         "visibility": visibility,

@@ -84,6 +84,13 @@ def output(title: str, value: str) -> PagePart:
     return PagePart(head, (shown.replace(">", "&gt;"),), "\n</pre>\n\n</details>\n\n")
 
 
+def folded(title: str, parts: Iterable[PagePart]) -> Iterator[PagePart]:
+    """Yield parts that are shown when one opens their title."""
+    yield PagePart(f"<details><summary>{text(title)}</summary>\n\n")
+    yield from parts
+    yield PagePart("</details>\n\n")
+
+
 def picture(value: str, link: str) -> PagePart:
     """Return a picture of a quoted address; ``value`` says what it shows."""
     return PagePart(f"![{text(value)}]({link})\n\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from runner.core import RunRecord
 from runner.core.samples import CommandSamples, Spread, samples
 from runner.report.blocks import Table
@@ -11,52 +13,36 @@ from runner.report.words import main_part, seconds, titled
 def sampled(record: RunRecord) -> list[Table]:
     """Return a table of the commands that were repeated; none if there are none."""
     rows = tuple(
-        (str(one.number), titled(one.name, one.text), figure, *cells)
+        (str(one.number), titled(one.name, one.text), figure, str(found.n), *times)
         for one in samples(record)
-        for figure, cells in _rows(one)
+        for figure, found, times in _figures(one)
     )
     heads = ("#", "command", "figure", "rounds", "median", "smallest", "largest")
-    numbers = frozenset({0, 3, 4, 5, 6})
-    return [Table("Samples", heads, rows, numbers)] if rows else []
+    return [Table("Samples", heads, rows, frozenset({0, 3, 4, 5, 6}))] if rows else []
 
 
 def sampled_lines(record: RunRecord) -> list[str]:
     """Return a line for each command that was repeated."""
     lines = []
     for one in samples(record):
-        figures = [
-            f"{figure} {median} ({_range(smallest, largest)}{_only(n, one)})"
-            for figure, (n, median, smallest, largest) in _rows(one)
-        ]
+        told = []
+        for figure, found, (median, smallest, largest) in _figures(one):
+            plain = smallest.count(" ") == largest.count(" ") == 1
+            if plain and largest.endswith(" s"):
+                smallest = smallest.removesuffix(" s")  # the unit once
+            few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
+            told.append(f"{figure} {median} ({smallest} to {largest}{few})")
         name = one.name or main_part(one.text)
         which = f"Command {one.number} ({name}), median of {one.wall_s.n} rounds"
-        lines.append(f"{which}: {', '.join(figures)}.")
+        lines.append(f"{which}: {', '.join(told)}.")
     return lines
 
 
-def _only(rounds: str, one: CommandSamples) -> str:
-    """Return in how many rounds a figure was printed, "" if in all of them."""
-    return "" if rounds == str(one.wall_s.n) else f"; printed in {rounds} only"
-
-
-def _range(smallest: str, largest: str) -> str:
-    """Join two times, with their unit once if both are in seconds."""
-    plain = all(
-        text.count(" ") == 1 and text.endswith(" s") for text in (smallest, largest)
-    )
-    return f"{smallest.removesuffix(' s') if plain else smallest} to {largest}"
-
-
-def _rows(one: CommandSamples) -> list[tuple[str, tuple[str, str, str, str]]]:
-    rows = [("wall", _cells(one.wall_s, "wall"))]
-    if one.op_time_s:
-        rows.insert(0, ("op time", _cells(one.op_time_s, "op time")))
-    return rows
-
-
-def _cells(found: Spread, figure: str) -> tuple[str, str, str, str]:
-    values = (found.median, found.smallest, found.largest)
-    median, smallest, largest = (
-        f"{value:.6f} s" if figure == "op time" else seconds(value) for value in values
-    )
-    return str(found.n), median, smallest, largest
+def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
+    """Yield each figure with its median, its smallest and its largest value."""
+    if found := one.op_time_s:
+        times = (found.median, found.smallest, found.largest)
+        yield "op time", found, [f"{time_s:.6f} s" for time_s in times]
+    found = one.wall_s
+    times = (found.median, found.smallest, found.largest)
+    yield "wall", found, list(map(seconds, times))

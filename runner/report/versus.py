@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from runner.core import CommandRecord, Outcome, RunRecord
 from runner.report.pairs import identity, paired
 from runner.report.words import one_line, outcome, seconds
@@ -18,34 +16,6 @@ LEAST_FACTOR = 1.5
 
 MOST = 3
 LONGEST = 24
-
-
-class Timing(Struct, frozen=True):
-    """A time of both runs."""
-
-    what: str
-    before_s: float
-    after_s: float
-
-    @property
-    def change(self) -> float:
-        """How much longer it takes, as a share of the longer time; below 0 if less."""
-        return (self.after_s - self.before_s) / max(self.after_s, self.before_s)
-
-    def __str__(self) -> str:
-        """Return the times, and how they differ."""
-        was = f"was {seconds(self.before_s)}, {self._difference()}"
-        return f"{self.what} {seconds(self.after_s)} ({was})"
-
-    def _difference(self) -> str:
-        """Return a large change as a factor, another as a share of the time before."""
-        ratio = self.after_s / self.before_s
-        if max(ratio, 1 / ratio) < LEAST_FACTOR:
-            how = "more" if ratio > 1 else "less"
-            return f"{100 * abs(ratio - 1):.0f} % {how} time"
-        if ratio > 1:
-            return f"{ratio:.1f} times as long"
-        return f"{1 / ratio:.1f} times as fast"
 
 
 class Series:
@@ -76,20 +46,14 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     pairs = [(one, other) for one, other in matched if one and other]
     told = [text for pair in pairs for text in _results(*pair)]
     timings = [timing for pair in pairs for timing in _timings(*pair)]
-    notable = sorted(
-        (timing for timing in timings if abs(timing.change) >= NOISE),
-        key=lambda timing: -abs(timing.change),
-    )
-    told += map(str, notable[:MOST])
+    notable = sorted(timing for timing in timings if timing[0] <= -NOISE)
+    told += [text for _, text in notable[:MOST]]
     if len(notable) > MOST:
         told.append(f"and {len(notable) - MOST} other times")
-    if not told:
-        told = [
-            f"no time changed by more than {100 * NOISE:.0f} %"
-            if timings
-            else "there is nothing to compare"
-        ]
-    return f"Since run {before.id}: {'; '.join(told)}."
+    if not told and timings:
+        told = [f"no time changed by more than {100 * NOISE:.0f} %"]
+    what = "; ".join(told) or "there is nothing to compare"
+    return f"Since run {before.id}: {what}."
 
 
 def _shown(command: CommandRecord) -> str:
@@ -111,8 +75,10 @@ def _results(before: CommandRecord, after: CommandRecord) -> Iterator[str]:
             yield f"{outcome(other) or 'no correctness'} (was {was})"
 
 
-def _timings(before: CommandRecord, after: CommandRecord) -> Iterator[Timing]:
-    """Yield the times that both have, of commands that succeeded."""
+def _timings(
+    before: CommandRecord, after: CommandRecord
+) -> Iterator[tuple[float, str]]:
+    """Yield the times that both have, of commands that succeeded, as ``_timing``."""
     if (before.outcome, after.outcome) != (Outcome.OK, Outcome.OK):
         return
     old, new = before.findings.inferences, after.findings.inferences
@@ -120,9 +86,23 @@ def _timings(before: CommandRecord, after: CommandRecord) -> Iterator[Timing]:
         times = sum(one.op_times_s), sum(other.op_times_s)
         which = f" {number}" if len(new) > 1 else ""
         if all(times):
-            yield Timing(f"op time{which} of {_shown(after)}", *times)
+            yield _timing(f"op time{which} of {_shown(after)}", *times)
     walls = before.wall_s or 0.0, after.wall_s or 0.0
-    if all(walls) and abs(walls[1] - walls[0]) >= LEAST_WALL_S:
-        yield Timing(_shown(after), *walls)
-    elif all(walls):
-        yield Timing(_shown(after), walls[0], walls[0])
+    if all(walls):
+        differ = abs(walls[1] - walls[0]) >= LEAST_WALL_S
+        yield _timing(_shown(after), walls[0], walls[1] if differ else walls[0])
+
+
+def _timing(what: str, before_s: float, after_s: float) -> tuple[float, str]:
+    """Return minus the change, as a share of the longer time, and both times in words.
+
+    A large change is a factor there, another a share of the time before.
+    """
+    ratio = after_s / before_s
+    how = f"{100 * abs(ratio - 1):.0f} % {'more' if ratio > 1 else 'less'} time"
+    if ratio >= LEAST_FACTOR:
+        how = f"{ratio:.1f} times as long"
+    elif 1 / ratio >= LEAST_FACTOR:
+        how = f"{1 / ratio:.1f} times as fast"
+    changed = abs(after_s - before_s) / max(after_s, before_s)
+    return -changed, f"{what} {seconds(after_s)} (was {seconds(before_s)}, {how})"

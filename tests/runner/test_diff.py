@@ -332,19 +332,6 @@ def test_samples_get_medians_an_interval_and_a_verdict():
     )
 
 
-def test_a_change_that_is_not_that_of_the_medians_is_told_apart_from_it():
-    # 14 of 30 rounds are 10 % slower: some of the middle third, and not the median.
-    odd = [x * (1.1 if n < 14 else 1) for n, x in enumerate(NOISE)]
-
-    alike = between(rounds([0.5 * n for n in NOISE], AGAIN), rounds(NOISE))
-    found = between(rounds(odd, AGAIN), rounds(NOISE))
-
-    assert "note" not in names(alike)
-    note = said(found, "note")
-    assert note.startswith("the change of typical rounds can differ from that of")
-    assert re.search(r"op_time\[1\] [+-][0-9.]+ %, its medians [+-][0-9.]+ %", note)
-
-
 @given(st.lists(st.floats(-1.0, 1e308), min_size=2, max_size=2))
 def test_figures_of_any_size_can_be_shown_side_by_side(values):
     before, after = values

@@ -55,7 +55,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
             GateOutcome(passed=("a",), unsure=("b",)),
             [
                 "Within its limit: a",
-                "Warning: beyond the limit, which may be noise: b",
+                "Gate inconclusive: b",
             ],
             0,
         ),
@@ -84,8 +84,8 @@ def test_an_undecided_gate_fails_only_if_it_is_told_to(unsure, failed):
         run,
         gating.Unsure(unsure),
     )
-    assert len(outcome.failed) == failed
-    assert len(outcome.unsure) == 1 - failed
+    assert bool(outcome.failed) == failed
+    assert bool(outcome.unsure) != failed
 
 
 def test_a_value_beyond_a_limit_ends_with_7_and_the_sentence_why(project):
@@ -117,7 +117,7 @@ def test_a_single_run_is_no_baseline_for_a_percentage(project):
     [
         (
             ["--fail-if", "op_tme>3%"],
-            "column 1: 'op_tme' is no metric; did you mean",
+            "'op_tme' is no metric; did you mean",
         ),
         (["--fail-if", "op_time>3%"], "there is no run to compare with; name one by"),
         (["--baseline", "latest"], "--baseline is for the percentages of --fail-if"),
@@ -147,7 +147,7 @@ def test_ten_rounds_of_each_run_give_a_verdict(project):
     assert done.returncode == 7
     assert said(done) == (
         '✱ Gate failed: "op_time>3%": op_time[final] is slower: +20.0 %'
-        " typically (99.5 % interval +20.0 % to +20.0 %, 10 and 10 samples; measured"
+        " (99.5 % interval +20.0 % to +20.0 %, 10 and 10 samples; measured"
         " apart, so the machine may have changed too); medians 500.0 ms before, 600.0"
         " ms after"
     )

@@ -81,7 +81,6 @@ def measured(found: RunDiff, names: tuple[str, str]) -> list[Block]:
     parts: list[Block | None] = [
         _mismatches(found.mismatches, names, shown),
         tables.figures(figures, names, paired=found.paired) if figures else None,
-        tables.differ(figures, paired=found.paired),
         *_profiles(found, names, shown),
         Pairs((("not shown", f"{left} figures {see}"),)) if left else None,
     ]
@@ -165,7 +164,6 @@ def _figures(
     rows = shown.of(list(tables.plain(found.figures)), lambda f: f.same)
     if rows:
         yield tables.figures(rows, names, paired=found.paired)
-        yield tables.differ(rows, paired=found.paired)
 
 
 def _inferences(found: RunDiff, names: tuple[str, str], shown: _Sieve) -> Block | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from runner.comparison import Change, FigureChange
 from runner.core import RunRecord
 
 
@@ -31,7 +32,7 @@ class Affected(StrEnum):
     MEMORY = "memory"
 
 
-NOT_COMPARABLE = "not comparable"
+NOT_COMPARABLE = Change.NOT_COMPARABLE
 """The verdict on a figure that a hard mismatch affects."""
 
 
@@ -183,34 +184,6 @@ class FilesChange(Struct, frozen=True):
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     left_out: int = 0
-
-
-class FigureChange(Struct, frozen=True):
-    """A metric of both runs, or of one, as gates name it: medians, and the verdict.
-
-    Times are in seconds, memory in bytes; None where a run has none. ``n_before`` and
-    ``n_after`` count samples. ``ratio`` is after / before, ``low`` to ``high`` its
-    99.5 % bootstrap interval; None without enough samples. The verdict is that of a
-    Change, NOT_COMPARABLE, or "" for a metric of one run; ``because`` names the
-    mismatch that makes it not comparable.
-    """
-
-    metric: str
-    before: float | None
-    after: float | None
-    n_before: int
-    n_after: int
-    ratio: float | None
-    low: float | None
-    high: float | None
-    verdict: str
-    primary: bool = False
-    because: str = ""
-
-    @property
-    def same(self) -> bool:
-        """Whether both runs have the same value."""
-        return self.before == self.after
 
 
 class RunDiff(Struct, frozen=True):

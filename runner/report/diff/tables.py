@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from runner.comparison import PEAK_MEMORY, amount, percent
-from runner.report.blocks import Pairs, Table
+from runner.comparison import PEAK_MEMORY, FigureChange, amount, percent
+from runner.report.blocks import Table
 from runner.report.diff.nouns import (
-    FigureChange,
     InferenceChange,
     ProfileChange,
     ProfileRowChange,
@@ -23,12 +21,6 @@ LONGEST = 32
 
 MOST_OF_THE_CHANGE = 0.95
 """The share of the sum of all rows' changes that the shown rows of a profile have."""
-
-APART = 0.01
-"""So far may a change be from that of the medians, as a share, before it is said."""
-
-MOST_APART = 3
-"""Of so many metrics it is said."""
 
 Names = tuple[str, str]
 
@@ -58,40 +50,13 @@ def figures(found: Sequence[FigureChange], names: Names, *, paired: bool) -> Tab
     rows = [_figure(one) for one in found]
     if not several:
         return Table("Figures", heads, tuple(rows), frozenset({1, 2, 3}))
+    typical = "a typical pair" if paired else "typical rounds"
     return Table(
-        f"Figures: medians, and the change of {_typical(paired)}",
+        f"Figures: medians, and the change of {typical}",
         ("metric", *names, "change, 99.5 % interval", "verdict"),
         tuple((*row, one.verdict) for row, one in zip(rows, found, strict=True)),
         frozenset({1, 2, 3}),
     )
-
-
-def differ(found: Sequence[FigureChange], *, paired: bool) -> Pairs | None:
-    """Return where a change visibly is not the ratio of the medians beside it."""
-    odd = [one for one in found if _differs(one)]
-    if not odd:
-        return None
-    listed = [
-        f"{one.metric} {percent(one.ratio or 1.0)}, its medians"
-        f" {percent((one.after or 0.0) / (one.before or 1.0))}"
-        for one in odd[:MOST_APART]
-    ]
-    more = len(odd) - len(listed)
-    listed += [f"and {more} more"] if more else []
-    why = f"the change of {_typical(paired)} can differ from that of the medians"
-    return Pairs((("note", f"{why}: {'; '.join(listed)}"),))
-
-
-def _differs(one: FigureChange) -> bool:
-    known = (one.ratio or 0.0, one.before or 0.0, one.after or 0.0)
-    if min(known) <= 0:
-        return False
-    ratio, before, after = map(math.log, known)
-    return abs(ratio + before - after) > APART
-
-
-def _typical(paired: bool) -> str:
-    return "a typical pair" if paired else "typical rounds"
 
 
 def inferences(

@@ -51,8 +51,19 @@ def test_a_slower_version_is_in_the_summary_the_annotations_and_the_tests(projec
 
     assert done.returncode == 7, done.stdout
     page = html.unescape((project.parent / "summary.md").read_text())
-    assert "op_time[final] is slower: +20.0 %" in page
-    assert "\n| op_time[final] |" in page
+    commits = [call(project, "rev-parse", name)[:7] for name in ("HEAD", "HEAD^")]
+    first, *_ = page.splitlines()
+    compared = "{} against {}".format(*commits)
+    assert first == f"## ❌ rai bench: op_time +20.0 % (limit 3 %), {compared}"
+    table, *folded = page.split("<details><summary>")
+    assert "\n| op_time[final] |" in table
+    assert "op_time[final] is slower: +20.0 %" in table
+    titles = [text.partition("<")[0] for text in folded]
+    assert titles == [
+        f"✅ rai bench: A, {commits[1]}: done",
+        f"✅ rai bench: B, {commits[0]}: done",
+    ]
+    assert page.count("</details>") == 2
     (error,) = (text for name, text in github.commands(done.stdout) if name == "error")
     assert "op_time[final] is slower" in error
     before, after, gate = ElementTree.parse(junit).getroot()

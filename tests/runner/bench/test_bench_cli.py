@@ -100,13 +100,6 @@ def test_a_slower_commit_fails_the_gate(project, engine):
     assert "Gate failed" in done.stderr
 
 
-def test_identical_commits_pass_the_gate(project):
-    done = bench(project, "HEAD~1", "HEAD", "--fail-if", "op_time>3%", "--json")
-
-    assert done.returncode == 0, done.stderr
-    assert verdict(done) == "no difference"
-
-
 def test_a_commit_is_compared_with_the_folder_as_it_is_now(project):
     (project / "final.sh").write_text(SCRIPT.format(base="190"))
 
@@ -116,18 +109,28 @@ def test_a_commit_is_compared_with_the_folder_as_it_is_now(project):
     assert "op_time[final] is faster: -9" in done.stdout
     assert "B: the folder" in done.stderr
     assert done.stdout.index("Figures: medians") < done.stdout.index("is faster")
+    (strip,) = re.findall(r" B / A +-9.* %  ([▁-█]+)\n", done.stdout)
+    assert len(strip) in looks(PAIRS)
 
 
-def test_two_folders_are_compared_without_a_repository(project, tmp_path):
-    for name, base in (("one", "200"), ("other", "210")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "rai_build.yml").write_text(SPEC)
-        (tmp_path / name / "final.sh").write_text(SCRIPT.format(base=base))
-
-    done = bench(project, str(tmp_path / "one"), str(tmp_path / "other"), "--json")
+def test_several_sides_are_each_compared_with_the_first(project):
+    sides = ("HEAD~1", "HEAD", "HEAD~2")
+    done = bench(project, *sides, "--fail-if", "op_time>3%", "--json")
 
     assert done.returncode == 0, done.stderr
-    assert verdict(done) == "slower"
+    found = json.loads(done.stdout)
+    (other,) = found["others"]
+    verdicts = [
+        {one["metric"]: one["verdict"] for one in each["diff"]["figures"]}
+        for each in (found, other)
+    ]
+    told = [each["op_time[final]"] for each in verdicts]
+    assert told == ["no difference", "faster"]
+    runs = (found["before"], found["after"], other["after"])
+    ids = [run["id"] for run in runs]
+    assert [run["beside"] for run in runs] == [ids[1], ids[0], ids[0]]
+    assert "Measuring A, B and C in turn" in done.stderr
+    assert "Gate passed: C: " in done.stderr
 
 
 def test_both_runs_have_a_record_at_their_commits(project):
@@ -163,6 +166,7 @@ def test_the_exit_status_is_that_of_the_side_that_fails(project):
         (["HEAD", "--budget", "long"], "is not a time span"),
         (["HEAD", "--command", "none"], "--command none"),
         (["HEAD", "--pairs", "0"], "--pairs"),
+        (["HEAD"] * 9, "9 sides; a bench has 8 at most"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_runs(project, words, says, home):

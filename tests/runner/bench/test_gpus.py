@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.bench.preparation import shared
+from runner.bench.sides import shared
 from runner.core import Gpu
 from runner.core.errors import BusyError
 from runner.engines.base import Engine
@@ -35,7 +35,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LockingEngine:
 
 
 def both(*, same: bool) -> tuple[Engine, Engine]:
-    (one,), (other,) = shared((LockingEngine(),), (LockingEngine(),), same=same)
+    (one,), (other,) = shared([(LockingEngine(),), (LockingEngine(),)], same=same)
     return one, other
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import bench, session
-from runner.bench import BenchOutcome, BenchPlan, BenchSides, PairEnded
-from runner.bench.preparation import shared
+from runner import session
+from runner.bench import interleaving as bench
+from runner.bench.interleaving import BenchOutcome, BenchPlan, PairEnded
+from runner.bench.sides import BenchSides, shared, source
 from runner.comparison import Change
 from runner.core import (
     Gpu,
@@ -72,9 +73,9 @@ PROJECT = {"rai_build.yml": SPEC}
 
 def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
     prepared = session.prepare(project)
-    engines = shared((one,), (other,), same=True)
+    engines = shared([(one,), (other,)], same=True)
     return BenchSides(
-        (bench.source(str(project), project), bench.source(None, project)),
+        (source(str(project), project), source(None, project)),
         (prepared, prepared),
         (Choice(engines[0]), Choice(engines[1])),
     )
@@ -91,7 +92,7 @@ def measured(
 
 
 def ended(told: list[bench.BenchEvent]) -> BenchOutcome:
-    return told[-1].outcome
+    return told[-1]
 
 
 def started(told: list[bench.BenchEvent]) -> list[tuple[str, int]]:
@@ -154,20 +155,13 @@ def test_the_order_in_a_pair_is_random(project):
     assert set(order[::2]) == {"A", "B"}
 
 
-def test_each_run_names_the_other_and_both_are_done(project):
-    outcome, _ = measured(project, noisy(1.0), noisy(1.0), pairs=2)
-
-    both = (outcome.before, outcome.after)
-    assert [run.beside for run in both] == [both[1].id, both[0].id]
-    assert {run.state for run in both} == {State.DONE}
-    assert outcome.comparison.paired
-
-
 def test_it_ends_at_a_look_where_the_verdict_stands(project):
     outcome, _ = measured(project, noisy(1.0), noisy(1.1), pairs=30)
 
-    found = next(m for m in outcome.comparison.metrics if m.metric == "op_time[final]")
-    assert found.change is Change.SLOWER
+    found = next(
+        m for m in outcome.comparisons[0].metrics if m.metric == "op_time[final]"
+    )
+    assert found.verdict is Change.SLOWER
     assert outcome.pairs == 12
     assert outcome.why == "the main verdicts stand"
 
@@ -189,7 +183,7 @@ def test_a_failure_of_one_side_ends_both_and_the_other_keeps_what_it_has(project
 
     assert (outcome.failed, outcome.reason) == ("B", Reason.COMMAND_FAILED)
     assert outcome.pairs == 2
-    assert outcome.before.verdict.reason is Reason.DONE
+    assert outcome.runs[0].verdict.reason is Reason.DONE
     assert outcome.why.startswith("B ended: ")
 
 
@@ -203,11 +197,11 @@ def test_a_side_that_fails_in_its_first_round_ends_the_other(project):
 
     assert (outcome.failed, outcome.reason) == ("A", Reason.COMMAND_FAILED)
     assert not [e for e in told if isinstance(e, PairEnded)]
-    assert all(run.state.final for run in (outcome.before, outcome.after))
+    assert all(run.state.final for run in outcome.runs)
 
 
 def ends(outcome: BenchOutcome) -> set[Reason]:
-    runs = (outcome.before, outcome.after)
+    runs = outcome.runs
     return {run.verdict.reason for run in runs if run.verdict}
 
 
@@ -234,7 +228,7 @@ def test_a_cancel_of_one_run_is_one_of_both(project):
     outcome, _ = measured(project, noisy(1.0), results)
 
     assert ends(outcome) == {Reason.CANCELLED}
-    assert outcome.after.id in outcome.before.verdict.message
+    assert outcome.runs[1].id in outcome.runs[0].verdict.message
 
 
 def test_closing_it_early_ends_both_and_frees_everything(project):
@@ -274,5 +268,5 @@ def test_both_use_one_gpu_which_is_held_once_from_the_first_to_the_last(project)
     assert most == 1
     assert held == []
     assert not outcome.failed, outcome.why
-    uses = [run.gpu for run in (outcome.before, outcome.after)]
+    uses = [run.gpu for run in outcome.runs]
     assert [use.gpus for use in uses if use] == [(FIRST,), (FIRST,)]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import bench
-from runner.bench import sources
+from runner.bench import sides as bench
 from runner.core.cancel import Cancel
 from runner.core.caps import Caps
 from runner.core.errors import RaiError, UsageError
@@ -57,6 +56,27 @@ def test_a_word_that_is_nothing_is_refused(project):
         bench.source("nothing", project)
 
 
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("0" * 40, "there is no earlier commit (its id is all zeros): the branch is"),
+        ("1" * 40, "commit 1111111111 is not in this repository: its branch was"),
+    ],
+)
+def test_a_whole_id_that_is_not_there_stands_for_the_parent(project, word, why):
+    """As of a first push, and of one that replaced what was there before."""
+    with pytest.raises(UsageError, match="and HEAD has no parent here"):
+        bench.source(word, project)
+    commit(project.parent)
+
+    found = bench.source(word, project)
+
+    assert found.commit is not None
+    assert found.commit.state.commit == call(project, "rev-parse", "HEAD^")
+    assert found.instead.startswith(why)
+    assert found.instead.endswith("; comparing with HEAD^ in its place")
+
+
 def test_outside_a_repository_only_folders_are_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old").mkdir()
@@ -69,7 +89,7 @@ def test_outside_a_repository_only_folders_are_known(tmp_path, monkeypatch):
 def written(project: Path, into: Path, name: str = "HEAD") -> Path:
     found = bench.source(name, project).commit
     assert found is not None
-    return sources.write_out(found, into, Cancel())
+    return bench.write_out(found, into, Cancel())
 
 
 def test_a_commits_files_are_those_of_the_projects_folder(project, tmp_path):
@@ -115,7 +135,7 @@ def test_a_tree_that_leads_out_of_its_folder_is_refused(above, project, tmp_path
     found = bench.source(name, whole).commit
     assert found is not None
     with pytest.raises(UsageError):
-        sources.write_out(found, into, Cancel())
+        bench.write_out(found, into, Cancel())
     assert not list(tmp_path.rglob("escaped"))
 
 
@@ -132,12 +152,12 @@ def test_no_file_is_written_through_a_link(project, tmp_path):
     assert found is not None
 
     with pytest.raises(UsageError):
-        sources.write_out(found, tmp_path / "into", Cancel())
+        bench.write_out(found, tmp_path / "into", Cancel())
     assert not list(outside.iterdir())
 
 
 def test_a_commit_of_too_many_files_is_refused(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "COMMIT_CAPS", Caps(1 << 20, 5, 1 << 20))
+    monkeypatch.setattr(bench, "COMMIT_CAPS", Caps(1 << 20, 5, 1 << 20))
     for number in range(10):
         (project / f"{number}.c").touch()
     call(project.parent, "add", ".")

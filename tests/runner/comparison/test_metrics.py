@@ -7,7 +7,7 @@ import math
 import pytest
 
 from runner.comparison import MetricName, parsed, samples
-from runner.comparison.metrics import MOST_KERNELS, MOST_ROUNDS
+from runner.comparison.metrics import MOST_KERNELS
 from runner.core import (
     CommandRecord,
     Findings,
@@ -109,13 +109,6 @@ def test_memory_is_that_of_gnu_time_and_of_the_whole_run():
     )
     found = samples(record)
     assert (found["peak_memory[1]"], found["peak_memory"]) == ((4096.0,), (7.0,))
-
-
-def test_figures_that_no_run_can_have_are_no_samples():
-    huge = printed(1e308, 1e308)
-    late = command(1, repeats=0, round=MOST_ROUNDS)
-    odd = command(0, huge, wall_s=math.inf)
-    assert samples(run(odd, late)) == {}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from runner.comparison import samples
 from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
+from runner.core.work import NO_GPU_HERE
 from runner.markup import gradescope, junit, summary
 from runner.markup.annotations import Annotation
 from runner.markup.reported import ReportedRun, readable
@@ -129,6 +130,15 @@ def test_an_autograder_gets_a_test_for_each_command():
     assert "op time 0.75" in tests[1]["output"]
     assert "score" not in found
     json.dumps(found, allow_nan=False)
+
+
+def test_a_command_that_needs_a_gpu_where_there_is_none_is_not_scored():
+    skipped = replace(COMMANDS[-1], why=NO_GPU_HERE)
+
+    *_, told = gradescope.results([ReportedRun(run(*COMMANDS[:2], skipped))])["tests"]
+
+    assert not {"score", "max_score", "status"} & told.keys()
+    assert told["output"] == f"skipped\n{NO_GPU_HERE}"
 
 
 def test_the_leaderboard_has_the_figures_of_a_run_that_ended_well():
