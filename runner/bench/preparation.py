@@ -81,9 +81,8 @@ def _prepared(
         files = sources.write_out(side.commit, into, cancel)
         name = project.name if project.is_file() else ""
         home = project.parent if project.is_file() else project
-        found = session.exported(
-            files / name, home.resolve(), side.commit.state, options
-        )
+        commit = side.commit.state
+        found = session.staged(files / name, home, options, commit=commit)
     except RaiError as error:
         raise _of_side(error, label, side, files) from error
     warnings = [_placed(problem, files, side) for problem in found.warnings]

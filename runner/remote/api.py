@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from runner import __version__, files
 from runner.core import Problem, Reason, RunRequest
+from runner.core.request import to_json
 from runner.remote.connection import (
     PIECE_BYTES,
     Body,
@@ -209,7 +210,7 @@ class ServerClient:
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
         self._need_token()
-        body = msgspec.json.encode(request)
+        body = to_json(request)
         return self._call("PUT", f"/runs/{quote(run, '')}", RemoteRun, body)
 
     def run(self, run: str) -> RemoteRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import buildfile
@@ -39,12 +38,6 @@ MOST_TEXT = 4096
 MOST_WORDS = 1000
 
 
-class Admitted(Struct, frozen=True):
-    """What of a request the queue needs to know."""
-
-    gpus: int
-
-
 def digest(request: RunRequest) -> str:
     """Return the SHA-256 by which the same request is known.
 
@@ -53,8 +46,8 @@ def digest(request: RunRequest) -> str:
     return hashlib.sha256(to_json(request.kept)).hexdigest()
 
 
-def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted:
-    """Check a request against its role; return what the queue needs.
+def gpus_admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
+    """Check a request against its role; return how many GPUs the queue counts for it.
 
     ``most_gpus`` is how many GPUs one run can have, None if that is not known now.
 
@@ -68,7 +61,7 @@ def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> Admitted
         raise refuse(Reason.NOT_ALLOWED, *found)
     _check_rounds(spec, request, role)
     # Of the GPUs of another partition than the server's only Slurm knows.
-    return Admitted(_gpus(spec, None if role.partition else most_gpus))
+    return _gpus(spec, None if role.partition else most_gpus)
 
 
 def _wrong(request: RunRequest) -> list[str]:

@@ -38,10 +38,10 @@ class Board:
         self._changes, self._read = -1, False
         self._looking = anyio.Lock()
 
-    def shown(self, row: QueueRow, team: str, *, staff: bool = False) -> RemoteRun:
+    def shown(self, row: QueueRow, who: Identity) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
         standing = self._site.decision().standings.get(row.id)
-        return view(row, standing, team, staff=staff)
+        return view(row, standing, who.team, staff=who.staff)
 
     async def queue(self, asks: Identity) -> bytes:
         """Return the queue as somebody sees it, as JSON of a QueueView."""

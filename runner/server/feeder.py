@@ -30,8 +30,8 @@ from runner.scheduling.decision import QueueDecision, RunStatus, decide
 from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
 from runner.scheduling.turns import lane
+from runner.server import logs
 from runner.server.folders import ServerRuns
-from runner.server.logs import StepLog, silent
 from runner.server.upkeep import Upkeep
 from runner.server.uploadfiles import upload_path
 from runner.server.workers import NotBegunError
@@ -99,14 +99,13 @@ class Feeder:
         runs: ServerRuns,
         rules: ServerRules,
         folder: Path,
-        log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
         self.decision: QueueDecision[QueueRow] = QueueDecision(note=words.NOT_LOOKED)
         self.facts: Capacity | None = None
-        self._store, self._runs, self._rules, self._log = store, runs, rules, log
+        self._store, self._runs, self._rules = store, runs, rules
         self._woken, self._ended = threading.Event(), threading.Event()
-        self._upkeep = Upkeep(store, runs, rules, folder, log)
+        self._upkeep = Upkeep(store, runs, rules, folder)
         self._history = QueueHistory()
         self._folder, self._launch = folder, launch
         self._lock = threading.Lock()
@@ -147,7 +146,7 @@ class Feeder:
                 failed = 0
             except Exception as error:
                 failed += 1
-                self._log("feeder_failed", error=repr(error), times=failed)
+                logs.step("feeder_failed", error=repr(error), times=failed)
             # What wakes it must not make it turn without a pause.
             took = time.monotonic() - began
             least = STEP_S if failed else max(LEAST_PAUSE_S, SHARE * took)
@@ -259,7 +258,7 @@ class Feeder:
         if not self._store.claim(row.id, row.attempt):
             return
         self._history.note_start(row.team, lane(row), now)
-        self._log("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
+        logs.step("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
         self._begin(row.id)
 
     def _settle(self, now: float) -> None:
@@ -351,10 +350,10 @@ class Feeder:
         asked = replace(
             from_json(row.parcel),
             secret=json.decode(row.secrets, type=Secrets),
-            terms=Terms(allowed=role.policy),
+            terms=Terms(allowed=role.policy, slurm=slurm),
         )
         try:
-            answer = self._runs.start(row.id, asked, source, slurm)
+            answer = self._runs.start(row.id, asked, source)
         except NotBegunError as error:
             return partial(self._not_taken, str(error))
         except BusyError as error:
@@ -386,12 +385,12 @@ class Feeder:
     def _uncertain(self, why: str, row: QueueRow, now: float) -> None:
         """Ask again later for a run that may have begun, as something failed."""
         self._not_before[row.id] = now + AGAIN_S
-        self._log("start_failed", run=row.id, error=why)
+        logs.step("start_failed", run=row.id, error=why)
 
     def _back(self, row: QueueRow, why: str) -> None:
         self._store.unclaim(row.id, row.attempt, why)
         self._since.pop(row.id, None)
-        self._log("run_waits_again", run=row.id, team=row.team, why=why)
+        logs.step("run_waits_again", run=row.id, team=row.team, why=why)
 
     def _end(self, row: QueueRow, seen: RunStatus, now: float) -> None:
         lost = seen.state is State.LOST
@@ -416,7 +415,7 @@ class Feeder:
         try:
             self._runs.cancel(run_id)
         except RaiError as error:  # it may have ended meanwhile: the next look tells
-            self._log("cancel_failed", run=run_id, error=str(error))
+            logs.step("cancel_failed", run=run_id, error=str(error))
 
 
 def _words(problems: tuple[Problem, ...]) -> str:

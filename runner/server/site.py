@@ -101,7 +101,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         place = options.place or target.parse(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
-        feeder = Feeder(store, runs, known, folder.uploads, logs.step)
+        feeder = Feeder(store, runs, known, folder.uploads)
         app = make_app(
             Site(
                 store,

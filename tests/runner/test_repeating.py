@@ -14,12 +14,11 @@ from runner.core.errors import NotAllowedError, UsageError
 from runner.core.limits import Limits
 from runner.core.policy import NO_POLICY, Ceiling, Policy
 from runner.core.problem import Place
-from runner.core.request import from_json
 from runner.core.samples import MOST_ROUNDS
 from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
-from runner.session.options import Options
+from runner.session.prepare import Options
 from tests.program import rai
 
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
@@ -90,14 +89,6 @@ def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
 
     assert (again.asked.repeat, again.asked.measured) == (3, ("3",))
     assert (again.repeated, again.budget_s) == ({2}, 300.0)
-
-
-def test_a_parcel_without_repeats_is_still_read():
-    found = from_json(
-        b'{"project":"/p","spec_file":"f","spec_text":"","sha256":"0","git":null,'
-        b'"after":[],"substitute":null,"title":"","version":1}'
-    )
-    assert (found.repeat, found.measured, found.budget) == (1, (), None)
 
 
 FINAL = "{run: 'echo Op Time: 0.0123', name: final}"

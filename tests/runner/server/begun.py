@@ -15,7 +15,7 @@ from runner.core.request import NO_TERMS, Answer, RunRequest, Terms, from_json
 from runner.scheduling.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
-from runner.session.options import NONE_GIVEN
+from runner.session.prepare import NONE_GIVEN
 from runner.session.project import folder_project
 from runner.store import runs
 from runner.store.home import make
@@ -100,7 +100,7 @@ class Begun:
             secret=project.asked.secret,
             terms=terms,
         )
-        return self.runs.start(run_id, asked, project.source, {})
+        return self.runs.start(run_id, asked, project.source)
 
     def run(self, run_id: str) -> RunStatus | None:
         """Return what the run's folder tells."""

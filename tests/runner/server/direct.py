@@ -13,8 +13,8 @@ from runner.core.request import RunRequest
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
 from runner.remote.following import Follower
-from runner.session.detached import sealed
 from runner.session.remote import upload
+from runner.session.run import sealed
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.server.site import Person
@@ -44,7 +44,7 @@ def seal(folder: Path, commands: str, resources: str = "") -> SealedProject:
     paths = RunPaths(folder / secrets.token_hex(5))
     paths.root.mkdir()
     prepared = session.prepare(project)
-    for _ in sealed(prepared.request, paths, prepared.settings):
+    for _ in sealed(prepared, paths):
         pass
     return SealedProject(archive.read_parcel(paths.parcel), paths.source)
 

@@ -9,7 +9,7 @@ import pytest
 from runner import session
 from runner.core import GIB
 from runner.core.errors import UsageError
-from runner.session.options import Options
+from runner.session.prepare import Options
 from runner.session.slurm import STAGING_S, WORKER_BYTES, needs_of
 from runner.slurm.submission import JobNeeds
 
