@@ -181,9 +181,8 @@ def _prepared(
         files = write_out(side.commit, into, cancel)
         name = project.name if project.is_file() else ""
         home = project.parent if project.is_file() else project
-        found = session.exported(
-            files / name, home.resolve(), side.commit.state, options
-        )
+        commit = side.commit.state
+        found = session.staged(files / name, home, options, commit=commit)
     except RaiError as error:
         told = [
             replace(p, message=f"{label}, {side.shown}: {p.message}")

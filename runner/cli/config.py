@@ -13,7 +13,7 @@ from runner.cli import common, suggestions
 from runner.core import LIMITS, record
 from runner.core.errors import UsageError
 from runner.core.policy import Policy
-from runner.session.options import NONE_GIVEN, Options
+from runner.session.prepare import NONE_GIVEN, Options
 from runner.store import config_file, policy
 from runner.store import settings as stored
 from runner.terminal.streams import say

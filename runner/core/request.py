@@ -52,6 +52,9 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     gpus_out: dict[str, str] = {}
     """The GPUs that no run gets, by their UUIDs, and why."""
 
+    slurm: dict[str, str] = {}
+    """What else a server asks Slurm for, by the names of sbatch's options."""
+
 
 NO_TERMS = Terms()
 

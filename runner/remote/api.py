@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from runner import __version__, files
 from runner.core import Problem, Reason, RunRequest
 from runner.core.errors import RaiError
+from runner.core.request import to_json
 from runner.remote import bounds
 from runner.remote.connection import (
     PIECE_BYTES,
@@ -182,9 +183,8 @@ class ServerClient:
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
-        body = msgspec.json.encode(request)
         return self._decoded(
-            RemoteRun, self._asked("PUT", f"/runs/{quote(run, '')}", body)
+            RemoteRun, self._asked("PUT", f"/runs/{quote(run, '')}", to_json(request))
         )
 
     def run(self, run: str) -> RemoteRun:

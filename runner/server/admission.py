@@ -46,7 +46,7 @@ def digest(request: RunRequest) -> str:
     return hashlib.sha256(to_json(request.kept)).hexdigest()
 
 
-def admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
+def gpus_admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int:
     """Check a request against its role; return how many GPUs the queue counts for it.
 
     ``most_gpus`` is how many GPUs one run can have, None if that is not known now.

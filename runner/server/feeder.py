@@ -26,8 +26,8 @@ from runner.core.variables import Secrets
 from runner.database import Store
 from runner.scheduling.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
 from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
+from runner.server import logs
 from runner.server.folders import ServerRuns
-from runner.server.logs import StepLog, silent
 from runner.server.paths import upload_path
 from runner.server.upkeep import Upkeep
 from runner.server.workers import NotBegunError
@@ -96,14 +96,13 @@ class Feeder:
         runs: ServerRuns,
         rules: ServerRules,
         folder: Path,
-        log: StepLog = silent,
         launch: Launch = in_thread,
     ) -> None:
         self.decision: QueueDecision = QueueDecision(note=NOT_LOOKED)
         self.facts: Capacity | None = None
-        self._store, self._runs, self._rules, self._log = store, runs, rules, log
+        self._store, self._runs, self._rules = store, runs, rules
         self._woken, self._ended = threading.Event(), threading.Event()
-        self._upkeep = Upkeep(store, runs, rules, folder, log)
+        self._upkeep = Upkeep(store, runs, rules, folder)
         self._history = QueueHistory()
         self._folder, self._launch = folder, launch
         self._lock = threading.Lock()
@@ -144,7 +143,7 @@ class Feeder:
                 failed = 0
             except Exception as error:
                 failed += 1
-                self._log("feeder_failed", error=repr(error), times=failed)
+                logs.step("feeder_failed", error=repr(error), times=failed)
             # What wakes it must not make it turn without a pause.
             took = time.monotonic() - began
             least = STEP_S if failed else max(LEAST_PAUSE_S, SHARE * took)
@@ -257,7 +256,7 @@ class Feeder:
         if not self._store.claim(row.id, row.attempt):
             return
         self._history.note_start(row.team, row.lane, now)
-        self._log("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
+        logs.step("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
         self._begin(row.id)
 
     def _settle(self, now: float) -> None:
@@ -349,10 +348,10 @@ class Feeder:
         asked = replace(
             from_json(row.parcel),
             secret=json.decode(row.secrets, type=Secrets),
-            terms=Terms(allowed=role.policy),
+            terms=Terms(allowed=role.policy, slurm=slurm),
         )
         try:
-            answer = self._runs.start(row.id, asked, source, slurm)
+            answer = self._runs.start(row.id, asked, source)
         except NotBegunError as error:
             return partial(self._not_taken, str(error))
         except BusyError as error:
@@ -384,12 +383,12 @@ class Feeder:
     def _uncertain(self, why: str, row: QueueRow, now: float) -> None:
         """Ask again later for a run that may have begun, as something failed."""
         self._not_before[row.id] = now + AGAIN_S
-        self._log("start_failed", run=row.id, error=why)
+        logs.step("start_failed", run=row.id, error=why)
 
     def _back(self, row: QueueRow, why: str) -> None:
         self._store.unclaim(row.id, row.attempt, why)
         self._since.pop(row.id, None)
-        self._log("run_waits_again", run=row.id, team=row.team, why=why)
+        logs.step("run_waits_again", run=row.id, team=row.team, why=why)
 
     def _end(self, row: QueueRow, seen: RunStatus, now: float) -> None:
         lost = seen.state is State.LOST
@@ -414,7 +413,7 @@ class Feeder:
         try:
             self._runs.cancel(run_id)
         except RaiError as error:  # it may have ended meanwhile: the next look tells
-            self._log("cancel_failed", run=run_id, error=str(error))
+            logs.step("cancel_failed", run=run_id, error=str(error))
 
 
 def _words(problems: tuple[Problem, ...]) -> str:

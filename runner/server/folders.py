@@ -17,15 +17,14 @@ import secrets
 import select
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec import Struct, ValidationError, json
-
 from runner import files, machine, places, trees
-from runner.core import Reason, RunRecord, RunRequest, State, Verdict
+from runner.core import Reason, RunRecord, RunRequest, State, record
 from runner.core import events as ev
 from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.request import Answer, to_json
@@ -36,6 +35,7 @@ from runner.store import claim, removal, runs
 from runner.store.claim import Claim, ClaimedError
 from runner.store.home import newest
 from runner.store.paths import Home, RunPaths
+from runner.store.tail import Tail
 from runner.wire.capacity import Capacity
 from runner.wire.remote_runs import QueueState
 
@@ -60,29 +60,13 @@ PASSING = (
 
 ASIDE = ".new."
 MOST_BROKEN = 100
-PIECE_BYTES = 1 << 20
+MOST_LINES = 10_000
+"""So many events of a run are read at each look."""
+
 MOST_KEPT = 4096
 """How many ended runs are remembered."""
 
 _SKIPPED = b'"event":"Output"'
-
-
-class _Named(Struct, frozen=True):
-    uuid: str
-
-
-class _UsedGpus(Struct, frozen=True):
-    gpus: tuple[_Named, ...] = ()
-
-
-class _EndedRun(Struct, frozen=True):
-    """What is read of a record, which may be large."""
-
-    state: State
-    created_at: float | None = None
-    verdict: Verdict | None = None
-    ended_at: float | None = None
-    gpu: _UsedGpus | None = None
 
 
 class ServerRuns:
@@ -102,7 +86,6 @@ class ServerRuns:
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[int, RunStatus]] = {}
         self._active: dict[str, _Followed] = {}
-        self._ends = _WorkerEnds(lambda: self.ended())
         home.runs.mkdir(mode=0o700, exist_ok=True)
         left = [path.name for path in home.runs.glob(f"{ASIDE}*")]
         removal.discard(home.runs, *left)
@@ -118,17 +101,10 @@ class ServerRuns:
         """Return what can run now; None before the first look is over."""
         return self._executor.capacity()
 
-    def start(
-        self,
-        run_id: str,
-        asked: RunRequest,
-        source: Path,
-        slurm: Mapping[str, str],
-    ) -> Answer:
+    def start(self, run_id: str, asked: RunRequest, source: Path) -> Answer:
         """Start a run of a packed project, unless it was begun before.
 
-        Return once it has its engine and a plan for its image, or was refused.
-        ``slurm`` is what else Slurm is asked for, by the names of sbatch's options.
+        Return once it has its engine and a plan for its image; a refused one goes.
 
         Raises:
             NotBegunError: its worker ended before it claimed the run.
@@ -148,7 +124,15 @@ class ServerRuns:
                 raise BusyError(files.problem(error)) from error
             if run_id in self._cancelled:
                 places.cancel(paths)
-            answer = self._begun(paths, asked, slurm)
+            try:
+                answer = self._executor.start(paths, asked)
+            except RaiError:
+                if not _is_known(paths):
+                    raise
+                answer = Answer()
+            if answer.reason is not None:
+                removal.discard(self._home.runs, run_id)
+                removal.empty(self._home.runs)
         self.look([run_id])
         return answer
 
@@ -212,21 +196,6 @@ class ServerRuns:
                 self._cancelled.discard(run_id)
                 self._changed.notify_all()
 
-    def _begun(
-        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
-    ) -> Answer:
-        """Have a run begun, and return its worker's answer; a refused one goes."""
-        try:
-            answer = self._executor.start(paths, asked, slurm)
-        except RaiError:
-            if _is_known(paths):
-                return Answer()
-            raise
-        if answer.reason is not None:
-            removal.discard(paths.root.parent, paths.id)
-            removal.empty(paths.root.parent)
-        return answer
-
     def _lay_out(self, paths: RunPaths, asked: RunRequest, source: Path) -> None:
         """Make a run's folder, which has its name once it has its files."""
         name = f"{ASIDE}{paths.id}.{secrets.token_hex(4)}"
@@ -261,7 +230,7 @@ class ServerRuns:
                 return self._of_record(paths) or _gone(run_id)
         followed = self._active.setdefault(run_id, _Followed(paths))
         if not followed.watched:
-            followed.watched = self._ends.watch(paths)
+            followed.watched = _watched(paths, lambda: self.ended())
         return followed.read()
 
     def _lost(self, run_id: str) -> RunStatus | None:
@@ -272,12 +241,17 @@ class ServerRuns:
         found = places.known(paths)
         if found is not None and not found.state.final:
             return RunStatus(run_id, claimed=True, ended=False)
-        if found is None:
-            # It was lost before it had said anything.
-            verdict = Verdict(False, False, None, Reason.RUNNER_LOST)
-            return _seen(paths, _EndedRun(State.LOST, verdict=verdict))
-        seen = _EndedRun(found.state, found.created_at, found.verdict, found.ended_at)
-        return _seen(paths, seen)
+        if found is not None:
+            return _seen(paths, found)
+        # It was lost before it had said anything.
+        return RunStatus(
+            run_id,
+            claimed=True,
+            ended=True,
+            state=State.LOST,
+            reason=Reason.RUNNER_LOST,
+            bytes=removal.size_bytes(paths.root),
+        )
 
     def _of_record(self, paths: RunPaths) -> RunStatus | None:
         """Return a run with a record; None if it has none."""
@@ -292,11 +266,10 @@ class ServerRuns:
         try:
             name = paths.record.name
             data = files.read_below(paths.root, name, runs.MOST_RECORD_BYTES)
-            seen = json.decode(data, type=_EndedRun)
-        except (OSError, ValidationError, ValueError):
+            found = _seen(paths, record.from_json(data))
+        except (OSError, ValueError):
             return None
         self._active.pop(paths.id, None)
-        found = _seen(paths, seen)
         if found.reason is Reason.GPU_ERROR:
             self._executor.failed(found)
         if len(self._ended) >= MOST_KEPT:
@@ -345,7 +318,8 @@ def _gone(run_id: str) -> RunStatus:
     return RunStatus(run_id, claimed=True, ended=False, state=State.LOST)
 
 
-def _seen(paths: RunPaths, seen: _EndedRun) -> RunStatus:
+def _seen(paths: RunPaths, seen: RunRecord) -> RunStatus:
+    """Return a run that has ended."""
     return RunStatus(
         paths.id,
         claimed=True,
@@ -359,47 +333,32 @@ def _seen(paths: RunPaths, seen: _EndedRun) -> RunStatus:
     )
 
 
-class _WorkerEnds:
-    """Learns of the ends of processes, whoever started them.
+def _watched(paths: RunPaths, ended: Callable[[], None]) -> bool:
+    """Have a thread call this at the end of a run's worker, whoever started it.
 
-    One thread waits for all, as long as there are any.
+    Return whether it is within reach.
     """
+    held = claim.holder(paths)
+    if held is None or not held.process.is_within_reach_of(machine.this_process()):
+        return False
+    try:
+        process = os.pidfd_open(held.process.pid)
+    except OSError:
+        return False
+    # Its lock tells that it lives, so that its number is no other process's.
+    if claim.standing(paths) is not Standing.ALIVE:
+        os.close(process)
+        return False
 
-    def __init__(self, ended: Callable[[], None]) -> None:
-        self._ended, self._poll = ended, select.epoll()
-        self._lock, self._watched = threading.Lock(), 0
+    def wait() -> None:
+        over = select.poll()
+        over.register(process, select.POLLIN)
+        over.poll()
+        os.close(process)
+        ended()
 
-    def watch(self, paths: RunPaths) -> bool:
-        """Watch the process that holds a run; return if that is within reach."""
-        held = claim.holder(paths)
-        if held is None or not held.process.is_within_reach_of(machine.this_process()):
-            return False
-        try:
-            process = os.pidfd_open(held.process.pid)
-        except OSError:
-            return False
-        # Its lock tells that it lives, so that its number is no other process's.
-        if claim.standing(paths) is not Standing.ALIVE:
-            os.close(process)
-            return False
-        with self._lock:
-            self._poll.register(process, select.EPOLLIN)
-            self._watched += 1
-            if self._watched == 1:
-                threading.Thread(target=self._wait, name="ends", daemon=True).start()
-        return True
-
-    def _wait(self) -> None:
-        while True:
-            over = [process for process, _ in self._poll.poll()]
-            self._ended()
-            with self._lock:
-                for process in over:
-                    self._poll.unregister(process)
-                    os.close(process)
-                self._watched -= len(over)
-                if not self._watched:
-                    return
+    threading.Thread(target=wait, name="end", daemon=True).start()
+    return True
 
 
 class _Followed:
@@ -407,24 +366,18 @@ class _Followed:
 
     def __init__(self, paths: RunPaths) -> None:
         self.watched = False
-        self._paths, self._offset = paths, 0
+        self._id, self._tail = paths.id, Tail(paths)
         self._state: State | None = None
         self._started_at: float | None = None
         self._gpus: tuple[str, ...] = ()
 
     def read(self) -> RunStatus:
         """Return the run after the events that are new, or so many of them."""
-        with suppress(OSError), files.open_regular(self._paths.events) as file:
-            file.seek(self._offset)
-            data = file.read(PIECE_BYTES)
-            if len(data) == PIECE_BYTES and b"\n" not in data:
-                data += file.read(runs.MOST_LINE_BYTES)
-            whole = data[: data.rfind(b"\n") + 1]
-            self._offset += len(whole)
-            for line in whole.splitlines():
+        with suppress(OSError):
+            for line in islice(self._tail.lines(), MOST_LINES):
                 self._take(line)
         return RunStatus(
-            self._paths.id,
+            self._id,
             claimed=True,
             ended=False,
             state=self._state or State.NEW,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from msgspec import json
 
@@ -23,17 +23,6 @@ MOST_TRACE = 20_000
 Fact = str | int | float | bool | None
 
 _log = logging.getLogger(NAME)
-
-
-class StepLog(Protocol):
-    """What takes the steps of a server; ``step`` is one."""
-
-    def __call__(self, name: str, /, **facts: Fact) -> None:
-        """Log a step with its facts."""
-
-
-def silent(name: str, /, **facts: Fact) -> None:
-    """Log nothing."""
 
 
 class JsonLines(logging.Formatter):

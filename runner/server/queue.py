@@ -57,10 +57,10 @@ class QueueSnapshot:
         self._site.wake()
         return await self._answer(identity)
 
-    def shown(self, row: QueueRow, team: str, *, staff: bool = False) -> RemoteRun:
+    def shown(self, row: QueueRow, who: Identity) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
         standing = self._site.decision().standings.get(row.id)
-        return view(row, standing, team, staff=staff)
+        return view(row, standing, who.team, staff=who.staff)
 
     async def facts(self) -> Capacity | None:
         """Return what can run now; None if that is not known yet."""

@@ -19,7 +19,7 @@ from runner.core.units import DAY_S
 from runner.database.accounts import AuditEntry, Identity
 from runner.scheduling.queue import QueueRow, Role
 from runner.server import bounds, logs
-from runner.server.admission import RUN_ID, admitted, digest
+from runner.server.admission import RUN_ID, digest, gpus_admitted
 from runner.server.messages import (
     DeniedError,
     Turns,
@@ -71,8 +71,7 @@ class RunRoutes:
         if new:
             self._site.wake()
             logs.step("run_queued", run=run_id, team=kept.team, gpus=kept.gpus)
-        shown = self._queue.shown(kept, identity.team)
-        return answer(shown, 201 if new else 200)
+        return answer(self._queue.shown(kept, identity), 201 if new else 200)
 
     async def _asked(
         self, identity: Identity, run_id: str, body: bytes, gpus: int | None
@@ -86,11 +85,25 @@ class RunRoutes:
         if found := await store(self._site.store.run, run_id):
             return self._same(found, identity, key), False
         role = self._site.rules.role(identity.role)
-        counted = await store(admitted, asked, role, gpus)
+        gpus = await store(gpus_admitted, asked, role, gpus)
         if await store(size_there, self._site, identity.team, asked.upload) is None:
             text = "the server does not have the packed project of this run"
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
-        row = _row(run_id, identity, asked, key, role, counted, self._site.now())
+        row = QueueRow(
+            id=run_id,
+            team=identity.team,
+            person=identity.person,
+            role=identity.role,
+            digest=key,
+            sha256=asked.upload,
+            parcel=to_json(asked.kept),
+            queued_at=self._site.now(),
+            project=printable(asked.project),
+            engine=asked.engine,
+            gpus=gpus,
+            priority=role.priority,
+            secrets=json.encode(asked.secret).decode(),
+        )
         async with self._admitting:
             kept, new = await store(self._added, row, role, identity)
         return (kept if new else self._same(kept, identity, key)), new
@@ -114,9 +127,7 @@ class RunRoutes:
             await self._note(identity, "list", "the runs of all teams")
             team = None
         rows = await run_in_threadpool(self._site.store.runs, team, state, after, limit)
-        shown = tuple(
-            self._queue.shown(row, identity.team, staff=identity.staff) for row in rows
-        )
+        shown = tuple(self._queue.shown(row, identity) for row in rows)
         following = rows[-1].id if len(rows) == limit else ""
         return answer(RunPage(shown, following))
 
@@ -124,7 +135,7 @@ class RunRoutes:
         """Answer `GET /api/v1/runs/{id}`."""
         identity = await self._site.identify(request)
         row = await self.reached(request, identity)
-        return answer(self._queue.shown(row, identity.team, staff=identity.staff))
+        return answer(self._queue.shown(row, identity))
 
     async def cancel(self, request: Request) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.
@@ -153,8 +164,7 @@ class RunRoutes:
                 except RaiError as error:
                     logs.step("unable", run=row.id, why=str(error))
             self._site.wake()
-        shown = self._queue.shown(row, identity.team, staff=identity.staff)
-        return answer(shown, 202)
+        return answer(self._queue.shown(row, identity), 202)
 
     async def reached(self, request: Request, identity: Identity) -> QueueRow:
         """Return the run that a request names, of its own team; staff reach all.
@@ -229,29 +239,3 @@ def _about(row: QueueRow) -> str:
 
 def _later(text: str, retry_at: float) -> DeniedError:
     return refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
-
-
-def _row(
-    run_id: str,
-    identity: Identity,
-    asked: RunRequest,
-    key: str,
-    role: Role,
-    gpus: int,
-    now: float,
-) -> QueueRow:
-    return QueueRow(
-        id=run_id,
-        team=identity.team,
-        person=identity.person,
-        role=identity.role,
-        digest=key,
-        sha256=asked.upload,
-        parcel=to_json(asked.kept),
-        queued_at=now,
-        project=printable(asked.project),
-        engine=asked.engine,
-        gpus=gpus,
-        priority=role.priority,
-        secrets=json.encode(asked.secret).decode(),
-    )

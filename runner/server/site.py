@@ -99,7 +99,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         place = options.place or addresses.slurm_target(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
-        feeder = Feeder(store, runs, known, folder.uploads, logs.step)
+        feeder = Feeder(store, runs, known, folder.uploads)
         site = Site(store, runs, known, folder.uploads, feeder.wake)
         site.decision = lambda: feeder.decision
         app = make_app(site)

@@ -33,7 +33,7 @@ from runner.server.messages import refuse
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site, context_of
 from runner.server.runs import RunRoutes
-from runner.wire.remote_runs import QueueState, RemoteRun
+from runner.wire.remote_runs import QueueState
 from runner.wire.tail import (
     EVENTS,
     FILES,
@@ -129,7 +129,7 @@ class _FollowedRun:
         self._who = who
         self._files: dict[str, BinaryIO] = {}
         self._latest, self._opened_at, self._over = "", float("-inf"), False
-        self._shown = self._seen()
+        self._shown = queue.shown(row, who)
         self.sizes: Sizes = dict.fromkeys(FILES, 0)
 
     @property
@@ -145,32 +145,30 @@ class _FollowedRun:
         return *queue, self._latest
 
     async def look(self) -> None:
-        """Look at it: whether it has ended first, and how many events there are."""
+        """Look at it: whether it has ended first, and then at its files."""
         row = self._queue.rows.get(self._row.id)
         if row is None and not self.ended:
             # It has ended, or the queue has not seen it yet.
             row = await run_in_threadpool(self._site.store.run, self._row.id)
         self._row = row or self._row
-        self._shown = self._seen()
+        self._shown = self._queue.shown(self._row, self._who)
         if self._row.state is not QueueState.WAITING:
             await self._refresh()
-        self.sizes = {**self.sizes, EVENTS: self._size(EVENTS)}
+        # The logs last: what a line of events speaks of was written before the line.
+        self.sizes = {name: self._size(name) for name in reversed(FILES)}
 
     def much(self, at: Sizes) -> bool:
         """Whether a follower who has so much lacks more than comes in one answer.
 
-        The logs are looked at after the events: what a line of these speaks of was
-        written before the line.
+        Output comes only with the events that speak of it.
         """
-        if self.sizes[EVENTS] > at[EVENTS] or self.ended:
-            logs = {name: self._size(name) for name in (STDOUT, STDERR)}
-            self.sizes = {**self.sizes, **logs}
+        if self.sizes[EVENTS] <= at[EVENTS] and not self.ended:
+            return False
         lacking = sum(max(self.sizes[name] - at[name], 0) for name in FILES)
         return lacking >= MOST_TAIL_BYTES
 
     async def step(self, at: Sizes) -> tuple[TailHeader, list[FilePart]]:
         """Return the next answer for a follower who has so much."""
-        self.much(at)
         after = dict(at)
         if any(self.sizes[name] > at[name] for name in FILES):
             after = await self._site.in_files(self._reach, at)
@@ -201,10 +199,6 @@ class _FollowedRun:
         """Close the files."""
         for file in self._files.values():
             file.close()
-
-    def _seen(self) -> RemoteRun:
-        who = self._who
-        return self._queue.shown(self._row, who.team, staff=who.staff)
 
     async def _refresh(self) -> None:
         """Open the files again every second, and once the run has ended.

@@ -21,8 +21,8 @@ from runner.core.errors import RaiError, UsageError
 from runner.core.units import DAY_S
 from runner.database import Store, open_store
 from runner.scheduling.queue import QueueRow, Role, ServerRules
+from runner.server import logs
 from runner.server.folders import ServerRuns
-from runner.server.logs import StepLog
 from runner.server.paths import (
     DATABASE_VARIABLE,
     ServerFolder,
@@ -59,11 +59,9 @@ class Upkeep:
         runs: ServerRuns,
         rules: ServerRules,
         folder: Path,
-        log: StepLog,
     ) -> None:
         self._store, self._runs, self._rules = store, runs, rules
-        self._folder, self._log = folder, log
-        self._next = 0.0
+        self._folder, self._next = folder, 0.0
 
     def when_due(self, now: float, facts: Capacity | None) -> None:
         """Tidy up once a minute, once it is known what can run."""
@@ -114,7 +112,7 @@ class Upkeep:
         gone = [run_id for run_id in ids if run_id not in left]
         if gone:
             self._store.removed(gone)
-            self._log("runs_removed", runs=len(gone), why=why)
+            logs.step("runs_removed", runs=len(gone), why=why)
         return len(gone)
 
     def _uploads(self, now: float, *, low: bool) -> None:
@@ -123,7 +121,7 @@ class Upkeep:
 
         before = now - (KEPT_UPLOAD_LOW_S if low else KEPT_UPLOAD_S)
         if gone := self._store.remove_uploads(before, drop):
-            self._log("uploads_removed", uploads=gone)
+            logs.step("uploads_removed", uploads=gone)
 
     def _low_here(self) -> bool:
         with suppress(FileNotFoundError):  # nothing was uploaded yet

@@ -11,12 +11,12 @@ import shutil
 import socket as sockets
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import DecodeError, json
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from runner import __version__, files
@@ -34,15 +34,20 @@ from runner.places.base import ANSWERED_WITHIN_S, WORKER
 from runner.places.slurm import submission
 from runner.process.detached import Detached
 from runner.scheduling.decision import RunStatus
-from runner.server.gpus_out import GpusOut
 from runner.store import claim
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
+from runner.store.scratch import locked
 from runner.store.settings import SETTINGS
 from runner.wire.capacity import Capacity
 
 CAPACITY = "capacity.json"
 """What was found last, in the home of the runs, for `rai server gpu` and `doctor`."""
+
+GPUS = "gpus.json"
+MOST_GPUS_BYTES = 1 << 20
+LEAST_OUT_S = 60.0
+"""So long a GPU is out at least."""
 
 FRESH_S = 60.0
 FRESH_IN_TROUBLE_S = 10.0
@@ -64,23 +69,140 @@ class NotBegunError(RaiError):
     """A worker ended before it claimed its run, so nothing of it ran."""
 
 
-class Executor(Protocol):
-    """What runs things: this machine, or a cluster."""
+class GpuNote(Struct, frozen=True):
+    """Why a GPU is out, "" if it is not, since when, and when it came back last."""
+
+    why: str = ""
+    since: float = 0.0
+    back: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """Return why it is out and since when, for people."""
+        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        return f"{self.why}; out since {clock}" if self.why else ""
+
+    def may_return(self, at: float) -> bool:
+        """Whether it is out, and may come back at a time."""
+        return bool(self.why) and at >= self.since + LEAST_OUT_S
+
+
+class GpusOut:
+    """The GPUs of a home that no run gets: those of a run that ended with their error.
+
+    One stays out for a minute at least, and until its state is well; or until somebody
+    lets it back by `rai server gpu clear`. The file outlives the server.
+    """
+
+    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
+        self._home, self._clock = home, clock
+
+    def failed(self, uuids: Sequence[str], run_id: str, at: float) -> None:
+        """Put the GPUs out of a run that ended at a time with their error.
+
+        One that came back since stays.
+        """
+        with self._changing() as notes:
+            for uuid in uuids:
+                note = notes.get(uuid, GpuNote())
+                if at > max(note.back, note.since):
+                    why = note.why or f"run {run_id} ended with an error of this GPU"
+                    notes[uuid] = replace(note, why=why, since=at)
+
+    def looked(self, problems: Mapping[str, str], at: float) -> None:
+        """Let the GPUs back that are well by a look at a time.
+
+        ``problems`` has what is wrong with each GPU that was seen, "" for nothing.
+        """
+        with self._changing() as notes:
+            for uuid, note in notes.items():
+                if note.may_return(at) and problems.get(uuid) == "":
+                    notes[uuid] = GpuNote(back=at)
+
+    def clear(self, uuid: str) -> None:
+        """Let a GPU back."""
+        with self._changing() as notes:
+            if uuid in notes:
+                notes[uuid] = GpuNote(back=self._clock())
+
+    def due(self, since: float) -> bool:
+        """Whether a look that is newer than ``since`` may let a GPU back now."""
+        now = self._clock()
+        return any(
+            note.may_return(now) and since < note.since + LEAST_OUT_S
+            for note in self._notes().values()
+        )
+
+    def words(self) -> dict[str, str]:
+        """Return the GPUs that are out, and why."""
+        return {u: note.words for u, note in self._notes().items() if note.why}
+
+    def _notes(self) -> dict[str, GpuNote]:
+        """Return the notes by the UUID of each GPU, or of a slice of one."""
+        try:
+            data = files.read_below(self._home, GPUS, MOST_GPUS_BYTES)
+            return json.decode(data, type=dict[str, GpuNote])
+        except (OSError, ValueError):
+            return {}  # none was out yet, or damaged: then each GPU is tried again
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, GpuNote]]:
+        """Let one process and thread after the other change the notes."""
+        with locked(self._home):
+            notes = self._notes()
+            before = dict(notes)
+            yield notes
+            if notes != before:
+                files.write(self._home / GPUS, json.encode(notes))
+
+
+class Executor:
+    """What runs things: this machine, or a cluster; a thread looks at it at times."""
+
+    def __init__(self, home: Home) -> None:
+        self._home, self._gpus = home, GpusOut(home.root)
+        self._looking = threading.Lock()
+        self._found: Capacity | None = None
+        self._begun = 0.0  # of the last look, since 1970
+        self._ended_s = float("-inf")
 
     def capacity(self) -> Capacity | None:
         """Return what can run now; None before the first look is over."""
+        if self._due() and self._looking.acquire(blocking=False):
+            threading.Thread(target=self._look, name="rai-survey", daemon=True).start()
+        return self._found and as_now(self._found, self._gpus, self._home)
 
-    def start(
-        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
-    ) -> Answer:
+    def start(self, paths: RunPaths, asked: RunRequest) -> Answer:
         """Have a run begun whose folder is whole, and return whether it was refused.
 
         Raises:
             RaiError: it cannot be started.
         """
+        raise NotImplementedError
 
     def failed(self, run: RunStatus) -> None:
         """Withhold from runs the GPUs of one that ended with their error."""
+
+    def _due(self) -> bool:
+        found = self._found
+        fresh_s = FRESH_S if found and found.engines else FRESH_IN_TROUBLE_S
+        return time.monotonic() - self._ended_s > fresh_s
+
+    def _survey(self) -> Capacity:
+        raise NotImplementedError
+
+    def _look(self) -> None:
+        """Keep what is found, for the commands beside the server too."""
+        try:
+            begun = time.time()
+            found = self._survey()
+            self._begun = begun
+            self._gpus.looked({gpu.uuid: gpu.out for gpu in found.gpus}, begun)
+            keep(self._home, found)
+            self._found = found
+        finally:
+            self._ended_s = time.monotonic()
+            self._looking.release()
 
 
 class WorkerLink(Protocol):
@@ -139,29 +261,14 @@ class _SocketWorker:
         self._peer.close()
 
 
-class ThisMachine:
+class ThisMachine(Executor):
     """This machine, at which a process of its own looks now and then."""
 
     def __init__(self, home: Home, summon: Summon) -> None:
-        self._home, self._summon = home, summon
-        self._gpus = GpusOut(home.root)
-        self._looking = threading.Lock()
-        self._found: Capacity | None = None
-        self._begun = 0.0  # of the last look, since 1970
-        self._ended_s = float("-inf")
+        super().__init__(home)
+        self._summon = summon
 
-    def capacity(self) -> Capacity | None:
-        """Return what can run now; None before the first look is over."""
-        found = self._found
-        fresh_s = FRESH_S if found and found.engines else FRESH_IN_TROUBLE_S
-        old = time.monotonic() - self._ended_s > fresh_s
-        if (old or self._gpus.due(self._begun)) and self._looking.acquire(False):
-            threading.Thread(target=self._look, name="rai-survey", daemon=True).start()
-        return found and without(found, self._gpus, self._home)
-
-    def start(
-        self, paths: RunPaths, asked: RunRequest, slurm: Mapping[str, str]
-    ) -> Answer:
+    def start(self, paths: RunPaths, asked: RunRequest) -> Answer:
         """Start a worker, and wait until it has its engine, GPUs and image's plan.
 
         Raises:
@@ -191,17 +298,8 @@ class ThisMachine:
         if run.ended_at is not None:
             self._gpus.failed(run.gpus, run.id, run.ended_at)
 
-    def _look(self) -> None:
-        try:
-            begun = time.time()
-            found = self._survey()
-            self._begun = begun
-            self._gpus.looked({gpu.uuid: gpu.out for gpu in found.gpus}, begun)
-            keep(self._home, found)
-            self._found = found
-        finally:
-            self._ended_s = time.monotonic()
-            self._looking.release()
+    def _due(self) -> bool:
+        return super()._due() or self._gpus.due(self._begun)
 
     def _survey(self) -> Capacity:
         line = b""
@@ -223,7 +321,7 @@ class ThisMachine:
         return Capacity(__version__, (), problems=problems)
 
 
-def without(found: Capacity, out: GpusOut, home: Home) -> Capacity:
+def as_now(found: Capacity, out: GpusOut, home: Home) -> Capacity:
     """Return what can run without the GPUs that are out, with the disk as it is now."""
     why = out.words()
     gpus = tuple(
@@ -244,6 +342,6 @@ def kept(home: Home) -> Capacity | None:
     """Return what a server found last; None if it has not looked yet."""
     try:
         data = files.read_below(home.root, CAPACITY, MOST_BYTES)
-        return without(json.decode(data, type=Capacity), GpusOut(home.root), home)
+        return as_now(json.decode(data, type=Capacity), GpusOut(home.root), home)
     except (OSError, ValueError):
         return None

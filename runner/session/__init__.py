@@ -7,18 +7,16 @@
 The command line, a worker and a program that imports rai start runs by the same calls.
 """
 
-from runner.session.detached import detach
-from runner.session.options import Options
 from runner.session.prepare import (
+    Options,
     Prepared,
-    exported,
     opened,
     prepare,
     reopen,
     replay,
     staged,
 )
-from runner.session.run import Run, resume, start, tidy
+from runner.session.run import Run, detach, resume, start, tidy
 from runner.session.shell import Shell
 from runner.session.validation import Validation, validate
 from runner.session.watching import Watcher, watcher
@@ -31,7 +29,6 @@ __all__ = [
     "Validation",
     "Watcher",
     "detach",
-    "exported",
     "opened",
     "prepare",
     "reopen",

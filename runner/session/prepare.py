@@ -26,11 +26,10 @@ from runner.core import (
 )
 from runner.core.errors import ConfigError, NotAllowedError, UsageError
 from runner.core.policy import NO_POLICY, Policy, RolePolicy
-from runner.core.variables import Secrets, wrong_name, wrong_value
+from runner.core.variables import NO_SECRETS, Secrets, wrong_name, wrong_value
 from runner.engines.imagestore import KEEPING
 from runner.gpu import choice
 from runner.images import allowed, substitutes
-from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import policy as policies
 from runner.store import settings as stored
@@ -46,6 +45,50 @@ NO_VALUES: Mapping[str, str] = MappingProxyType({})
 
 WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
 """The engines that use this machine's programs, whatever image is named."""
+
+
+class Options(Struct, frozen=True):
+    """The options of the command line; None leaves one to the settings or build file.
+
+    All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
+    or UUIDs, ``after`` names the runs that end before this one begins, ``image`` an
+    image that is used in place of the build file's. ``secrets`` are variables for the
+    commands, ``only`` names the commands that run. ``repeat`` is how many rounds the
+    commands that ``measured`` names have, ``budget`` the time span that the rounds
+    after the first may take together. ``stop_grace_s`` is how long commands may live
+    after SIGTERM, for a caller that is killed soon after it. ``elsewhere`` says that a
+    server runs it: this machine's policy and images do not count there.
+    """
+
+    engine: str | None = None
+    profile: str | None = None
+    gpus: str | None = None
+    gpu_wait: str | None = None
+    keep_going: bool = False
+    home: Path | None = None
+    after: tuple[str, ...] = ()
+    image: str | None = None
+    secrets: Secrets = NO_SECRETS
+    only: tuple[str, ...] = ()
+    repeat: int = 1
+    measured: tuple[str, ...] = ()
+    budget: str | None = None
+    stop_grace_s: float | None = None
+    elsewhere: bool = False
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """The options that override a setting, by the setting's key."""
+        return {
+            "engine": self.engine,
+            "profile": self.profile,
+            "gpu_wait": self.gpu_wait,
+            "home": str(self.home) if self.home else None,
+        }
+
+
+NONE_GIVEN = Options()
+"""No options: the settings and the build file decide."""
 
 
 class Prepared(Struct, frozen=True):
@@ -113,44 +156,32 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
 
 
 def staged(
-    folder: Path,
+    path: Path,
     project: Path,
-    title: str,
     options: Options = NONE_GIVEN,
     *,
+    title: str = "",
     inner: bool = False,
+    commit: GitState | None = None,
 ) -> Prepared:
-    """Prepare to run a folder that was made of a project, as part of a submission.
+    """Prepare to run files that were made of a project, as a run of that project.
 
-    ``folder`` has a build file of its own; its run is recorded as one of the
-    ``project`` with this ``title``; ``inner`` where a later one needs it. Raise errors
-    as ``prepare`` does.
+    ``path`` is the folder that has them, or the build file in it. The run is recorded
+    with a ``title``, and at a ``commit`` that the files are of; ``inner`` where a later
+    run of the same submission needs it. Raise errors as ``prepare`` does.
     """
-    prepared = _made_of(project.resolve(), prepare(folder, options))
-    asked = replace(prepared.request.asked, title=title)
-    request = replace(prepared.request, asked=asked, inner=inner)
-    return replace(prepared, request=request)
-
-
-def exported(
-    path: Path, project: Path, commit: GitState, options: Options = NONE_GIVEN
-) -> Prepared:
-    """Prepare to run the files of a project's commit, which were written elsewhere.
-
-    ``path`` is the folder that has them, or the build file in it; the run is recorded
-    as one of the ``project`` at that ``commit``. Raise errors as ``prepare`` does.
-    """
-    return replace(_made_of(project, prepare(path, options)), commit=commit)
-
-
-def _made_of(project: Path, prepared: Prepared) -> Prepared:
-    """Return what was prepared in a folder that was made of a project."""
-    folder, request = prepared.request.project, prepared.request
+    prepared = prepare(path, options)
+    request, project = prepared.request, project.resolve()
     # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
-    asked = replace(request.asked, project=written.text(project), spec_file=spec.file)
-    request = replace(request, asked=asked, project=project, spec=spec)
-    return replace(prepared, request=request, staged=folder)
+    shown = written.text(project)
+    asked = replace(request.asked, project=shown, spec_file=spec.file, title=title)
+    return replace(
+        prepared,
+        request=replace(request, asked=asked, project=project, spec=spec, inner=inner),
+        staged=request.project,
+        commit=commit,
+    )
 
 
 def reopen(

@@ -6,10 +6,11 @@ import hashlib
 import io
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -23,13 +24,13 @@ from runner.places.following import Mirror
 from runner.remote import bounds
 from runner.remote.api import Pauses, ServerClient
 from runner.remote.problems import NOT_AS_ANNOUNCED, RefusedError, UnreachableError
-from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import Prepared
-from runner.session.run import StartedRun
+from runner.session.run import StartedRun, discard, go_on, sealed
 from runner.store import claim, runs, seen
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.wire.accounts import Me
+from runner.wire.remote_runs import RemoteRun
 
 LOOK_S = 0.05
 MOST_IDS = 3
@@ -53,8 +54,8 @@ def reach(client: ServerClient, cancel: Cancel, between: Callable[[], None]) -> 
     Raises:
         RaiError: it is away for longer than the client's patience, or refuses.
     """
-    asking = _Call(client.me)
-    while not asking.over.wait(LOOK_S):
+    asking = _beside(client.me)
+    while not _over(asking):
         between()
         _go_on(cancel)
     return asking.result()
@@ -79,16 +80,16 @@ def submit(
         RaiError: the server refuses the run, or it was cancelled before it was queued.
     """
     home = places.open_home(prepared.settings.home)
-    paths, request = runs.create(home), prepared.request
+    paths = runs.create(home)
     try:
         with Claim(paths):
             stop = partial(_go_on, cancel, paths)
-            asked = yield from sealed(request, paths, prepared.settings, cache, stop)
+            asked = yield from sealed(prepared, paths, cache, stop)
             files.write(paths.spec, asked.spec_text.encode())
             found = yield from _sent(client, paths, cancel)
             asked = replace(asked, upload=found, engine=engine)
-            queue = _Queue(prepared, client, team, home)
-            paths = yield from queue.put(asked, paths, cancel)
+            queued = _queued(prepared, client, team, home, asked, paths, cancel)
+            paths = yield from queued
     except BaseException:
         if not _handed_over(paths):
             discard(home, paths)
@@ -110,64 +111,59 @@ def _sent(
     def progress(done: int, size: int) -> None:
         sent[0] = done
 
-    sending = _Call(lambda: upload(client, paths.source, progress))
-    while not sending.over.wait(LOOK_S):
+    sending = _beside(lambda: upload(client, paths.source, progress))
+    while not _over(sending):
         yield ev.Progress("upload", sent[0], total)
         _go_on(cancel, paths)
     return sending.result()
 
 
-class _Queue:
-    """The server's queue."""
+def _queued(
+    prepared: Prepared,
+    client: ServerClient,
+    team: str,
+    home: Home,
+    asked: RunRequest,
+    paths: RunPaths,
+    cancel: Cancel,
+) -> Generator[ev.Event, None, RunPaths]:
+    """Queue a run under its folder's id, else under another; return its folder."""
+    for _ in range(MOST_IDS):
+        _go_on(cancel, paths)
+        # Nobody else asks the server for the run before it can know it.
+        with Mirror(paths, bounds.of_limits(prepared.request.spec.limits)):
+            url = client.entry.url
+            claim.hand_over(paths, claim.SERVER, url, server.name_of(url), team)
+            try:
+                queued = yield from _put(client, asked, paths, cancel)
+            except UnreachableError:
+                raise  # it may be queued, and a later command will know
+            except RaiError as error:
+                if not (isinstance(error, RefusedError) and error.id_taken):
+                    discard(home, paths)
+                    raise
+            else:
+                seen.write(paths, queued)
+                if cancel.requested or paths.cancel.exists():
+                    with suppress(UnreachableError):  # it is passed on later
+                        places.cancel(paths)
+                return paths
+        paths = _renamed(home, paths)
+    raise RaiError(
+        f"{client.entry.url} has other runs under each of {MOST_IDS} new ids"
+    )
 
-    def __init__(
-        self, prepared: Prepared, client: ServerClient, team: str, home: Home
-    ) -> None:
-        self._client, self._team, self._home = client, team, home
-        self._bounds = bounds.of_limits(prepared.request.spec.limits)
 
-    def put(
-        self, asked: RunRequest, paths: RunPaths, cancel: Cancel
-    ) -> Generator[ev.Event, None, RunPaths]:
-        """Queue a run under its folder's id, else under another; return its folder."""
-        for _ in range(MOST_IDS):
-            _go_on(cancel, paths)
-            # Nobody else asks the server for the run before it can know it.
-            with Mirror(paths, self._bounds):
-                if (yield from self._put(asked, paths, cancel)):
-                    return paths
-            paths = _renamed(self._home, paths)
-        url = self._client.entry.url
-        raise RaiError(f"{url} has other runs under each of {MOST_IDS} new ids")
-
-    def _put(
-        self, asked: RunRequest, paths: RunPaths, cancel: Cancel
-    ) -> Generator[ev.Event, None, bool]:
-        """Queue a run; return False if the server has another under its id.
-
-        A cancel that comes meanwhile is passed on when the server has answered.
-        """
-        url = self._client.entry.url
-        claim.hand_over(paths, claim.SERVER, url, server.name_of(url), self._team)
-        asking = _Call(lambda: self._client.put_run(paths.id, asked))
-        while not asking.over.wait(LOOK_S):
-            if cancel.requested:
-                files.touch(paths.cancel)
-            yield ev.Progress("queue", 0, None)
-        try:
-            queued = asking.result()
-        except UnreachableError:
-            raise  # it may be queued, and a later command will know
-        except RaiError as error:
-            if isinstance(error, RefusedError) and error.id_taken:
-                return False
-            discard(self._home, paths)
-            raise
-        seen.write(paths, queued)
-        if cancel.requested or paths.cancel.exists():
-            with suppress(UnreachableError):  # it is passed on later
-                places.cancel(paths)
-        return True
+def _put(
+    client: ServerClient, asked: RunRequest, paths: RunPaths, cancel: Cancel
+) -> Generator[ev.Event, None, RemoteRun]:
+    """Queue a run; a cancel that comes meanwhile is kept until the server answers."""
+    asking = _beside(lambda: client.put_run(paths.id, asked))
+    while not _over(asking):
+        if cancel.requested:
+            files.touch(paths.cancel)
+        yield ev.Progress("queue", 0, None)
+    return asking.result()
 
 
 def _renamed(home: Home, paths: RunPaths) -> RunPaths:
@@ -184,29 +180,23 @@ def _handed_over(paths: RunPaths) -> bool:
     return holder is not None and holder.place != claim.HERE
 
 
-class _Call(Generic[T]):
-    """A call in a thread of its own, which nobody has to wait for."""
+def _beside(call: Callable[[], T]) -> Future[T]:
+    """Make a call in a thread of its own, which nobody has to wait for."""
+    asked: Future[T] = Future()
 
-    def __init__(self, call: Callable[[], T]) -> None:
-        self.over = threading.Event()
-        self._call = call
-        self._result: list[T] = []
-        self._error: BaseException | None = None
-        threading.Thread(target=self._work, name="rai-call", daemon=True).start()
-
-    def result(self) -> T:
-        """Return what the call returned, or raise what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result[0]
-
-    def _work(self) -> None:
+    def work() -> None:
         try:
-            self._result.append(self._call())
+            asked.set_result(call())
         except Exception as error:
-            self._error = error
-        finally:
-            self.over.set()
+            asked.set_exception(error)
+
+    threading.Thread(target=work, name="rai-call", daemon=True).start()
+    return asked
+
+
+def _over(asked: Future[T]) -> bool:
+    """Wait a moment for a call; return whether it is over."""
+    return bool(wait([asked], LOOK_S).done)
 
 
 def upload(client: ServerClient, path: Path, progress: Progress | None = None) -> str:

@@ -1,31 +1,35 @@
-"""Carry out a run: its folder, its events."""
+"""Run what was prepared, in this process or detached; seal it for any place."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
 from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
-from runner.core import JobRequest, Place, Problem, RunRecord, RunRequest
+from runner.core import Place, Problem, Reason, RunRecord, RunRequest
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import EngineError, NotAllowedError
+from runner.core.errors import EngineError, NotAllowedError, RaiError
+from runner.core.request import Terms
 from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.job.rounds import GoOn
+from runner.process.detached import Detached
 from runner.session.prepare import Prepared, in_ci, opened
 from runner.session.project import folder_project
-from runner.store import handed, prune, runs
+from runner.store import handed, prune, removal, runs
 from runner.store import home as homes
+from runner.store import settings as stored
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import Retention
 from runner.store.settings import Settings
+from runner.store.tail import Tail
 
 CANCEL_POLL_S = 0.2
 
@@ -47,16 +51,16 @@ def start(
         ConfigError: the home folder cannot be made.
         UsageError: a run that it shall wait for is not known.
     """
-    choice, home, request = ready(prepared, choice)
+    prepared, choice, home = ready(prepared, choice)
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths, cache, go_on)
+    return Run(prepared, paths, choice.engines, home, claim, cache, go_on)
 
 
 def ready(
     prepared: Prepared, choice: Choice | None = None
-) -> tuple[Choice, Home, JobRequest]:
+) -> tuple[Prepared, Choice, Home]:
     """Choose the engine, open the home folder and find the runs to wait for.
 
     ``choice`` is that of the client, which was made just before.
@@ -69,7 +73,8 @@ def ready(
     home = opened(settings.home)
     after = tuple(homes.find(home, text).id for text in request.asked.after)
     asked = replace(request.asked, after=after)
-    return choice, home, replace(request, asked=asked, why=choice.why)
+    request = replace(request, asked=asked, why=choice.why)
+    return replace(prepared, request=request), choice, home
 
 
 def sources(
@@ -94,21 +99,16 @@ def sources(
     return project, where
 
 
-def resume(
-    paths: RunPaths,
-    claim: Claim,
-    asked: RunRequest,
-) -> Run:
+def resume(paths: RunPaths, claim: Claim, asked: RunRequest) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
-    prepared = opened(paths, asked)
     terms = asked.terms
     chosen = engines.chosen(terms.engines, terms.why) if terms.engines else None
-    choice, home, request = ready(prepared, chosen)
-    return Run(prepared, request, choice.engines, home, claim, paths)
+    prepared, choice, home = ready(opened(paths, asked), chosen)
+    return Run(prepared, paths, choice.engines, home, claim)
 
 
 def _engine(prepared: Prepared) -> Choice:
@@ -131,8 +131,7 @@ class StartedRun:
     """What is known of a run once it has a folder, wherever it is carried out."""
 
     def __init__(self, prepared: Prepared, paths: RunPaths) -> None:
-        self._prepared, self._request = prepared, prepared.request
-        self.paths = paths
+        self._prepared, self.paths = prepared, paths
 
     @property
     def id(self) -> str:
@@ -142,17 +141,17 @@ class StartedRun:
     @property
     def project(self) -> Path:
         """The project's folder."""
-        return self._request.project
+        return self._prepared.request.project
 
     @property
     def places(self) -> dict[int, Place | None]:
         """Where in the build file each command stands, by its index."""
-        return {n: c.place for n, c in enumerate(self._request.spec.commands)}
+        return {n: c.place for n, c in enumerate(self._prepared.request.spec.commands)}
 
     @property
     def build_caps(self) -> Caps:
         """The ceilings of the run's build folder."""
-        return archive.build_caps(self._request.spec.limits)
+        return archive.build_caps(self._prepared.request.spec.limits)
 
     @property
     def record(self) -> RunRecord:
@@ -166,26 +165,21 @@ class Run(StartedRun):
     def __init__(
         self,
         prepared: Prepared,
-        request: JobRequest,
+        paths: RunPaths,
         engines: tuple[Engine, ...],
         home: Home,
         claim: Claim,
-        paths: RunPaths,
         cache: PackCache | None = None,
         go_on: GoOn | None = None,
     ) -> None:
         super().__init__(prepared, paths)
-        self._home = home
-        self._go_on = go_on
-        self._cache = cache
-        self._request = request
-        self._engines = engines
-        self._claim = claim
+        self._engines, self._home, self._claim = engines, home, claim
+        self._cache, self._go_on = cache, go_on
 
     @property
     def wants_gpu(self) -> bool:
         """Whether it may hold GPUs until it has ended."""
-        return self._request.spec.gpu is not None
+        return self._prepared.request.spec.gpu is not None
 
     def events(
         self, cancel: Cancel, beside: str = ""
@@ -195,28 +189,21 @@ class Run(StartedRun):
         Closing the iterator early ends the run and records it as cancelled. ``beside``
         is the id of the run that is measured beside this one, if any.
         """
-        self._request = replace(self._request, beside=beside)
-        with (
-            self._claim,
-            _cancelled_by(self.paths, cancel),
-            closing(self._job(cancel)) as events,
-        ):
-            yield from events
-
-    def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
-        settings = self._prepared.settings
-        project, data = sources(self._prepared, self._home, self.paths, self._cache)
-        return job.run(
-            self._request,
+        settings, paths = self._prepared.settings, self.paths
+        project, data = sources(self._prepared, self._home, paths, self._cache)
+        running = job.run(
+            replace(self._prepared.request, beside=beside),
             project,
             self._engines,
-            self.paths,
+            paths,
             data,
             cancel,
             download=settings.download,
             data_size=settings.keep_size,
             go_on=self._go_on,
         )
+        with self._claim, _cancelled_by(paths, cancel), closing(running) as events:
+            yield from events
 
 
 @contextmanager
@@ -239,6 +226,86 @@ def _cancelled_by(paths: RunPaths, cancel: Cancel) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def detach(
+    prepared: Prepared, loading: Detached | None = None
+) -> Generator[ev.Event, None, RunPaths]:
+    """Seal the project, and hand the run to a worker; yield what packing tells.
+
+    ``loading`` is a worker that was started before, to load its modules.
+
+    Returns the run's folder as soon as the worker has the engine, the GPUs and a plan
+    for the image. If that fails the last event is Finished, with the reason. If the
+    caller leaves before, or packing fails, no run remains, or it is cancelled.
+
+    Raises:
+        RaiError: as for ``session.start``; or the worker refused the run, or failed.
+    """
+    prepared, choice, home = ready(prepared)
+    paths = runs.create(home)
+    worker = places.LocalWorker(paths, loading)
+    try:
+        asked = yield from sealed(prepared, paths)
+    except BaseException:
+        worker.dismiss()
+        discard(home, paths)
+        raise
+    try:
+        names = tuple(engine.name for engine in choice.engines)
+        settings = stored.variables(prepared.settings)
+        terms = Terms(settings, names, choice.why)
+        answer = worker.carry_out(replace(asked, terms=terms))
+    except BaseException:
+        with suppress(FileNotFoundError):
+            places.cancel(paths)
+        raise
+    if answer.reason is not None:
+        discard(home, paths)
+        raise RaiError(*answer.problems, reason=answer.reason)
+    if answer.ended:
+        yield from (event for _, event in Tail(paths).events())
+    return paths
+
+
+def discard(home: Home, paths: RunPaths) -> None:
+    """Remove the folder of a run that does not begin."""
+    removal.discard(home.runs, paths.id)
+    removal.empty(home.runs)
+
+
+def sealed(
+    prepared: Prepared,
+    paths: RunPaths,
+    cache: archive.PackCache | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Generator[ev.Event, None, RunRequest]:
+    """Pack and seal the project in a run's folder; yield what packing tells.
+
+    ``check`` is called after each event, and raises what ends the packing. Return what
+    is asked, with the facts of the packed project.
+    """
+    request = prepared.request
+    project = folder_project(request.project, prepared.settings, cache)
+    git, packing = project.git(), project.pack(paths.source)
+    warnings: list[str] = []
+    while True:
+        try:
+            event = next(packing)
+        except StopIteration as end:
+            told = tuple(warnings)
+            return archive.seal(request.asked, end.value, git, paths.parcel, told)
+        if isinstance(event, ev.Warned):
+            warnings.append(event.text)
+        yield event
+        check()
+
+
+def go_on(cancel: Cancel, paths: RunPaths | None = None, *, until: str) -> None:
+    """Raise RaiError if somebody asked for the run's end ``until`` it has begun."""
+    if cancel.requested or (paths is not None and paths.cancel.exists()):
+        text = f"stopped before the run was {until}; nothing of it is kept"
+        raise RaiError(text, reason=Reason.CANCELLED, advice="")
 
 
 def tidy(settings: Settings, spare: str = "") -> list[str]:

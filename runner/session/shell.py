@@ -89,8 +89,8 @@ class Shell:
         Raises:
             RaiError: there is no engine, image or GPU for it, or the engine failed.
         """
-        given = replace(self._prepared, request=self._request)
-        choice, home, request = ready(given)
+        given, choice, home = ready(replace(self._prepared, request=self._request))
+        request = given.request
         name = f"shell-{self._earlier.id}" if self._earlier else "shell"
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(name))

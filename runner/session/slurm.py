@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from runner import files, places
-from runner.core import JobRequest, Problem
+from runner.core import Problem
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
@@ -19,9 +19,8 @@ from runner.places import slurm as cluster
 from runner.places.slurm import programs
 from runner.places.slurm.jobs import NAME
 from runner.places.slurm.submission import JobNeeds
-from runner.session.detached import discard, go_on, sealed
 from runner.session.prepare import WITHOUT_IMAGES, Prepared, in_ci
-from runner.session.run import StartedRun
+from runner.session.run import StartedRun, discard, go_on, sealed
 from runner.store import handed, runs
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
@@ -46,7 +45,7 @@ def submit(
     Raises:
         RaiError: Slurm refuses the job, or it was cancelled before.
     """
-    settings, request = prepared.settings, prepared.request
+    settings = prepared.settings
     programs.check()
     needs = needs_of(prepared)
     home = places.open_home(settings.home)
@@ -57,7 +56,7 @@ def submit(
         with LifeSign(paths):
             handing = HandedRun(paths.id, SLURM, str(target), f"{NAME}{paths.id}")
             handed.write(paths, handing)
-            asked = yield from sealed(request, paths, settings, check=stop)
+            asked = yield from sealed(prepared, paths, check=stop)
             files.write(paths.spec, asked.spec_text.encode())
             ci = {CI: "true"} if in_ci() else {}
             terms = Terms({**stored.variables(settings), **ci})
@@ -97,19 +96,14 @@ def needs_of(prepared: Prepared) -> JobNeeds:
     # An engine with images builds or pulls, for as long as the file allows.
     takes_images = prepared.settings.engine not in WITHOUT_IMAGES
     image_s = spec.limits.build_time_s if takes_images else 0.0
+    commands_s = spec.limits.time_s
+    if request.asked.repeat > 1:  # a last round may begin within the budget
+        commands_s += spec.limits.time_s + request.budget_s + request.idle_s
     return JobNeeds(
         memory_bytes=spec.limits.memory_bytes + WORKER_BYTES,
-        time_s=_commands_s(request) + image_s + STAGING_S + spec.limits.stop_grace_s,
+        time_s=commands_s + image_s + STAGING_S + spec.limits.stop_grace_s,
         gpus=gpu.count if gpu else 0,
         gpu_optional=gpu.optional if gpu else False,
         cores=spec.cpu_cores,
         alone=request.asked.repeat > 1,
     )
-
-
-def _commands_s(request: JobRequest) -> float:
-    """Return how long all rounds may take; a last one may begin within the budget."""
-    once_s = request.spec.limits.time_s
-    if request.asked.repeat == 1:
-        return once_s
-    return 2 * once_s + request.budget_s + request.idle_s

@@ -22,8 +22,15 @@ from runner.core.errors import EngineError, ImageError, NotAllowedError, SpecErr
 from runner.engines.imagestore import KEEPING
 from runner.images import architecture
 from runner.job.preparation import steps
-from runner.session.options import NONE_GIVEN, Options
-from runner.session.prepare import WITHOUT_IMAGES, in_ci, in_image, refusals, settings
+from runner.session.prepare import (
+    NONE_GIVEN,
+    WITHOUT_IMAGES,
+    Options,
+    in_ci,
+    in_image,
+    refusals,
+    settings,
+)
 from runner.session.project import read_spec
 from runner.store import policy as policies
 

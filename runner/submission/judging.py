@@ -118,7 +118,7 @@ class _Submission:
         title = f"{proposal.milestone.name}: {stage.name}"
         project = proposal.submitted.project
         inner = stage is not proposal.runs[-1]
-        prepared = session.staged(folder, project, title, options, inner=inner)
+        prepared = session.staged(folder, project, options, title=title, inner=inner)
         return session.start(prepared, choice=Choice((host.engine,), host.why))
 
     def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:

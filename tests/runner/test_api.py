@@ -201,16 +201,6 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(
     assert paths.record.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 99}', b"x" * (5 << 20)])
-def test_a_damaged_parcel_is_an_error(tmp_path, content):
-    paths = Home(tmp_path).run("a")
-    paths.root.mkdir(parents=True)
-    paths.parcel.write_bytes(content)
-
-    with pytest.raises(UsageError, match=r"is not a parcel|is larger than"):
-        session.reopen(paths)
-
-
 def test_a_folder_whose_name_is_no_text_runs_and_is_listed(tmp_path):
     project = tmp_path / os.fsdecode(b"bad\xff")
     project.mkdir()

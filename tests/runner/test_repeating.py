@@ -18,7 +18,7 @@ from runner.core.samples import MOST_ROUNDS
 from runner.engines import Choice
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
-from runner.session.options import Options
+from runner.session.prepare import Options
 from tests.program import rai
 
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"

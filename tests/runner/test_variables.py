@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from runner import buildfile, session
-from runner.core import Command, Reason
+from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.core.variables import Secrets
@@ -121,8 +120,3 @@ def test_wrong_names_and_values_are_all_told(project):
         session.prepare(project, session.Options(secrets=Secrets(values)))
     assert len(caught.value.problems) == 5
     assert caught.value.reason is Reason.USAGE
-
-
-def test_values_stand_in_no_repr():
-    request = replace(Command("make"), name=repr(Secrets({"TOKEN": "hunter2"})))
-    assert request.name == "Secrets(TOKEN)"

@@ -30,7 +30,6 @@ def gpu(
     from runner.core import record
     from runner.report import Table
     from runner.server import workers
-    from runner.server.gpus_out import GpusOut
     from runner.terminal.tables import blocks
 
     match words or []:
@@ -53,7 +52,7 @@ def gpu(
             if uuid not in known:
                 text = f"this server has no GPU {uuid}"
                 raise UsageError(Problem(text, hint="`rai server gpu` lists them"))
-            GpusOut(home.root).clear(uuid)
+            workers.GpusOut(home.root).clear(uuid)
             opening.note(store, "gpu clear", uuid)
             say(f"{uuid} ({known[uuid].name}) is given to runs again")
             return

@@ -15,8 +15,8 @@ from runner.core.request import NO_TERMS, Answer, RunRequest, Terms, from_json
 from runner.scheduling.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
-from runner.session.options import NONE_GIVEN
-from runner.session.project import folder_project
+from runner.session import run as running
+from runner.session.prepare import NONE_GIVEN
 from runner.store import runs
 from runner.store.home import make
 from runner.store.paths import RunPaths
@@ -54,17 +54,13 @@ def packed(
 ) -> SealedFiles:
     """Pack and seal a project's folder."""
     prepared = session.prepare(project, options)
-    name = secrets.token_hex(4)
-    source, parcel = folder / f"{name}.tar.zst", folder / f"{name}.json"
-    own = folder_project(prepared.request.project, prepared.settings)
-    packing = own.pack(source)
-    while True:
-        try:
-            next(packing)
-        except StopIteration as end:
-            asked = prepared.request.asked
-            asked = archive.seal(asked, end.value, own.git(), parcel)
-            return SealedFiles(parcel, source, asked)
+    paths = RunPaths(folder / secrets.token_hex(5))
+    paths.root.mkdir()
+    for _ in running.sealed(prepared, paths):
+        pass
+    secret = prepared.request.asked.secret
+    asked = replace(archive.read_parcel(paths.parcel), secret=secret)
+    return SealedFiles(paths.parcel, paths.source, asked)
 
 
 class Begun:
@@ -100,7 +96,7 @@ class Begun:
             secret=project.asked.secret,
             terms=terms,
         )
-        return self.runs.start(run_id, asked, project.source, {})
+        return self.runs.start(run_id, asked, project.source)
 
     def run(self, run_id: str) -> RunStatus | None:
         """Return what the run's folder tells."""

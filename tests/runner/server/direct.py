@@ -8,15 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import archive, session
 from runner.core.request import RunRequest
 from runner.places.following import Follower
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.session.detached import sealed
 from runner.session.remote import upload
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun
+from tests.runner.server.begun import packed
 from tests.runner.server.site import Person
 from tests.waiting import until
 
@@ -41,19 +40,15 @@ def seal(folder: Path, commands: str, resources: str = "") -> SealedProject:
     spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
     spec += f"resources: {resources}\n" if resources else ""
     (project / "rai_build.yml").write_text(spec)
-    paths = RunPaths(folder / secrets.token_hex(5))
-    paths.root.mkdir()
-    prepared = session.prepare(project)
-    for _ in sealed(prepared.request, paths, prepared.settings):
-        pass
-    return SealedProject(archive.read_parcel(paths.parcel), paths.source)
+    files = packed(project, folder)
+    return SealedProject(files.asked, files.source)
 
 
-def queue(client: ServerClient, packed: SealedProject, run: str = "") -> str:
+def queue(client: ServerClient, made: SealedProject, run: str = "") -> str:
     """Send a project, unless the server has it, and queue a run of it."""
     run = run or secrets.token_hex(5)
-    sent = upload(client, packed.source)
-    client.put_run(run, replace(packed.parcel, upload=sent))
+    sent = upload(client, made.source)
+    client.put_run(run, replace(made.parcel, upload=sent))
     return run
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +28,6 @@ from runner.store.paths import Home, RunPaths
 from runner.wire.capacity import Capacity, ServerGpu
 
 NONE = RunRequest("/project", "rai_build.yml", "")
-NOTHING: Mapping[str, str] = {}
 MACHINE = Machine("fake", "Linux", "a CPU", 4, 8 << 30, "3.11", "0")
 GATE_S = 30.0
 """A start that the test forgot to let go fails, rather than to hang."""
@@ -42,7 +41,6 @@ class FakeRuns:
         self.known: dict[str, RunStatus] = {}
         self.ended: Callable[[], None] = lambda: None
         self.asked: list[tuple[str, RunRequest]] = []
-        self.slurm: list[Mapping[str, str]] = []
         self.workers: list[str] = []
         """The runs that a worker took, one item for each time: none may be twice."""
         self.cancels: list[str] = []
@@ -80,12 +78,10 @@ class FakeRuns:
         run_id: str,
         asked: RunRequest = NONE,
         source: Path = Path(__file__),
-        slurm: Mapping[str, str] = NOTHING,
     ) -> Answer:
         assert self.gate.wait(GATE_S), "the test never let the start go"
         with self._lock:
             self.asked.append((run_id, asked))
-            self.slurm.append(slurm)
             found = self.known.get(run_id)
             if found is None or not found.claimed:
                 if self.refusal is not None:

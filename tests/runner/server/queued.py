@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from runner.core.request import RunRequest, to_json
 from runner.core.variables import Secrets
 from runner.database import Store, open_store
 from runner.scheduling.queue import QueueRow, Role, ServerRules
+from runner.server import logs
 from runner.server.feeder import Feeder
 from runner.server.paths import upload_path
 from runner.wire.remote_runs import QueueState
@@ -73,17 +75,18 @@ class Queue:
         self.rules = rules
         self.now = NOW
         self.steps: list[str] = []
+        self._steps = logging.Handler()
+        self._steps.emit = lambda record: self.steps.append(record.getMessage())  # type: ignore[method-assign]
+        logger = logging.getLogger(logs.NAME)
+        logger.setLevel(logging.INFO)
+        logger.addHandler(self._steps)
         self.feeder = self.fresh()
 
     def fresh(self) -> Feeder:
         """Return another server's feeder, which knows what the store knows."""
 
-        def log(name: str, /, **facts: object) -> None:
-            self.steps.append(name)
-
-        return Feeder(
-            self.store, self.runs, self.rules, self.folder, log, lambda work: work()
-        )
+        given = self.store, self.runs, self.rules, self.folder
+        return Feeder(*given, launch=lambda work: work())
 
     def restart(self) -> None:
         self.feeder = self.fresh()
@@ -133,5 +136,6 @@ class Queue:
         return self.row(run_id).state
 
     def close(self) -> None:
+        logging.getLogger(logs.NAME).removeHandler(self._steps)
         self.runs.close()
         self.store.close()

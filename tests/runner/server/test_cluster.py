@@ -88,9 +88,9 @@ def start(runs: ServerRuns, tmp_path: Path, **more: object):
     resources = more.pop("resources", {})
     slurm = more.pop("slurm", {})
     project = sealed(tmp_path, "true", **resources)  # type: ignore[arg-type]
-    terms = Terms(allowed=RolePolicy(source="a role"))
+    terms = Terms(allowed=RolePolicy(source="a role"), slurm=slurm)
     asked = replace(project.asked, terms=terms)
-    return (run_id := new_id()), runs.start(run_id, asked, project.source, slurm)
+    return (run_id := new_id()), runs.start(run_id, asked, project.source)
 
 
 def test_the_facts_are_whether_slurm_answers_and_the_gpus_of_a_node(runs, slurm):

@@ -11,9 +11,7 @@ from msgspec.structs import replace
 from runner.core import GIB, Problem, Reason, Severity
 from runner.core.errors import BusyError
 from runner.core.request import Answer
-from runner.core.units import DAY_S
 from runner.core.variables import Secrets
-from runner.scheduling.queue import Role, ServerRules
 from runner.server import feeder as feeding
 from runner.server.feeder import Feeder
 from runner.wire.remote_runs import QueueState
@@ -78,27 +76,19 @@ def test_a_start_that_is_refused_ends_the_run_with_the_worker_s_words(queue):
     assert row.secrets == ""
 
 
-def test_a_run_that_finds_no_room_is_started_later(queue):
+@pytest.mark.parametrize(("later_s", "steps"), [(0, 12), (-3600, 2)])
+def test_a_run_that_finds_no_room_is_started_later_even_by_a_clock_set_back(
+    queue, later_s, steps
+):
     queue.runs.refusal = Answer((Problem("no space left"),), Reason.BUSY)
     queue.put(A)
     queue.step(2)
     assert queue.state(A) is WAITING
     queue.runs.refusal = None
-    queue.step(12)
+    queue.now += later_s
+    queue.step(steps)
     assert queue.runs.workers == [A]
     assert queue.state(A) is RUNNING
-
-
-def test_a_clock_that_is_set_back_holds_up_nothing(queue):
-    queue.runs.refusal = Answer((Problem("no space left"),), Reason.BUSY)
-    queue.put(A)
-    queue.step(2)
-    assert queue.state(A) is WAITING
-    queue.runs.refusal = None
-    queue.now -= 3600
-    queue.step(2)
-    assert queue.state(A) is RUNNING
-    assert queue.runs.workers == [A]
 
 
 def test_without_runs_the_machine_is_looked_at_now_and_then(queue, monkeypatch):
@@ -201,21 +191,6 @@ def test_nothing_starts_on_a_drained_server_or_without_disk(queue):
     queue.runs.problems = (Problem("old", severity=Severity.WARNING),)
     queue.step(2)
     assert queue.state(A) is RUNNING
-
-
-def test_a_gpu_that_is_out_gives_no_room(tmp_path):
-    queue = Queue(tmp_path, gpus=2)
-    queue.runs.put_out("GPU-1", "it fell off the bus")
-    queue.put(A, gpus=1)
-    queue.put(B, gpus=1)
-    queue.step(2)
-    assert queue.runs.workers == [A]
-    broken = "GPU 1 is out of order: it fell off the bus"
-    assert queue.row(B).why == f"no GPU is free: 1 in use; {broken}"
-    queue.runs.put_out("GPU-1", "")
-    queue.step()
-    assert queue.runs.workers == [A, B]
-    queue.close()
 
 
 def test_a_cancel_is_asked_for_until_the_run_has_ended(queue):
@@ -336,23 +311,3 @@ def test_the_thread_goes_on_whatever_fails(queue, monkeypatch):
     assert not thread.is_alive()
     assert queue.state(A) is RUNNING
     assert queue.steps.count("feeder_failed") == 3
-
-
-def test_a_team_waits_once_it_had_gpus_for_its_minutes_of_the_day(tmp_path):
-    role = Role("student", gpu_a_day_s=60.0)
-    queue = Queue(tmp_path, gpus=2, rules=ServerRules(roles={"student": role}))
-    queue.put(A, gpus=1)
-    queue.step()
-    queue.store.started(A, queue.now)
-    queue.step(after_s=60.0)
-    queue.put(B, gpus=1)
-    queue.put(C, team="blue", gpus=1)
-    queue.step()
-    assert (queue.state(B), queue.state(C)) == (WAITING, STARTING)
-    assert "GPUs for the 1 min that it may in 24 hours" in queue.row(B).why
-    queue.store.ended(A, queue.now, Reason.DONE)
-    queue.step()
-    assert queue.state(B) is WAITING
-    queue.step(after_s=DAY_S)
-    assert queue.state(B) is STARTING
-    queue.close()

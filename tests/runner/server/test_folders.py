@@ -25,7 +25,7 @@ from runner.core.errors import BusyError
 from runner.core.request import Answer, RunRequest, from_json
 from runner.core.variables import Secrets
 from runner.scheduling.decision import RunStatus
-from runner.server import folders, gpus_out, workers
+from runner.server import folders, workers
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine
 from runner.store import runs
@@ -90,17 +90,12 @@ def test_a_gpu_is_out_after_a_runs_error_of_it_and_no_other_is(home):
     runs_ = seeing(home, A, B)
     assert out(runs_) == {}
 
+    look(runs_, ended(home, Reason.GPU_FAULT, B.uuid))  # of its program
     run = look(runs_, ended(home, Reason.GPU_ERROR, A.uuid))
 
     assert run.reason is Reason.GPU_ERROR and run.gpus == (A.uuid,)
     assert list(out(runs_)) == [A.uuid]
     assert f"run {run.id} ended with an error of this GPU" in out(runs_)[A.uuid]
-
-
-def test_a_fault_of_the_program_leaves_its_gpu_in(home):
-    runs_ = seeing(home, A)
-    look(runs_, ended(home, Reason.GPU_FAULT, A.uuid))
-    assert out(runs_) == {}
 
 
 def test_a_gpu_stays_out_after_a_restart_and_comes_back_by_hand(home):
@@ -109,16 +104,11 @@ def test_a_gpu_stays_out_after_a_restart_and_comes_back_by_hand(home):
 
     again = seeing(home, A)
     before = out(again)
-    gpus_out.GpusOut(home.root).clear(A.uuid)
+    workers.GpusOut(home.root).clear(A.uuid)
     look(again, run_id)
 
     assert list(before) == [A.uuid]
     assert out(again) == {} == out(seeing(home, A))
-
-
-def test_an_error_while_there_was_no_server_puts_the_gpu_out(home):
-    ended(home, Reason.GPU_ERROR, A.uuid)
-    assert list(out(seeing(home, A, B))) == [A.uuid]
 
 
 def test_a_gpu_comes_back_by_itself_once_it_is_well(home, monkeypatch):
@@ -126,7 +116,7 @@ def test_a_gpu_comes_back_by_itself_once_it_is_well(home, monkeypatch):
     assert out(runs_) == {}
     surveys.seen = Capacity("0", ("local",), gpus=(replace(A, out="it is lost"),))
     look(runs_, ended(home, Reason.GPU_ERROR, A.uuid))
-    monkeypatch.setattr(gpus_out, "LEAST_S", 0.0)
+    monkeypatch.setattr(workers, "LEAST_OUT_S", 0.0)
 
     until(lambda: "it is lost" in out(runs_).get(A.uuid, ""))
     surveys.seen = Capacity("0", ("local",), gpus=(A,))
@@ -182,7 +172,7 @@ ASKED = RunRequest("/project", "rai_build.yml", "")
 def begin(runs: ServerRuns, home, run_id: str, asked: RunRequest, began) -> Answer:
     """Start a run whose worker the test plays."""
     runs._executor._summon = lambda: Worker(began)
-    return runs.start(run_id, asked, Path(__file__), {})
+    return runs.start(run_id, asked, Path(__file__))
 
 
 def test_a_run_is_told_which_gpus_are_out_even_by_a_run_nobody_looked_at(home):
@@ -206,13 +196,6 @@ def test_a_run_is_told_which_gpus_are_out_even_by_a_run_nobody_looked_at(home):
     (order,) = orders
     assert list(order.terms.gpus_out) == [A.uuid]
     assert order.secret.values == {"A": "b"}
-
-
-def test_a_worker_that_ends_before_its_claim_leaves_nothing(home):
-    runs_, run_id = seeing(home), new_id()
-    with pytest.raises(workers.NotBegunError):
-        begin(runs_, home, run_id, ASKED, lambda _: None)
-    assert not home.run(run_id).root.exists()
 
 
 def test_a_run_that_goes_on_is_told_by_its_events(home):

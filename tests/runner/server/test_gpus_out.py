@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from runner.core import GpuWay, WayTried
 from runner.gpu import access, nvidia
-from runner.server import gpus_out
-from runner.server.gpus_out import LEAST_S, NONE, GpusOut
+from runner.server.workers import GPUS, LEAST_OUT_S, GpusOut
 from runner.worker.__main__ import surveyed
 from tests.runner.gpus import machines
 
@@ -22,37 +21,41 @@ class Clock:
         return self.now
 
 
-def out(notes: gpus_out.Notes) -> list[str]:
-    return [uuid for uuid, note in notes.items() if note.why]
+@pytest.fixture
+def out(tmp_path):
+    """The GPUs that are out after run RUN ended with an error of A at 100 s."""
+    one = GpusOut(tmp_path, Clock())
+    one.failed([A], RUN, 100.0)
+    return one
 
 
-def test_it_stays_out_for_a_minute_even_if_it_is_well():
-    notes = gpus_out.failed(NONE, [A], RUN, 100.0)
-
-    early = gpus_out.looked(notes, {A: "", B: ""}, 100.0 + LEAST_S - 1)
-    late = gpus_out.looked(notes, {A: "", B: ""}, 100.0 + LEAST_S)
-
-    assert out(early) == [A] and out(late) == []
-
-
-@pytest.mark.parametrize("seen", [{A: "it does not answer"}, {B: ""}, {}])
-def test_it_stays_out_until_it_is_seen_to_be_well(seen):
-    notes = gpus_out.failed(NONE, [A], RUN, 100.0)
-    assert out(gpus_out.looked(notes, seen, 10_000.0)) == [A]
-
-
-def test_a_run_that_ended_before_it_came_back_puts_it_out_no_more():
-    notes = gpus_out.failed(NONE, [A], RUN, 100.0)
-    back = gpus_out.cleared(notes, A, 110.0)
-
-    assert out(gpus_out.failed(back, [A], RUN, 100.0)) == []
-    assert out(gpus_out.failed(back, [A], "another", 120.0)) == [A]
+@pytest.mark.parametrize(
+    ("seen", "at", "left"),
+    [
+        ({A: "", B: ""}, 100.0 + LEAST_OUT_S - 1, [A]),
+        ({A: "", B: ""}, 100.0 + LEAST_OUT_S, []),
+        ({A: "it does not answer"}, 10_000.0, [A]),
+        ({B: ""}, 10_000.0, [A]),
+        ({}, 10_000.0, [A]),
+    ],
+)
+def test_it_stays_out_for_a_minute_and_until_it_is_seen_to_be_well(out, seen, at, left):
+    out.looked(seen, at)
+    assert list(out.words()) == left
 
 
-def test_a_second_error_begins_the_minute_again():
-    notes = gpus_out.failed(NONE, [A], RUN, 100.0)
-    notes = gpus_out.failed(notes, [A], "another", 150.0)
-    assert out(gpus_out.looked(notes, {A: ""}, 100.0 + LEAST_S)) == [A]
+def test_a_run_that_ended_before_it_came_back_puts_it_out_no_more(out):
+    out.clear(A)  # at 1000 s
+    out.failed([A], RUN, 100.0)
+    assert out.words() == {}
+    out.failed([A], "another", 1010.0)
+    assert list(out.words()) == [A]
+
+
+def test_a_second_error_begins_the_minute_again(out):
+    out.failed([A], "another", 150.0)
+    out.looked({A: ""}, 100.0 + LEAST_OUT_S)
+    assert list(out.words()) == [A]
 
 
 def test_why_and_since_when_is_said_and_outlives_the_server(tmp_path):
@@ -81,13 +84,13 @@ def test_a_look_is_due_once_a_minute_is_over_and_none_was_made_since(tmp_path):
     one.failed([A], RUN, clock.now)
 
     assert not one.due(since=0.0)
-    clock.now += LEAST_S
+    clock.now += LEAST_OUT_S
     assert one.due(since=clock.now - 1)
     assert not one.due(since=clock.now)
 
 
 def test_a_file_that_is_damaged_puts_no_gpu_out(tmp_path):
-    (tmp_path / gpus_out.FILE).write_text("{")
+    (tmp_path / GPUS).write_text("{")
     assert GpusOut(tmp_path).words() == {}
 
 

@@ -13,7 +13,6 @@ from runner.core import Reason
 from runner.database import open_store
 from runner.scheduling.queue import QueueRow
 from runner.server import rules, workers
-from runner.server.gpus_out import GpusOut
 from runner.store.home import make
 from runner.wire.accounts import Scope
 from runner.wire.capacity import Capacity, ServerGpu
@@ -228,7 +227,7 @@ def test_a_gpu_is_let_back_by_hand(state, store):
     home = make(state / "home")
     gpus = (ServerGpu("GPU-1", "a GPU"), ServerGpu("GPU-2", "a GPU"))
     workers.keep(home, Capacity("0", ("local",), gpus))
-    GpusOut(home.root).failed(["GPU-1"], "0123456789", time.time())
+    workers.GpusOut(home.root).failed(["GPU-1"], "0123456789", time.time())
     assert "run 0123456789 ended with an error" in rai("server", "gpu").stdout
     assert rai("server", "gpu", "clear", "GPU-3").returncode == 2
     assert rai("server", "gpu", "clear", "GPU-1").returncode == 0

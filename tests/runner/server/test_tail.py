@@ -62,17 +62,6 @@ def test_a_run_is_followed_from_the_queue_to_its_end(web, token):
     assert follower.over.run.reason is Reason.DONE
 
 
-def test_a_run_that_has_ended_is_followed_all_the_same(web, token):
-    start(web)
-    web.runs.say(RUN, b"hello\n" * 100_000)
-    end(web)
-    follower = Follower(web, token, RUN)
-    follower.follow()
-    assert follower.copies == folder(web)
-    assert follower.over is not None
-    assert follower.over.build is None
-
-
 def test_one_that_never_started_ends_at_once(web, token):
     follower = Follower(web, token, RUN)
     thread = follower.thread()
@@ -99,19 +88,6 @@ def test_a_follower_that_breaks_off_again_and_again_has_every_byte_once(web, tok
     follower.follow()
     assert follower.over is not None
     assert follower.copies == folder(web)
-
-
-def test_many_followers_each_have_all(web, token):
-    start(web)
-    followers = [Follower(web, token, RUN) for _ in range(20)]
-    threads = [one.thread() for one in followers]
-    for n in range(200):
-        web.runs.say(RUN, b"line %d\n" % n)
-    end(web)
-    joined(*threads)
-    for one in followers:
-        assert one.over is not None
-        assert one.copies == folder(web)
 
 
 def test_a_lost_run_ends_with_what_it_wrote(web, token):

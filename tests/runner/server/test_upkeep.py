@@ -38,12 +38,8 @@ def queue(tmp_path):
 
 def tidy(queue: Queue, after_s: float = 0.0) -> None:
     queue.now += after_s
-    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder, log(queue))
+    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder)
     upkeep.tidy(queue.now, queue.runs.capacity())
-
-
-def log(queue: Queue):
-    return lambda name, /, **facts: queue.steps.append(name)
 
 
 def ended(queue: Queue, run_id: str, kept_bytes: int = 10, **other: object) -> None:
@@ -155,7 +151,7 @@ def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue, monkeypatch)
         raise BusyError("the disk is away")
 
     ended(queue, A)
-    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder, log(queue))
+    upkeep = Upkeep(queue.store, queue.runs, queue.rules, queue.folder)
     later = queue.now + 3 * DAY_S
     upkeep.when_due(later, None)
     facts = queue.feeder.facts

@@ -10,7 +10,7 @@ from runner import session
 from runner.core import GIB
 from runner.core.errors import UsageError
 from runner.places.slurm.submission import JobNeeds
-from runner.session.options import Options
+from runner.session.prepare import Options
 from runner.session.slurm import STAGING_S, WORKER_BYTES, needs_of
 
 FILE = """\
