@@ -70,10 +70,11 @@ class ServerConnection:
         self._closed = True
         for sock in tuple(self._busy):
             with suppress(OSError):
-                # Not TLS's own, which would first forget its keys.
+                # That of an SSLSocket would drop TLS first.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
-        while self._idle:
-            self._idle.pop().close()
+        idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
 
     @contextmanager
     def send(self, request: HttpRequest) -> Iterator[HttpAnswer]:
@@ -109,13 +110,14 @@ class ServerConnection:
 
     def _link(self) -> http.client.HTTPConnection:
         """Return a connection that is free, or a new one."""
-        while self._idle:
-            link = self._idle.pop()
-            ended = select.poll()
-            ended.register(link.sock, select.POLLIN)
-            if not ended.poll(0):
-                return link
-            link.close()
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                link = self._idle.pop()
+                ended = select.poll()
+                ended.register(link.sock, select.POLLIN)
+                if not ended.poll(0):
+                    return link
+                link.close()
         link = self._made()
         link.response_class = _TimedAnswer
         try:

@@ -26,7 +26,9 @@ from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun
 from runner.wire.tail import FILES, MOST_TAIL_BYTES, TailHeader, to_line
 from tests.program import RAI
+from tests.runner.server.web import WebServer
 from tests.runner.test_hangup import Terminal
+from tests.waiting import until
 
 URL = "https://gpu.example.org"
 TEAM = "team-1"
@@ -184,6 +186,11 @@ def archive_of(folder: Path) -> bytes:
     with BuildWriter(folder / "made.tar.zst", BUILD_FOLDER) as writer:
         writer.write(stream.getvalue())
     return (folder / "made.tar.zst").read_bytes()
+
+
+def told_of_its_end(web: WebServer, run: str, token: str) -> None:
+    """Wait until a server whose store was changed below it has looked there again."""
+    until(lambda: run.encode() not in web.ask("GET", "/api/v1/queue", token).body)
 
 
 def profile_of(folder: Path, url: str, token: str) -> str:

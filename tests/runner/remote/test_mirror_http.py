@@ -27,7 +27,12 @@ from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
 from runner.wire.tail import FILES
 from tests.program import RAI
-from tests.runner.remote.recorded import handed_over, on_terminal, profile_of
+from tests.runner.remote.recorded import (
+    handed_over,
+    on_terminal,
+    profile_of,
+    told_of_its_end,
+)
 from tests.runner.server.web import WebServer, serving
 from tests.waiting import until
 
@@ -62,6 +67,7 @@ class Stage:
     def end(self, run: str, reason: Reason = Reason.DONE) -> None:
         self.web.runs.end(run, reason)
         self.web.store.ended(run, self.web.now(), reason)
+        told_of_its_end(self.web, run, self.token)
 
     def copied(self, run: str) -> bool:
         """Whether the copy has what the host has."""

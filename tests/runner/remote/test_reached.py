@@ -16,7 +16,7 @@ from runner.core import Reason
 from runner.core.request import RunRequest, from_json, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
-from tests.runner.remote.recorded import archive_of, profile_of
+from tests.runner.remote.recorded import archive_of, profile_of, told_of_its_end
 from tests.runner.server.web import SPEC, WebServer, serving
 from tests.waiting import until
 
@@ -76,6 +76,7 @@ class Room:
         self.web.runs.write(run, "build.tar.zst", archive_of(self._folder))
         self.web.runs.end(run)
         self.web.store.ended(run, self.web.now(), Reason.DONE)
+        told_of_its_end(self.web, run, self.web.token(team, person))
         return run
 
 
