@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from runner.core import Problem
 from runner.core.errors import BusyError, UsageError
 from runner.database.connections import Transactions, put
 from runner.database.tables import audit, codes, people, server, teams, tokens
@@ -253,7 +254,8 @@ class Accounts(Transactions):
         own = _whose(people, team, person)
         with self.writing() as link:
             if not link.execute(select(teams).where(teams.c.name == to)).first():
-                raise UsageError(f"there is no team {to!r}")
+                hint = f"an invitation makes it: rai server invite --team {to} PERSON"
+                raise UsageError(Problem(f"there is no team {to!r}", hint=hint))
             since = link.execute(select(people.c.created_at).where(own)).scalar_one()
             if not put(link, people, {"team": to, "name": person, "created_at": since}):
                 raise UsageError(f"the team {to} has a person {person} already")
