@@ -187,10 +187,12 @@ def _drawn(sections: Sequence[Section]) -> dict[str, str]:
     Tables stand in their place.
     """
     from runner import pictures
-    from runner.report.document import charts
+    from runner.report import document
 
     try:
-        return {one.name: pictures.svg(one.chart) for one in charts.pictures(sections)}
+        return {
+            one.name: pictures.svg(one.chart) for one in document.pictures(sections)
+        }
     except pictures.PicturesMissingError as error:
         common.warn(replace(p, severity=Severity.WARNING) for p in error.problems)
         return {}

@@ -7,9 +7,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from runner.pages import templates
-from runner.pages.elements import PageElement
+
+
+class PageElement(Struct, frozen=True):
+    """Markup, with the style and the script that it needs; a page has each once."""
+
+    markup: Markup
+    style: str = ""
+    script: str = ""
 
 
 def page(
@@ -22,7 +30,7 @@ def page(
     """Return a page with this body, and with what its elements need.
 
     The styles and scripts of ``elements`` come after the frame's own; their markup is
-    part of the body already. ``contents`` stands beside the body.
+    part of the body already. ``contents`` stands above the body.
     """
     styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
     scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])

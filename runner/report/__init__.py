@@ -7,12 +7,12 @@ measurement.py (a measured submission), diff/ (two runs; imported where it is us
 
 from __future__ import annotations
 
+from runner.figures.commands import main_part, one_line
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.figures import figures, incomplete
+from runner.report.figures import figures, incomplete, profile
 from runner.report.measurement import measured
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
-from runner.report.profiles import profile
 from runner.report.run import Listed, of, op_time_s, table
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
@@ -26,10 +26,8 @@ from runner.report.words import (
     day,
     elsewhere,
     in_round,
-    main_part,
     mismatch,
     named_by,
-    one_line,
     processes,
     seconds,
     size,

@@ -9,15 +9,17 @@ from msgspec import Struct
 
 from runner.core import (
     CommandRecord,
+    EngineFacts,
     GpuUse,
     ImageAction,
+    ImageUsed,
     Outcome,
     Reason,
     RunRecord,
 )
+from runner.figures import table as figures
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.figures import faults, printed
-from runner.report.profiles import files, profile
+from runner.report.figures import profile_files, shown
 from runner.report.samples import sampled
 from runner.report.summary import listed
 from runner.report.words import (
@@ -36,6 +38,7 @@ from runner.report.words import (
     words,
 )
 
+LOCAL = "local"
 LONGEST_NAME = 300
 """The most characters of a name in a list of runs, each of which is one line."""
 
@@ -70,12 +73,8 @@ def of(
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
     blocks += sampled(record)
     blocks += expected(listed(record))
-    found = record.findings
-    return [
-        *(*blocks, *printed(found)),
-        *(*map(profile, found.profiles), *files(record)),
-        *faults(found),
-    ]
+    files = profile_files(record)
+    return [*blocks, *shown(record.findings, figures.of(record), files)]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:
@@ -242,17 +241,12 @@ def _head(
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:
-        name = f"{record.engine.name} {record.engine.version}".rstrip()
-        rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
-        rows.append(("profile", str(record.profile)))
-        rows.append(("not enforced", ", ".join(record.engine.unenforced)))
+        rows += [*engine_rows(record.engine), ("profile", str(record.profile))]
     if record.image and record.image.action is ImageAction.BUILD and record.engine:
         missing = ", ".join(record.engine.unenforced_in_builds)
         rows.append(("not enforced in the build", missing))
     if record.image:
-        rows.append(("image", record.image.shown))
-        rows.append(("", f"{record.image.action}: {record.image.why}"))
-        rows.append(("", named_by(record.image)))
+        rows += image_rows(record.image)
     if record.gpu:
         rows += gpu_rows(record.gpu)
     if record.machine:
@@ -274,6 +268,25 @@ def _rounds(record: RunRecord) -> str:
     if record.repeat > 1:
         return f"{record.rounds} of {record.repeat}"
     return str(record.rounds) if record.rounds > 1 else ""
+
+
+def engine_rows(engine: EngineFacts) -> list[tuple[str, str]]:
+    """Return what an engine is, and what it does not enforce.
+
+    The local engine has no version of its own; the one that is known is its sandbox's.
+    """
+    facts = (f"{engine.name} {engine.version}".rstrip(), engine.how)
+    if engine.name == LOCAL:
+        facts = (engine.name, f"{engine.how} {engine.version}".strip())
+    named = ", ".join(filter(None, facts))
+    return [("engine", named), ("not enforced", ", ".join(engine.unenforced))]
+
+
+def image_rows(image: ImageUsed) -> list[tuple[str, str]]:
+    """Return the image that a run started from, and why it was that one."""
+    cuda = f", CUDA {image.cuda}" if image.cuda else ""
+    why = f"{image.action}: {image.why}"
+    return [("image", f"{image.shown}{cuda}"), ("", why), ("", named_by(image))]
 
 
 def gpu_rows(use: GpuUse) -> list[tuple[str, str]]:

@@ -54,13 +54,13 @@ def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
 
     assert shown.title == "nvprof: GPU activities"
     assert [row[:2] for row in shown.rows] == [
-        ("50.00%", "50.00%"),
-        ("25.00%", "75.00%"),
-        ("15.01%", "90.01%"),
-        ("9.99%", "100.00%"),
+        ("50.00 %", "50.00 %"),
+        ("25.00 %", "75.00 %"),
+        ("15.01 %", "90.01 %"),
+        ("9.99 %", "100.00 %"),
     ]
     assert shown.rows[0][2:] == ("5.000 ms", "2", "2.500 ms", "kernel0")
-    assert shown.rows[-1][2:] == ("999.0 us", "4", "", "and 2 more")
+    assert shown.rows[-1][2:] == ("999.0 µs", "4", "", "and 2 more")
 
 
 def test_exactly_nine_tenths_are_not_over_it():
@@ -124,7 +124,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
         (None, ""),
         (0.0, "0.000 ns"),
         (992e-9, "992.0 ns"),
-        (1.12e-6, "1.120 us"),
+        (1.12e-6, "1.120 µs"),
         (0.00099996, "1.000 ms"),
         (0.016602, "16.60 ms"),
         (1.56281, "1.563 s"),
@@ -194,7 +194,7 @@ def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
 @pytest.mark.parametrize(
     ("engine", "text"),
     [
-        (EngineFacts("local", "0.8", "bubblewrap 0.8"), "local 0.8, bubblewrap 0.8"),
+        (EngineFacts("local", "0.8", "bubblewrap"), "local, bubblewrap 0.8"),
         (EngineFacts("bare", how="no sandbox"), "bare, no sandbox"),
         (EngineFacts("fake"), "fake"),
     ],

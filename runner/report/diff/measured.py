@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from runner.core import CommandRecord, Inference, ProfileRow, ProfileTable
+from runner.figures.commands import main_part
 from runner.report.diff.mismatches import BOTH, RESULTS, TIMES, mismatch
 from runner.report.diff.nouns import (
     Affected,
@@ -16,7 +17,7 @@ from runner.report.diff.nouns import (
     ProfileRowChange,
 )
 from runner.report.pairs import Pair, identity, paired
-from runner.report.words import main_part, outcome
+from runner.report.words import outcome
 
 Commands = Sequence[Pair[CommandRecord]]
 

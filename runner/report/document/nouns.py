@@ -30,6 +30,7 @@ from runner.core.milestone import ReportedKind
 from runner.core.samples import Spread
 from runner.core.trace import Trace
 from runner.core.units import Moment
+from runner.figures.table import NetworkFigures
 from runner.report.diff.nouns import RunDiff
 
 FORMAT = 1
@@ -99,34 +100,6 @@ class RunTime(Struct, frozen=True):
     system_s: float | None = None
     cpu_percent: float | None = None
     max_rss_bytes: int | None = None
-
-
-class NetworkFigures(Struct, frozen=True):
-    """What a network printed in one command, over all rounds that ended well.
-
-    ``images`` is None if the command did not say how many. ``op_times_s`` are those of
-    each layer, ``op_time_s`` of their sums. Shares are the least of all rounds;
-    ``agreement`` is that with the reference on synthetic images, and no accuracy.
-    ``under`` are the profilers that ran along and took time.
-    """
-
-    run: str
-    number: int
-    name: str
-    script: str
-    variant: str
-    images: int | None
-    under: tuple[str, ...]
-    model: str
-    accuracy_class: str
-    rounds: int
-    op_times_s: tuple[Spread, ...]
-    op_time_s: Spread | None
-    layer_times_s: tuple[Spread, ...]
-    correctness: float | None
-    accuracy: float | None
-    agreement: float | None
-    synthetic: bool
 
 
 class TimeShare(Struct, frozen=True):

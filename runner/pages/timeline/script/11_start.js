@@ -16,7 +16,6 @@ async function begin(figure) {
     figure.dataset.state = "drawn";
   } catch (error) {
     figure.dataset.state = "failed";
-    part("totals").open = true;
     part("facts").textContent = `The timeline cannot be drawn in this browser: ${error.message}`;
   }
 }
@@ -25,13 +24,7 @@ const PAPER = 1000; // the width of a printed picture, before it is fitted to th
 
 // A printed page shows the view that was open, on white and with all lanes.
 function onPaper(view) {
-  const alone = view.figure.classList.contains("timeline-alone");
-  const totals = view.part("totals");
-  let open = totals.open;
   const print = (paper) => {
-    // The script of a report opens whatever is closed.
-    if (alone && paper && !view.paper) open = totals.open;
-    if (alone) totals.open = paper || open;
     view.paper = paper;
     // Before it prints a browser does not know yet that paper is white.
     view.figure.style.colorScheme = paper ? "light" : "";

@@ -18,7 +18,7 @@ class View {
     this.paper = false;
     this.listeners = [];
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
-    [this.from, this.to] = this.whole();
+    [this.from, this.to] = this.work();
     this.recolour();
     this.resize();
     new ResizeObserver(() => this.paper || this.resize()).observe(part("stage"));
@@ -29,6 +29,20 @@ class View {
     const { begin, end } = this.trace;
     const margin = Math.max((end - begin) * MARGIN, LEAST);
     return [begin - margin, end + margin];
+  }
+
+  // When the GPUs work, which is what one looks for; all, if there is no GPU.
+  work() {
+    const { start, length, lanes } = this.trace;
+    let [from, to] = [Infinity, -Infinity];
+    for (const { kind, first, size } of lanes) {
+      for (let i = first; kind === "gpu" && i < first + size; i++) {
+        from = Math.min(from, start[i]);
+        to = Math.max(to, start[i] + length[i]);
+      }
+    }
+    const margin = Math.max((to - from) * MARGIN, LEAST);
+    return to > from ? [from - margin, to + margin] : this.whole();
   }
 
   recolour() {
