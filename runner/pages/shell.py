@@ -1,4 +1,4 @@
-"""The frame of every page: its head, its policy, light and dark."""
+"""The frame of every page: its head and its policy."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class PageElement(Struct, frozen=True):
     script: str = ""
 
 
+SCRIPTED = 'document.documentElement.classList.add("scripted");'
+"""The first script of a page: what needs scripts is shown."""
+
+
 def page(
     title: str,
     body: Markup,
@@ -33,8 +37,8 @@ def page(
     part of the body already. ``contents`` stands above the body.
     """
     styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
-    scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])
-    first = Markup(templates.asset("theme.js"))
+    scripts = _distinct(e.script for e in elements)
+    first = Markup(SCRIPTED)
     made = templates.render(
         "shell.html",
         title=title,

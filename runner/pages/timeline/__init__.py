@@ -21,15 +21,13 @@ _HERE = Path(__file__).parent
 
 _TITLE = 200
 _HELP = (
-    ("wheel, + −, W S, pinch", "zoom"),
-    ("drag, ← →, A D", "pan"),
-    ("Shift and wheel", "pan"),
+    ("wheel, + −", "zoom"),
+    ("drag, ← →, Shift and wheel", "pan"),
     ("wheel over the names, ↑ ↓", "scroll the lanes"),
     ("Shift and drag", "zoom to a range"),
     ("click, tap", "select a span"),
     ("double click, F", "zoom to a span"),
     ("Enter or Tab, with Shift back", "the next span"),
-    ("↑ ↓ with a span selected", "the row above or below"),
     ("L", "what it launched, or what launched it"),
     ("/, then N and Shift N", "search, next and previous match"),
     ("Home", "the whole"),

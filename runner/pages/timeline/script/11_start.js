@@ -8,8 +8,8 @@ async function begin(figure) {
     new Facts(view);
     new Finder(view);
     listen(view);
-    part("in").addEventListener("click", () => view.zoom(0.5, 0.5, true));
-    part("out").addEventListener("click", () => view.zoom(2, 0.5, true));
+    part("in").addEventListener("click", () => view.zoom(0.5));
+    part("out").addEventListener("click", () => view.zoom(2));
     part("whole").addEventListener("click", () => view.fit());
     onPaper(view);
     figure.timeline = view;

@@ -259,33 +259,17 @@ def test_a_span_that_stands_for_others_says_so(shown):
 
 def test_keys_zoom_pan_and_show_the_whole(shown):
     whole = seen(shown)
-    press(shown, "w")
+    press(shown, "+")
     assert length(shown) == pytest.approx((whole[1] - whole[0]) * 0.6)
     near = seen(shown)
     press(shown, "ArrowRight")
     assert seen(shown)[0] > near[0]
     press(shown, "ArrowLeft")
     assert seen(shown) == pytest.approx(near)
-    press(shown, "d", "a", "-")
+    press(shown, "-")
     assert seen(shown) == pytest.approx(whole)
     press(shown, "+", "+", "Home")
     assert seen(shown) == pytest.approx(whole)
-
-
-def test_where_motion_is_welcome_the_view_glides_to_the_same_place(shown):
-    near = length(shown) * 0.6
-    shown.page.emulate_media(reduced_motion="no-preference")
-    press(shown, "w")
-    shown.until(f"Math.abs({VIEW}.to - {VIEW}.from - {near}) < 1")
-    shown.page.emulate_media(reduced_motion="reduce")
-
-
-def test_the_button_of_the_theme_changes_the_picture_too(shown):
-    light = shown.has(f"{VIEW}.colours.ground")
-    shown.page.locator("#theme").click()
-    assert shown.has(f"{VIEW}.colours.ground") != light
-    shown.page.locator("#theme").click()
-    assert shown.has(f"{VIEW}.colours.ground") == light
 
 
 def test_times_have_the_unit_that_suits_them(shown):
@@ -310,9 +294,7 @@ def test_enter_and_tab_go_from_span_to_span_and_escape_leaves(shown):
     assert "conv_forward" in shown.page.locator(".timeline-live").inner_text()
     press(shown, "Tab")  # to the next lane
     assert selected(shown) == 3
-    press(shown, "ArrowDown")  # to what it encloses
-    assert selected(shown) == 4
-    press(shown, "Shift+Tab", "Shift+Tab")
+    press(shown, "Shift+Tab")
     assert selected(shown) == 2
     focus = "document.activeElement.className"
     assert shown.has(focus) == "timeline-canvas"
@@ -363,7 +345,7 @@ def test_a_match_out_of_sight_is_brought_into_sight(shown):
     assert first <= 90 * MS <= last
 
 
-def test_one_finger_pans_and_two_zoom(opened):
+def test_one_finger_pans(opened):
     visit = opened(
         pages.timeline_page("t", made()), width=390, has_touch=True, is_mobile=True
     )
@@ -383,11 +365,6 @@ def test_one_finger_pans_and_two_zoom(opened):
     send("touchEnd")
     visit.until(f"{VIEW}.from > 15e6")
     assert length(visit) == pytest.approx(40 * MS)
-    send("touchStart", 150, 200)
-    for apart in (10, 20, 40, 60):
-        send("touchMove", 150 - apart, 200 + apart)
-    send("touchEnd")
-    visit.until(f"{VIEW}.to - {VIEW}.from < 25e6")
     visit.page.touchscreen.tap(*point(visit, 3))
 
 
