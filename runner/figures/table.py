@@ -111,18 +111,23 @@ class NetworkFigures(Struct, frozen=True):
 
     @property
     def result(self) -> str:
-        """What it got right, in words; synthetic images have no accuracy."""
-        of = f", {self.accuracy_class}" if self.accuracy_class else ""
-        if self.agreement is not None:
-            return f"agreement {self.agreement:g} (synthetic){of}"
-        if self.correctness is not None:
-            return f"correctness {self.correctness:g}{of}"
-        return "" if self.accuracy is None else f"accuracy {self.accuracy:g}"
+        """What it got right, in words."""
+        return outcome(self)
 
     @property
     def title(self) -> str:
         """The script and the variant."""
         return " ".join(filter(None, (self.script, self.variant)))
+
+
+def outcome(one: Inference | NetworkFigures) -> str:
+    """Describe a network's result; a synthetic one is never called an accuracy."""
+    of = f", {one.accuracy_class}" if one.accuracy_class else ""
+    if one.agreement is not None:
+        return f"agreement {one.agreement:g} (synthetic){of}"
+    if one.correctness is not None:
+        return f"correctness {one.correctness:g}{of}"
+    return "" if one.accuracy is None else f"accuracy {one.accuracy:g}"
 
 
 class CommandTimes(Struct, frozen=True):

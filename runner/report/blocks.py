@@ -47,10 +47,15 @@ def filled(
     rows: Sequence[tuple[str, ...]],
     right: Iterable[str] = (),
     names: Iterable[str] = (),
+    keep: Iterable[str] = (),
 ) -> Table:
-    """Return a table of the columns in which any row has something."""
-    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    numbers, functions = set(right), set(names)
+    """Return a table of the columns in which any row has something, or to be kept."""
+    numbers, functions, needed = set(right), set(names), set(keep)
+    kept = [
+        i
+        for i, head in enumerate(heads)
+        if head in needed or any(row[i] for row in rows)
+    ]
     return Table(
         title,
         tuple(heads[i] for i in kept),

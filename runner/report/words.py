@@ -13,7 +13,6 @@ from runner.core import (
     GpuState,
     ImagePlan,
     ImageUsed,
-    Inference,
     Limits,
     Reason,
     quantities,
@@ -167,15 +166,3 @@ def elsewhere(run_id: str, away: str) -> str:
         f"whether it still runs on {away} cannot be seen from here; if that machine is"
         f" gone for good, remove the run: rai rm --force {run_id}"
     )
-
-
-def outcome(inference: Inference) -> str:
-    """Describe an inference's result; a synthetic one is never called an accuracy."""
-    of = f", {inference.accuracy_class}" if inference.accuracy_class else ""
-    if inference.agreement is not None:
-        return f"agreement {inference.agreement:g} (synthetic){of}"
-    if inference.correctness is not None:
-        return f"correctness {inference.correctness:g}{of}"
-    if inference.accuracy is not None:
-        return f"accuracy {inference.accuracy:g}"
-    return ""

@@ -299,9 +299,9 @@ def test_one_sample_a_side_shows_differences_and_no_verdict():
         ("command[1].wall", "2.000 s", "1.000 s", "-50.0 %"),
     )
     assert table(found, "Op Times").rows == (
-        ("1", "python m1.1.py", "op 1", "0.500000 s", "0.250000 s", "-50.0 %"),
-        ("", "", "op 2", "0.250000 s", "", "gone"),
-        ("", "", "sum", "0.750000 s", "0.250000 s", "-66.7 %"),
+        ("1", "python m1.1.py", "op 1", "500.0 ms", "250.0 ms", "-50.0 %"),
+        ("", "", "op 2", "250.0 ms", "", "gone"),
+        ("", "", "sum", "750.0 ms", "250.0 ms", "-66.7 %"),
     )
     assert said(found, "verdict").startswith("not enough samples (one sample a side;")
 

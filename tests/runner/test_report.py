@@ -24,6 +24,10 @@ from runner.core import (
     Source,
 )
 from runner.job import preparation
+from runner.report.figures import profile
+from runner.report.names import shortened
+from runner.report.run import op_time_s
+from runner.report.words import brief, day
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
 TABLE = ProfileTable(
@@ -50,7 +54,7 @@ def with_shares(*shares: float) -> ProfileTable:
 
 
 def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
-    shown = report.profile(TABLE)
+    shown = profile(TABLE)
 
     assert shown.title == "nvprof: GPU activities"
     assert [row[:2] for row in shown.rows] == [
@@ -65,22 +69,22 @@ def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
 
 def test_exactly_nine_tenths_are_not_over_it():
     # As floats these three add up to a little more than 90.
-    assert names(report.profile(with_shares(60.1, 20.2, 9.7, 4.0, 3.0, 3.0))) == [
+    assert names(profile(with_shares(60.1, 20.2, 9.7, 4.0, 3.0, 3.0))) == [
         *("k0", "k1", "k2", "k3"),
         "and 2 more",
     ]
 
 
 def test_a_rest_of_one_row_is_shown_itself():
-    assert names(report.profile(with_shares(80.0, 15.0, 5.0))) == ["k0", "k1", "k2"]
+    assert names(profile(with_shares(80.0, 15.0, 5.0))) == ["k0", "k1", "k2"]
 
 
 def test_a_table_that_a_log_has_cut_short_is_shown_whole():
-    assert names(report.profile(with_shares(40.0, 20.0))) == ["k0", "k1"]
+    assert names(profile(with_shares(40.0, 20.0))) == ["k0", "k1"]
 
 
 def test_rows_are_ordered_by_their_share():
-    assert names(report.profile(with_shares(5.0, 95.0))) == ["k1", "k0"]
+    assert names(profile(with_shares(5.0, 95.0))) == ["k1", "k0"]
 
 
 def test_each_commands_profile_stands_under_its_command():
@@ -132,7 +136,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
     ],
 )
 def test_a_short_time_keeps_four_digits(value, text):
-    assert report.brief(value) == text
+    assert brief(value) == text
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def test_a_short_time_keeps_four_digits(value, text):
     ],
 )
 def test_a_name_loses_first_what_tells_least(width, text):
-    assert report.shortened(PLAN, width) == text
+    assert shortened(PLAN, width) == text
 
 
 @pytest.mark.parametrize(
@@ -162,12 +166,12 @@ def test_a_name_loses_first_what_tells_least(width, text):
     ],
 )
 def test_other_names_are_cut_sensibly_too(name, text):
-    assert report.shortened(name, 20) == text
+    assert shortened(name, 20) == text
 
 
 @given(st.text("ab:<>(), [", max_size=60), st.integers(16, 50))
 def test_no_name_is_wider_than_it_may_be(name, width):
-    assert len(report.shortened(name, width)) <= width
+    assert len(shortened(name, width)) <= width
 
 
 def test_a_table_is_fitted_by_its_names_alone():
@@ -226,7 +230,7 @@ def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
         command = CommandRecord(
             0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
         )
-        return report.op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
+        return op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
 
     assert of(plain, profiled) == of(profiled, plain) == 0.75
     assert of(profiled) == 5.0
@@ -247,8 +251,8 @@ def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():
 
 def test_a_list_has_the_year_of_a_date_only_if_it_is_not_this_one():
     noon = 12 * 3600.0
-    assert report.day(noon, noon)[:4] == "Jan "
-    assert report.day(noon, noon + 400 * 86_400)[:11] == "1970-01-01 "
+    assert day(noon, noon)[:4] == "Jan "
+    assert day(noon, noon + 400 * 86_400)[:11] == "1970-01-01 "
 
 
 def test_a_named_command_shows_its_name_and_its_command():

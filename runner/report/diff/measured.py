@@ -7,6 +7,7 @@ from itertools import groupby
 
 from runner.core import CommandRecord, Inference, ProfileRow, ProfileTable
 from runner.figures.commands import main_part
+from runner.figures.table import outcome
 from runner.report.diff.mismatches import BOTH, RESULTS, TIMES, mismatch
 from runner.report.diff.nouns import (
     Affected,
@@ -17,7 +18,6 @@ from runner.report.diff.nouns import (
     ProfileRowChange,
 )
 from runner.report.pairs import Pair, identity, paired
-from runner.report.words import outcome
 
 Commands = Sequence[Pair[CommandRecord]]
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from runner import analysis
 from runner.core import CommandRecord, Inference, Outcome, ProfileRow, RunRecord
@@ -21,6 +23,7 @@ from runner.core.milestone import Milestone, ReportedKind
 from runner.core.trace import Totals
 from runner.figures import table
 from runner.figures.commands import called, script
+from runner.figures.table import FigureKind
 from runner.findings import nsys, nvprof
 from runner.report.diff.nouns import RunDiff
 from runner.report.document import checklist
@@ -114,52 +117,23 @@ def report(
 
 def _summary(found: RunEvidence) -> RunSummary:
     record, ended = found.record, found.record.ended_at
-    return RunSummary(
-        run=record.id,
-        tag=found.tag,
-        note=found.note,
-        project=record.project,
-        title=record.title,
-        created_at=record.created_at,
-        ended_at=ended,
-        took_s=None if ended is None else max(0.0, ended - record.created_at),
-        state=record.state,
-        verdict=record.verdict,
-        exit_code=record.verdict.reason.exit_code if record.verdict else None,
-        rounds=record.rounds,
-        rounds_wanted=record.repeat,
-        git=record.git,
-        machine=record.machine,
-        engine=record.engine,
-        profile=record.profile,
-        limits=record.limits,
-        image=record.image,
-        gpu=record.gpu,
-        peak_memory_bytes=record.peak_memory_bytes,
-        data=record.data,
-        missing_data=record.missing_data,
-        only=record.only,
-        synthetic=record.synthetic,
-        warnings=record.warnings,
-        unfound=incomplete(record.findings),
-        away=found.away,
-        measurement=found.measurement,
-        problems=found.problems,
-    )
+    known: dict[str, Any] = {
+        "run": record.id,
+        "took_s": None if ended is None else max(0.0, ended - record.created_at),
+        "exit_code": record.verdict.reason.exit_code if record.verdict else None,
+        "rounds_wanted": record.repeat,
+        "unfound": incomplete(record.findings),
+    }
+    for name in RunSummary.__struct_fields__:
+        known.setdefault(name, getattr(found, name, getattr(record, name, None)))
+    return RunSummary(**known)
 
 
 def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTime]:
     """Yield how each command ended and what it took."""
     took = table.times(figures)
-    rounds = {
-        number: sum(
-            one.number == number and one.outcome in (Outcome.OK, Outcome.WRONG)
-            for one in record.commands
-        )
-        for number in took
-    }
+    rounds = Counter(one.command for one in figures if one.figure is FigureKind.WALL)
     for first in record.first_round:
-        found = took.get(first.number, table.CommandTimes())
         yield RunTime(
             run=record.id,
             number=first.number,
@@ -170,15 +144,9 @@ def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTi
             exit_code=first.exit_code,
             reason=first.reason,
             why=first.why,
-            rounds=max(rounds.get(first.number, 1), 1),
+            rounds=max(rounds[first.number], 1),
             under=first.findings.under,
-            wall_s=found.wall_s,
-            cpu_s=found.cpu_s,
-            elapsed_s=found.elapsed_s,
-            user_s=found.user_s,
-            system_s=found.system_s,
-            cpu_percent=found.cpu_percent,
-            max_rss_bytes=found.max_rss_bytes,
+            **asdict(took.get(first.number, table.CommandTimes())),
         )
 
 

@@ -27,10 +27,9 @@ from runner.core.figures import KernelCounters
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
-from runner.core.samples import Spread
 from runner.core.trace import Trace
 from runner.core.units import Moment
-from runner.figures.table import NetworkFigures
+from runner.figures.table import CommandTimes, NetworkFigures
 from runner.report.diff.nouns import RunDiff
 
 FORMAT = 1
@@ -75,7 +74,7 @@ class RunSummary(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class RunTime(Struct, frozen=True):
+class RunTime(CommandTimes, frozen=True, kw_only=True):
     """How a command ended, and what it took.
 
     ``wall_s`` and ``cpu_s`` are what rai measured; the others what GNU time or a shell
@@ -93,13 +92,6 @@ class RunTime(Struct, frozen=True):
     why: str
     rounds: int
     under: tuple[str, ...] = ()
-    wall_s: Spread | None = None
-    cpu_s: Spread | None = None
-    elapsed_s: float | None = None
-    user_s: float | None = None
-    system_s: float | None = None
-    cpu_percent: float | None = None
-    max_rss_bytes: int | None = None
 
 
 class TimeShare(Struct, frozen=True):

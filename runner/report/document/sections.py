@@ -20,7 +20,7 @@ from runner.report.document import checklist, conclusions, rates, tables
 from runner.report.document.nouns import Report, RunSummary, TracedFile
 from runner.report.document.tables import of_run
 from runner.report.measurement import measured
-from runner.report.run import engine_rows, gpu_rows, image_rows
+from runner.report.run import where
 from runner.report.words import brief, commit, date, elsewhere, size, words
 
 SYNTHETIC = (
@@ -122,16 +122,7 @@ def _facts(report: Report) -> Iterator[Pairs]:
         if run.rounds_wanted > 1 or run.rounds > 1:
             rows.append(("rounds", f"{run.rounds} of {run.rounds_wanted}"))
         rows.append(("only", ", ".join(run.only)))
-        if machine := run.machine:
-            about = (machine.host, machine.cpu, f"{machine.cores} cores")
-            rows.append(("machine", ", ".join((*about, size(machine.memory_bytes)))))
-            rows.append(("system", machine.system))
-            rows.append(("rai", machine.rai))
-        rows += gpu_rows(run.gpu) if run.gpu else []
-        rows += engine_rows(run.engine) if run.engine else []
-        rows += image_rows(run.image) if run.image else []
-        rows.append(("peak memory", size(run.peak_memory_bytes) or "not known"))
-        rows.append(("data", ", ".join(run.data)))
+        rows += where(run)
         yield Pairs(tuple((name, value) for name, value in rows if value))
 
 
