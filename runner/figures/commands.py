@@ -9,7 +9,8 @@ from pathlib import PurePath
 from runner.core import CommandRecord
 
 LONGEST_NAME = 100
-_SCRIPT = re.compile(r"[^\s\"'=;|&()<>]+\.py(?![\w.])")
+_WORD = re.compile(r"[^\s\"'=;|&()<>]+")
+_SCRIPT = re.compile(r"(?<=.)\.py(?![\w.])")
 _IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
@@ -32,8 +33,10 @@ def called(command: CommandRecord) -> str:
 
 def program(text: str) -> str:
     """Return the path of a command line's first script, else its program."""
-    match = _SCRIPT.search(text)
-    words = [match.group()] if match else main_part(text).split()
+    for word in _WORD.findall(text):
+        if ends := [match.end() for match in _SCRIPT.finditer(word)]:
+            return str(word[: ends[-1]])
+    words = main_part(text).split()
     return words[0] if words else ""
 
 
