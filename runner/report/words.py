@@ -51,8 +51,9 @@ def spread(found: Spread | None) -> str:
     """Return a median, and the ends if there were several rounds."""
     if found is None:
         return ""
-    ends = f" ({brief(found.smallest)} to {brief(found.largest)})"
-    return f"{brief(found.median)}{ends if found.n > 1 else ''}"
+    ends = dict.fromkeys((brief(found.smallest), brief(found.largest)))
+    around = f" ({' to '.join(ends)})" if len(ends) > 1 else ""
+    return f"{brief(found.median)}{around}"
 
 
 def size(value: float | None) -> str:

@@ -43,7 +43,7 @@ def parts(report: Report) -> Iterator[Part]:
             named = f"{of}{model}: " if len(models) > 1 else of
             yield from _Answers(report, run, model, named).parts()
         if not models:
-            text = "not known, as no command printed Op Times without a profiler."
+            text = "Not known: no command printed Op Times without a profiler."
             yield Paragraph(of + text, strong="How fast is it?")
 
 
@@ -63,15 +63,8 @@ def _right(report: Report, run: RunSummary) -> str:
         if one.run == run.run and one.result:
             by_images = found.setdefault(one.model, {}).setdefault(one.images, {})
             by_images.setdefault(one.result, []).append(one.title)
-    passed = run.verdict.passed if run.verdict else None
-    answers = {
-        True: "Yes: all results are as the build file expects.",
-        False: f"No: {run.verdict.message if run.verdict else ''}.",
-        None: "The build file expects no result.",
-    }
-    sentences = [answers[passed]]
-    if not found:
-        sentences.append("No command printed a correctness.")
+    agree = all(len(by) == 1 for sizes in found.values() for by in sizes.values())
+    sentences = [_verdict_of(run, agree=agree if found else None)]
     for model, sizes in found.items():
         alike = all(len(by) == 1 for by in sizes.values())
         every = [p for by in sizes.values() for each in by.values() for p in each]
@@ -85,6 +78,23 @@ def _right(report: Report, run: RunSummary) -> str:
         same = f", from all {count} programs and variants" if model and alike else ""
         sentences.append(f"{named}: {', '.join(results)}{same * (count > 1)}.")
     return " ".join(sentences)
+
+
+def _verdict_of(run: RunSummary, *, agree: bool | None) -> str:
+    """Return whether the answers are right, as far as anybody says.
+
+    ``agree`` is whether all programs printed the same of a model and its images, None
+    if there is nothing.
+    """
+    verdict = run.verdict
+    if verdict and verdict.passed is not None:
+        good = "Yes: all results are as the build file expects."
+        return good if verdict.passed else f"No: {verdict.message}."
+    if agree is None:
+        return "Not known: no command printed a correctness."
+    if not agree:
+        return "The programs disagree, and the build file expects no result."
+    return "The build file expects no result; the programs agree."
 
 
 def _on(images: int | None) -> str:
@@ -310,9 +320,11 @@ class _Answers:
             and (one.variant, one.batch_size) == (best.variant, best.images)
             and one.op_time_s in {layer.median for layer in best.op_times_s}
         ]
+        if self.run.gpu is None:
+            return "Not known: the run had no GPU."
         if not found:
             return (
-                "not known; run it under nvprof -o FILE.nvprof, and describe its"
+                "Not known: run it under nvprof -o FILE.nvprof, and describe its"
                 " kernels in rai-kernels.json (docs/kernel-shapes.md)."
             )
         slowest = max(found, key=lambda one: one.op_time_s)

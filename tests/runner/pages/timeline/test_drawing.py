@@ -135,12 +135,6 @@ def test_the_work_of_the_gpus_is_seen_at_first_and_the_whole_when_asked_for(open
     assert seen(visit) == pytest.approx(WHOLE, rel=0.03)
 
 
-def test_without_a_gpu_the_whole_is_seen_at_first(opened):
-    visit = opened(pages.timeline_page("t", timeline([Span(1, 5, 100)])))
-    drawn(visit)
-    assert length(visit) > 100
-
-
 def test_counts_are_called_approximate_where_spans_were_merged(opened):
     visit = opened(pages.timeline_page("t", made(left_out=11)))
     drawn(visit)
@@ -304,12 +298,6 @@ def test_enter_and_tab_go_from_span_to_span_and_escape_leaves(shown):
     assert shown.has(focus) != "timeline-canvas"
 
 
-def test_the_last_span_lets_the_keyboard_out(shown):
-    shown.has(f"{VIEW}.select(7)")
-    press(shown, "Tab")
-    assert shown.has("document.activeElement.className") != "timeline-canvas"
-
-
 def test_the_search_counts_sums_up_and_goes_through_its_matches(shown):
     press(shown, "/")
     shown.page.keyboard.type("CONV")
@@ -325,24 +313,6 @@ def test_the_search_counts_sums_up_and_goes_through_its_matches(shown):
     press(shown, "Escape")
     assert found.inner_text() == ""
     assert shown.has("document.activeElement.className") == "timeline-canvas"
-
-
-def test_n_goes_to_the_next_match_and_shift_n_back(shown):
-    press(shown, "/")
-    shown.page.keyboard.type("cuda")
-    press(shown, "Enter")
-    shown.page.locator(".timeline-canvas").focus()
-    press(shown, "n")
-    assert selected(shown) == 6
-    press(shown, "Shift+N")
-    assert selected(shown) == 5
-
-
-def test_a_match_out_of_sight_is_brought_into_sight(shown):
-    shown.has(f"{VIEW}.show(0, 1000)")
-    shown.has(f"{VIEW}.select(2)")
-    first, last = seen(shown)
-    assert first <= 90 * MS <= last
 
 
 def test_one_finger_pans(opened):
@@ -375,11 +345,6 @@ def test_nothing_is_wider_than_a_phone(opened):
     drawn(visit)
     visit.has(f"{VIEW}.select(0)")
     assert visit.has("document.documentElement.scrollWidth") <= 360
-
-
-def test_a_narrower_window_is_drawn_anew(shown):
-    shown.page.set_viewport_size({"width": 700, "height": 500})
-    shown.until(f"{VIEW}.width < 700 && {VIEW}.canvas.width < 700")
 
 
 def test_several_timelines_of_a_page_do_not_meet(opened):
