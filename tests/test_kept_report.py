@@ -22,7 +22,6 @@ from runner.markup import markdown
 from runner.report import document
 from runner.report.blocks import Pairs, Section, Table
 from runner.report.document import Report
-from runner.report.document.charts import pictures
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
 AGAIN = "run: python tools/keep_report.py RUN"
@@ -39,7 +38,9 @@ def report(monkeypatch: pytest.MonkeyPatch) -> Iterator[Report]:
 
 def test_the_markdown_is_that_of_the_figures(report):
     sections = document.sections(report)
-    links = {one.name: f"pictures/{one.name}.svg" for one in pictures(sections)}
+    links = {
+        one.name: f"pictures/{one.name}.svg" for one in document.pictures(sections)
+    }
 
     page = markdown.document(reporting.title(report), sections, 512 << 10, links)
 

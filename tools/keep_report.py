@@ -24,7 +24,7 @@ from runner import pictures
 from runner.cli import reporting
 from runner.markup import markdown
 from runner.report import document
-from runner.report.document import Report, charts
+from runner.report.document import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
 LOOKS = (
@@ -59,7 +59,7 @@ def _write_markdown(folder: Path) -> None:
     report = msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
     sections = document.sections(report)
     links = {}
-    for one in charts.pictures(sections):
+    for one in document.pictures(sections):
         links[one.name] = f"pictures/{one.name}.svg"
         (folder / links[one.name]).write_text(pictures.svg(one.chart))
     text = markdown.document(

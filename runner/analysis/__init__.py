@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from runner.analysis.gpu_bounds import GpuBounds, KnownGpu, bounds, known_gpus
 from runner.analysis.kernel_analysis import (
+    LATENCY_BELOW,
     KernelAnalysis,
+    KernelBound,
     LayerAnalysis,
     bounds_of,
     kernels,
     layers,
+    network_of,
 )
 from runner.analysis.occupancy import Occupancy, OccupancyStep
 
 __all__ = [
+    "LATENCY_BELOW",
     "GpuBounds",
     "KernelAnalysis",
+    "KernelBound",
     "KnownGpu",
     "LayerAnalysis",
     "Occupancy",
@@ -28,4 +33,5 @@ __all__ = [
     "kernels",
     "known_gpus",
     "layers",
+    "network_of",
 ]

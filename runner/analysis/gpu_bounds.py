@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -167,80 +167,53 @@ class GpuPeaks(Struct, frozen=True):
     fp16_tflops: float | None = None
 
 
-def _of(source: str, *rows: Row) -> Iterator[GpuPeaks]:
-    """Yield what one source says: name, memory, fp32, fp64, tf32, fp16."""
-    for name, memory, fp32, fp64, tf32, fp16 in rows:
-        yield GpuPeaks(name, source, memory, fp32, fp64, tf32, fp16)
-
-
-def _sheet(title: str, *rows: Row) -> Iterator[GpuPeaks]:
-    return _of(f"NVIDIA's data sheet of {title}", *rows)
-
-
-def _paper(title: str, *rows: Row) -> Iterator[GpuPeaks]:
-    return _of(f"NVIDIA's white paper on {title}", *rows)
-
-
-PEAKS: tuple[GpuPeaks, ...] = (
-    *_sheet(
-        "the DGX B200",
-        ("B200", 8000, 75, 37, 1125, 2250),
-    ),
-    *_sheet(
-        "the GB200 NVL72",
-        ("GB200", 8000, 80, 40, 1250, 2500),
-    ),
-    *_sheet(
-        "the H200",
+# The numbers of the K80 are by half: its sheet's are of both GPUs of a card.
+_PEAKS: dict[str, tuple[Row, ...]] = {
+    "NVIDIA's data sheet of the DGX B200": (("B200", 8000, 75, 37, 1125, 2250),),
+    "NVIDIA's data sheet of the GB200 NVL72": (("GB200", 8000, 80, 40, 1250, 2500),),
+    "NVIDIA's data sheet of the H200": (
         ("H200", 4800, 66.9, 33.5, 494.7, 989.4),
         ("H200 NVL", 4800, 60, 30, 417.5, 835.5),
     ),
-    *_sheet(
-        "the GH200",
+    "NVIDIA's data sheet of the GH200": (
         ("GH200 480GB", 4000, 66.9, 33.5, 494.7, 989.4),
         ("GH200 144G HBM3e", 4900, 66.9, 33.5, 494.7, 989.4),
     ),
-    *_sheet(
-        "the H100",
+    "NVIDIA's data sheet of the H100": (
         ("H100 80GB HBM3", 3350, 66.9, 33.5, 494.7, 989.4),
         ("H100 PCIe", 2000, 51.2, 25.6, 378, 756),
         ("H100 NVL", 3900, 60, 30, 417.5, 835.5),
     ),
-    *_sheet(
-        "the A100",
+    "NVIDIA's data sheet of the A100": (
         ("A100-SXM4-40GB", 1555, 19.5, 9.7, 156, 312),
         ("A100-PCIE-40GB", 1555, 19.5, 9.7, 156, 312),
         ("A100-SXM4-80GB", 2039, 19.5, 9.7, 156, 312),
         ("A100 80GB PCIe", 1935, 19.5, 9.7, 156, 312),
     ),
-    *_sheet("the A30", ("A30", 933, 10.3, 5.2, 82, 165)),
-    *_sheet("the A40", ("A40", 696, 37.4, None, 74.8, 149.7)),
-    *_sheet("the A10", ("A10", 600, 31.2, None, 62.5, 125)),
-    *_sheet("the A2", ("A2", 200, 4.5, None, 9, 18)),
-    *_sheet("the L4", ("L4", 300, 30.3, None, 60, 121)),
-    *_sheet("the L40", ("L40", 864, 90.5, None, 90.5, 181)),
-    *_sheet("the L40S", ("L40S", 864, 91.6, None, 183, 362)),
-    *_sheet(
-        "the V100",
+    "NVIDIA's data sheet of the A30": (("A30", 933, 10.3, 5.2, 82, 165),),
+    "NVIDIA's data sheet of the A40": (("A40", 696, 37.4, None, 74.8, 149.7),),
+    "NVIDIA's data sheet of the A10": (("A10", 600, 31.2, None, 62.5, 125),),
+    "NVIDIA's data sheet of the A2": (("A2", 200, 4.5, None, 9, 18),),
+    "NVIDIA's data sheet of the L4": (("L4", 300, 30.3, None, 60, 121),),
+    "NVIDIA's data sheet of the L40": (("L40", 864, 90.5, None, 90.5, 181),),
+    "NVIDIA's data sheet of the L40S": (("L40S", 864, 91.6, None, 183, 362),),
+    "NVIDIA's data sheet of the V100": (
         ("V100-SXM2-16GB", 900, 15.7, 7.8, None, 125),
         ("V100-SXM2-32GB", 900, 15.7, 7.8, None, 125),
         ("V100-PCIE-16GB", 900, 14, 7, None, 112),
         ("V100-PCIE-32GB", 900, 14, 7, None, 112),
         ("V100S-PCIE-32GB", 1134, 16.4, 8.2, None, 130),
     ),
-    *_sheet("the T4", ("T4", 320, 8.1, None, None, 65)),
-    *_sheet(
-        "the P100",
+    "NVIDIA's data sheet of the T4": (("T4", 320, 8.1, None, None, 65),),
+    "NVIDIA's data sheet of the P100": (
         ("P100-SXM2-16GB", 732, 10.6, 5.3, None, None),
         ("P100-PCIE-16GB", 732, 9.3, 4.7, None, None),
         ("P100-PCIE-12GB", 549, 9.3, 4.7, None, None),
     ),
-    *_sheet("the P40", ("P40", 346, 12, None, None, None)),
-    *_sheet("the P4", ("P4", 192, 5.5, None, None, None)),
-    # The sheet's numbers are of both GPUs of a card, the driver's name of one.
-    *_sheet("the K80, by half", ("K80", 240, 4.37, 1.46, None, None)),
-    *_paper(
-        "the architecture RTX Blackwell",
+    "NVIDIA's data sheet of the P40": (("P40", 346, 12, None, None, None),),
+    "NVIDIA's data sheet of the P4": (("P4", 192, 5.5, None, None, None),),
+    "NVIDIA's data sheet of the K80, by half": (("K80", 240, 4.37, 1.46, None, None),),
+    "NVIDIA's white paper on the architecture RTX Blackwell": (
         ("RTX 5090", 1792, 104.8, None, 104.8, 209.5),
         ("RTX 5080", 960, 56.3, None, 56.3, 112.6),
         ("RTX 5070 Ti", 896, 43.9, None, 43.9, 87.9),
@@ -248,8 +221,7 @@ PEAKS: tuple[GpuPeaks, ...] = (
         ("RTX 5060 Ti", 448, 23.7, None, None, None),
         ("RTX 5060", 448, 19.2, None, None, None),
     ),
-    *_paper(
-        "the architecture Ada",
+    "NVIDIA's white paper on the architecture Ada": (
         ("RTX 4090", 1008, 82.6, None, 82.6, 165.2),
         ("RTX 4080 SUPER", 736, 52.2, None, 52.2, 104.4),
         ("RTX 4080", 716.8, 48.7, None, 48.7, 97.5),
@@ -261,8 +233,7 @@ PEAKS: tuple[GpuPeaks, ...] = (
         ("RTX 4060", 272, 15.1, None, 15.1, 30.2),
         ("RTX 6000 Ada Generation", 960, 91.1, None, 182.1, 364.2),
     ),
-    *_paper(
-        "the architecture Ampere GA102",
+    "NVIDIA's white paper on the architecture Ampere GA102": (
         ("RTX 3090 Ti", 1008, 40, None, 40, 80),
         ("RTX 3090", 936, 35.6, None, 35.6, 71),
         ("RTX 3080 Ti", 912, 34.1, None, 34.1, 68.2),
@@ -274,8 +245,7 @@ PEAKS: tuple[GpuPeaks, ...] = (
         ("RTX 3050", 224, 9.1, None, 9.1, 18.2),
         ("RTX A6000", 768, 38.7, None, 77.4, 154.8),
     ),
-    *_paper(
-        "the architecture Turing",
+    "NVIDIA's white paper on the architecture Turing": (
         ("TITAN RTX", 672, 16.3, None, None, 130.5),
         ("RTX 2080 Ti", 616, 13.4, None, None, 53.8),
         ("RTX 2080 SUPER", 496, 11.2, None, None, 44.6),
@@ -285,12 +255,18 @@ PEAKS: tuple[GpuPeaks, ...] = (
         ("RTX 2060 SUPER", 448, 7.2, None, None, 28.7),
         ("RTX 2060", 336, 6.5, None, None, 25.8),
     ),
-    *_of("NVIDIA's page of the TITAN V", ("TITAN V", 652.8, 14.9, 7.45, None, 110)),
-    *_of(
-        "NVIDIA's pages of the GeForce 10 series",
+    "NVIDIA's page of the TITAN V": (("TITAN V", 652.8, 14.9, 7.45, None, 110),),
+    "NVIDIA's pages of the GeForce 10 series": (
         ("GTX 1080 Ti", 484, 11.3, None, None, None),
         ("GTX 1080", 320, 8.9, None, None, None),
         ("GTX 1070", 256, 6.5, None, None, None),
     ),
+}
+"""By source: name, GB/s, TFLOP/s of fp32, fp64, tf32, fp16."""
+
+PEAKS = tuple(
+    GpuPeaks(name, source, memory, fp32, fp64, tf32, fp16)
+    for source, rows in _PEAKS.items()
+    for name, memory, fp32, fp64, tf32, fp16 in rows
 )
 """What is looked up by the driver's name, without "NVIDIA", "Tesla" and "GeForce"."""

@@ -20,6 +20,9 @@ from runner.core.kernel_shapes import (
 )
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
 
+LATENCY_BELOW = 60.0
+"""Percent of the nearest roof; what reaches less is bound by neither of them."""
+
 
 class KernelBound(Struct, frozen=True):
     """The roof that a kernel cannot rise above.
@@ -31,6 +34,11 @@ class KernelBound(Struct, frozen=True):
     by: str
     least_s: float
     percent: float
+
+    @property
+    def latency(self) -> bool:
+        """Whether neither roof explains the time, so that waiting does."""
+        return self.percent < LATENCY_BELOW
 
 
 class KernelAnalysis(Struct, frozen=True):
@@ -273,25 +281,31 @@ def layers(
     shapes: KernelShapes | None,
     printed: Iterable[tuple[str, Inference]],
     gpu: GpuBounds | None = None,
+    unit: str = "",
 ) -> tuple[LayerAnalysis, ...]:
     """Return what every layer with an Op Time reaches, in the order of the output.
 
     ``printed`` are the command lines with what they printed, ``gpu`` the bounds of the
-    GPU that all of them ran on.
+    GPU that all of them ran on. Where no kernels are described, they use the ``unit``;
+    "" if that is not known.
     """
     if shapes is None:
         return ()
     return tuple(
         layer
         for command, inference in printed
-        for layer in _of_inference(shapes, command, inference, gpu)
+        for layer in _of_inference(shapes, command, inference, gpu, unit)
     )
 
 
 def _of_inference(
-    shapes: KernelShapes, command: str, inference: Inference, gpu: GpuBounds | None
+    shapes: KernelShapes,
+    command: str,
+    inference: Inference,
+    gpu: GpuBounds | None,
+    unit: str,
 ) -> Iterator[LayerAnalysis]:
-    network = _network(shapes.networks, command, inference)
+    network = network_of(shapes.networks, command, inference)
     timed = [layer for layer in network.layers if layer.timed] if network else []
     times = inference.op_times_s
     if network is None or len(timed) != len(times):
@@ -309,11 +323,13 @@ def _of_inference(
             layer.bytes,
             layer.flops / seconds if layer.flops and seconds > 0 else None,
             layer.bytes / seconds if layer.bytes and seconds > 0 else None,
-            _layer_bound(gpu, seconds, layer, own),
+            _layer_bound(gpu, seconds, layer, own)
+            if own or not unit
+            else bound(gpu, seconds, unit, layer.flops, layer.bytes),
         )
 
 
-def _network(
+def network_of(
     networks: Iterable[LayeredNetwork], command: str, inference: Inference
 ) -> LayeredNetwork | None:
     """Return the network that an inference computed; None unless it is certain."""

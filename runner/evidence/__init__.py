@@ -4,8 +4,7 @@
     found.run          # RunEvidence
     found.timelines    # of each profile, by its name in the build folder
 
-The ends of what each command printed are in bounded memory: events.jsonl says which
-bytes of the logs are whose, and only those that are shown are read.
+The ends of what each command printed are in bounded memory.
 """
 
 from __future__ import annotations
@@ -13,27 +12,17 @@ from __future__ import annotations
 import posixpath
 import re
 import time
-from collections import deque
-from collections.abc import (
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableSequence,
-    Sequence,
-)
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
 
-import msgspec
 from msgspec import Struct
 
 from runner import archive, files, traces
 from runner.commandline import programs
-from runner.core import Limits, RunRecord, Stream, kernel_shapes
+from runner.core import Limits, RunRecord, kernel_shapes
 from runner.core.errors import RaiError
+from runner.core.events import Output
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.kernel_shapes import FILE, KernelShapes
 from runner.core.trace import Timeline, Trace
@@ -55,9 +44,6 @@ MOST_BYTES = 1 << 20
 
 PART_BYTES = 16 << 10
 """The most of a command's beginning, and of its end."""
-
-_LAST = 1 << 62
-_OUTPUT = b'"event":"Output"'
 
 MOST_TRACE_BYTES = 512 << 20
 MOST_TRACES_BYTES = 1 << 30
@@ -157,46 +143,31 @@ def profiles(
     return tuple(sums), drawn, tuple(problems)
 
 
-class _Bytes(Struct):
-    """Where in a stream's log a piece of output is, and whose it is."""
-
-    index: int
-    stream: Stream
-    offset: int
-    length: int
-
-
 class _Ends:
-    """Where the beginning and the end of one command's output are."""
+    """The beginning and the end of one command's output."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self.total = 0
-        self.head: list[_Bytes] = []
-        self.tail: deque[_Bytes] = deque()
-        self._head_size = self._tail_size = 0
+        self._most, self.total = most, 0
+        self._head, self._tail = bytearray(), bytearray()
 
-    def add(self, piece: _Bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Take in the next piece; forget what is in the middle by now."""
-        self.total += piece.length
-        if (room := self._most - self._head_size) > 0:
-            taken = min(room, piece.length)
-            _append(self.head, _part(piece, 0, taken))
-            self._head_size += taken
-            piece = _part(piece, taken, piece.length)
-        if piece.length:
-            _append(self.tail, piece)
-            self._tail_size += piece.length
-        while (over := self._tail_size - self._most) > 0:
-            first = self.tail.popleft()
-            if first.length > over:
-                self.tail.appendleft(_part(first, over, first.length))
-            self._tail_size -= min(over, first.length)
+        self.total += len(data)
+        room = self._most - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[: -self._most]
 
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is left out."""
-        return self.total == self._head_size + self._tail_size
+    def read(self) -> OutputEnds:
+        """Return the output; where it is cut, its parts have whole lines only."""
+        head, tail = bytes(self._head), bytes(self._tail)
+        if self.total == len(head) + len(tail):
+            return OutputEnds(readable(head + tail, whole=True))
+        head = head[: head.rfind(b"\n") + 1] or head
+        tail = tail[tail.find(b"\n") + 1 :] or tail
+        left_out = self.total - len(head) - len(tail)
+        ends = (readable(head, whole=True), readable(tail, whole=True))
+        return OutputEnds(*ends, left_out)
 
 
 def outputs(
@@ -210,76 +181,14 @@ def outputs(
     ends = {index: _Ends(each) for index in commands}
     problems = []
     try:
-        for piece in _pieces(paths):
-            if (of := ends.get(piece.index)) is not None:
-                of.add(piece)
-    except (OSError, RaiError) as error:
+        for _, event in Tail(paths).events(
+            lambda _, output: 0 if output.index in ends else output.length
+        ):
+            if isinstance(event, Output) and event.index in ends:
+                ends[event.index].add(event.data)
+    except (OSError, ValueError, RaiError) as error:
         problems.append(f"events.jsonl cannot be read to its end: {error}")
-    found: dict[int, OutputEnds] = {}
-    try:
-        with ExitStack() as opened:
-            logs: dict[Stream, BinaryIO] = {}
-            for index, of in ends.items():
-                for stream in {one.stream for one in (*of.head, *of.tail)} - set(logs):
-                    log = files.open_regular(paths.log(stream))
-                    logs[stream] = opened.enter_context(log)
-                if of.total:
-                    found[index] = _read(logs, of)
-    except OSError as error:
-        problems.append(f"what commands printed cannot be read: {error}")
-    return found, tuple(problems)
-
-
-def _pieces(paths: RunPaths) -> Iterator[_Bytes]:
-    decoder = msgspec.json.Decoder(_Bytes)
-    for line in Tail(paths).lines():
-        if _OUTPUT not in line:
-            continue
-        try:
-            piece = decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RaiError(str(error)) from error
-        if not 0 <= piece.offset < _LAST or not 0 <= piece.length < _LAST:
-            raise RaiError("output at a place that no file has")
-        if piece.length:
-            yield piece
-
-
-def _part(piece: _Bytes, start: int, end: int) -> _Bytes:
-    return _Bytes(piece.index, piece.stream, piece.offset + start, end - start)
-
-
-def _append(pieces: MutableSequence[_Bytes], piece: _Bytes) -> None:
-    """Add a piece; lengthen the last one if it continues that."""
-    last = pieces[-1] if pieces else None
-    if (
-        last is not None
-        and last.stream is piece.stream
-        and last.offset + last.length == piece.offset
-    ):
-        last.length += piece.length
-    else:
-        pieces.append(piece)
-
-
-def _read(logs: Mapping[Stream, BinaryIO], ends: _Ends) -> OutputEnds:
-    """Return an output; where it is cut, its parts end and begin with whole lines."""
-    head, tail = _joined(logs, ends.head), _joined(logs, ends.tail)
-    if ends.whole:
-        return OutputEnds(readable(head + tail, whole=True))
-    head = head[: head.rfind(b"\n") + 1] or head
-    tail = tail[tail.find(b"\n") + 1 :] or tail
-    left_out = ends.total - len(head) - len(tail)
-    return OutputEnds(readable(head, whole=True), readable(tail, whole=True), left_out)
-
-
-def _joined(logs: Mapping[Stream, BinaryIO], pieces: Iterable[_Bytes]) -> bytes:
-    found = []
-    for piece in pieces:
-        log = logs[piece.stream]
-        log.seek(piece.offset)
-        found.append(log.read(piece.length))
-    return b"".join(found)
+    return {n: of.read() for n, of in ends.items() if of.total}, tuple(problems)
 
 
 class BuildFiles:

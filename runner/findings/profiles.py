@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -91,16 +90,30 @@ _KERNEL = "Kernel Name"
 _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 
 
-class _Form(Protocol):
-    """A table that is being read."""
+class _Form:
+    """A table that is being read; ncu's has launches and their counters."""
 
-    counters: CounterSums
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._launches, self.counters = ncu.Launches(), CounterSums()
 
     def take(self, cells: list[str]) -> bool:
         """Read one row; return False if it is not one."""
+        if len(cells) != len(self._header):
+            return False
+        return self._row(dict(zip(self._header, cells, strict=True)))
+
+    def _row(self, named: dict[str, str]) -> bool:
+        raise NotImplementedError
 
     def tables(self) -> list[ProfileTable]:
         """Return the tables read so far."""
+        table = self._launches.table()
+        return [table] if table else []
+
+    def _took(self, kernel: str, took_s: float) -> None:
+        self._launches.add(kernel, took_s)
+        self.counters.took(took_s)
 
 
 class CsvReader:
@@ -138,24 +151,27 @@ class CsvReader:
         self._form = None
 
 
-class _Summary:
+class _Summary(_Form):
     """nvprof's summary: a header, a row of units, and rows, with or without a Type."""
 
     def __init__(self, header: list[str]) -> None:
-        self._header = header
-        self.counters = CounterSums()
+        super().__init__(header)
         self._units: dict[str, str] = {}
         self._sections: dict[str, list[ProfileRow]] = {}
 
-    def take(self, cells: list[str]) -> bool:
-        if len(cells) != len(self._header):
-            return False
-        named = dict(zip(self._header, cells, strict=True))
+    def _row(self, named: dict[str, str]) -> bool:
         if not self._units:
             self._units = {name: named[name] for name in _TIMED}
             return all(unit in EXPONENTS for unit in self._units.values())
-        if (row := self._row(named)) is None:
+        percent, calls, name = named["Time(%)"], named["Calls"], named["Name"]
+        numbers = (percent, *(named[each] for each in _TIMED))
+        if not all(map(_NUMBER.fullmatch, numbers)) or not _WHOLE.fullmatch(calls):
             return False
+        if float(percent) > 100 or not name:
+            return False
+        total, *spread = (scaled(named[n], unit) for n, unit in self._units.items())
+        name = name[:LONGEST_NAME]
+        row = ProfileRow(name, float(percent), total, int(calls), *spread)
         section = named.get("Type") or nvprof.section([row.name])
         keep(self._sections.setdefault(section, []), row, MOST_ROWS)
         return True
@@ -166,30 +182,13 @@ class _Summary:
             for section, rows in self._sections.items()
         ]
 
-    def _row(self, named: dict[str, str]) -> ProfileRow | None:
-        percent, calls = named["Time(%)"], named["Calls"]
-        numbers = (percent, *(named[name] for name in _TIMED))
-        if not all(map(_NUMBER.fullmatch, numbers)) or not _WHOLE.fullmatch(calls):
-            return None
-        if float(percent) > 100 or not named["Name"]:
-            return None
-        total, *spread = (scaled(named[n], unit) for n, unit in self._units.items())
-        name = named["Name"][:LONGEST_NAME]
-        return ProfileRow(name, float(percent), total, int(calls), *spread)
 
-
-class _Metrics:
+class _Metrics(_Form):
     """ncu's rows of one metric each; those of a launch share its ID."""
 
-    def __init__(self, header: list[str]) -> None:
-        self._header = header
-        self._launches, self.counters = ncu.Launches(), CounterSums()
-        self._last = self._counted = ""
+    _last = _counted = ""
 
-    def take(self, cells: list[str]) -> bool:
-        if len(cells) != len(self._header):
-            return False
-        named = dict(zip(self._header, cells, strict=True))
+    def _row(self, named: dict[str, str]) -> bool:
         metric, unit, value = (named[name] for name in _METRIC)
         launch = named.get("ID", "")
         if not launch or launch != self._counted:
@@ -199,30 +198,21 @@ class _Metrics:
         if metric in ncu.DURATIONS and (not launch or launch != self._last):
             took_s = ncu.seconds(value, unit)
             if took_s is not None:
-                self._launches.add(named[_KERNEL], took_s)
-                self.counters.took(took_s)
+                self._took(named[_KERNEL], took_s)
                 self._last = launch
         return True
 
-    def tables(self) -> list[ProfileTable]:
-        table = self._launches.table()
-        return [table] if table else []
 
-
-class _Raw:
+class _Raw(_Form):
     """ncu's rows of one launch each (`--page raw`), after a row of units."""
 
     def __init__(self, header: list[str]) -> None:
-        self._header = header
-        self._launches, self.counters = ncu.Launches(), CounterSums()
+        super().__init__(header)
         self._duration = next((name for name in header if name in ncu.DURATIONS), "")
         self._kept = [name for name in header if name in NAMES]
         self._units: dict[str, str] | None = None
 
-    def take(self, cells: list[str]) -> bool:
-        if len(cells) != len(self._header):
-            return False
-        named = dict(zip(self._header, cells, strict=True))
+    def _row(self, named: dict[str, str]) -> bool:
         if self._units is None:
             self._units = named
             return not named[_KERNEL]
@@ -233,13 +223,8 @@ class _Raw:
             unit = self._units[self._duration]
             took_s = ncu.seconds(named[self._duration], unit)
             if took_s is not None:
-                self._launches.add(named[_KERNEL], took_s)
-                self.counters.took(took_s)
+                self._took(named[_KERNEL], took_s)
         return True
-
-    def tables(self) -> list[ProfileTable]:
-        table = self._launches.table()
-        return [table] if table else []
 
 
 def _opened(header: list[str]) -> _Form | None:

@@ -110,8 +110,8 @@ def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
     if verdict is None or verdict.reason is not Reason.DONE:
         return []
     last: dict[str, float] = {}
-    for figure in reported.medians(list(reported.of(run.record))):
-        last[figure.name.partition("[")[0]] = figure.value
+    for name, value in reported.figures(run.record).items():
+        last[name.partition("[")[0]] = value
     kinds = (
         ("op_time", "Op Time (s)", "asc"),
         ("correctness", "Correctness", "desc"),

@@ -73,8 +73,8 @@ def _suite(number: int, run: ReportedRun) -> str:
         body = f"{verdict.message}\n{verdict.advice}"
         reason = verdict.reason.value
         cases.append(_Case("run", name, 0.0, "error", reason, words, body))
-    medians = reported.medians(list(reported.of(record)))
-    found = [*_about(run), *((f.name, f"{f.value:.9g}") for f in medians)]
+    figures = reported.figures(record).items()
+    found = [*_about(run), *((name, f"{value:.9g}") for name, value in figures)]
     return _element(number, name, cases, found, record)
 
 

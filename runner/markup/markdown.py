@@ -69,9 +69,10 @@ def heading(value: str, level: int = 2) -> PagePart:
     return PagePart(f"{'#' * level} {text(value)}\n\n")
 
 
-def paragraph(value: str) -> PagePart:
-    """Return a paragraph of plain text."""
-    return PagePart(f"{text(value)}\n\n")
+def paragraph(value: str, strong: str = "") -> PagePart:
+    """Return a paragraph of plain text, with what stands out before it."""
+    begun = f"**{text(strong)}** " if strong else ""
+    return PagePart(f"{begun}{text(value)}\n\n")
 
 
 def output(title: str, value: str) -> PagePart:
@@ -99,8 +100,8 @@ def picture(value: str, link: str) -> PagePart:
 def block(shown: Block, level: int = 3) -> PagePart:
     """Return a block as a table below a heading of a level.
 
-    The columns with numbers are aligned to the right. The first cell of a row leads to
-    the section that the row belongs to.
+    The columns with numbers are aligned to the right. One cell of a row leads to the
+    section that the row belongs to.
     """
     if isinstance(shown, Pairs):
         head = "| | |\n|---|---|\n"
@@ -110,8 +111,8 @@ def block(shown: Block, level: int = 3) -> PagePart:
     head = f"{title}{_row(shown.heads)}|{'|'.join(rules)}|\n"
     if not shown.anchors:
         return PagePart(head, tuple(map(_row, shown.rows)), "\n")
-    places = zip(shown.rows, shown.anchors, strict=True)
-    return PagePart(head, tuple(_row(row, to) for row, to in places), "\n")
+    places, at = zip(shown.rows, shown.anchors, strict=True), shown.linked
+    return PagePart(head, tuple(_row(row, to, at) for row, to in places), "\n")
 
 
 def blocks(shown: Iterable[Block]) -> str:
@@ -153,10 +154,10 @@ def _entities(found: re.Match[str]) -> str:
     return "".join(f"&#{ord(sign)};" for sign in found.group())
 
 
-def _row(cells: Sequence[str], anchor: str = "") -> str:
+def _row(cells: Sequence[str], anchor: str = "", at: int = 0) -> str:
     shown = list(map(text, cells))
     if anchor:
-        shown[0] = f"[{shown[0]}](#{anchor})"
+        shown[at] = f"[{shown[at]}](#{anchor})"
     return f"| {' | '.join(shown)} |\n"
 
 
@@ -194,8 +195,8 @@ def _section(
 
 def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PagePart]:
     match part:
-        case Paragraph(text):
-            yield paragraph(text)
+        case Paragraph(text, strong):
+            yield paragraph(text, strong)
         case ProgramOutput(title, text):
             yield output(title, text)
         case Picture(name, text):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
+from msgspec.structs import replace
 
+from runner import pictures
 from runner.core.trace import Timeline
-from runner.pages import shell, templates
-from runner.pages.anchors import Anchors
-from runner.pages.elements import PageElement
-from runner.pages.parts import PartWriter
-from runner.report.blocks import Section
+from runner.pages import shell, tables, templates, timeline
+from runner.pages.shell import PageElement
+from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
+from runner.report.charts import Picture
+from runner.report.signs import sign
 
-TOP = 2
-"""The level of the headings of the outermost sections; the title has the first."""
+TOP, DEEPEST = 2, 6
+"""The levels of headings of sections; the page's title has the first."""
 
-DEEPEST = 6
-LISTED_LEVELS = 2
-"""How many levels of sections the list of contents has."""
+MOST_CHARACTERS = 128 << 10
+LONGEST_LINE = 4096
+"""What of an output a browser shows at once."""
 
 
 def report(
@@ -31,25 +33,111 @@ def report(
     ``timelines`` has the spans for the path of each TimelineView. The page says so
     where one is absent.
     """
-    writer = PartWriter(timelines, Anchors(sections))
-    body = Markup().join(_section(each, writer, TOP) for each in sections)
+    writer = _Writer(timelines, sections)
+    body = Markup().join(writer.section(each, TOP) for each in sections)
     own = PageElement(
         Markup(), templates.asset("report.css"), templates.asset("report.js")
     )
-    contents = templates.render(
-        "contents.html", sections=sections, levels=LISTED_LEVELS
-    )
+    contents = templates.render("contents.html", sections=sections)
     return shell.page(title, body, [own, *writer.elements], contents=contents)
 
 
-def _section(section: Section, writer: PartWriter, level: int) -> Markup:
-    writer.enter(section)
-    parts = [writer.markup(part) for part in section.parts]
-    within = [_section(each, writer, level + 1) for each in section.sections]
-    return templates.render(
-        "section.html",
-        anchor=section.anchor,
-        title=section.title,
-        heading=f"h{min(level, DEEPEST)}",
-        parts=[*parts, *within],
-    )
+class _Writer:
+    """Makes the markup of one section after the other.
+
+    ``elements`` are the parts among them that bring a style or a script.
+    """
+
+    def __init__(
+        self,
+        timelines: Mapping[str, Timeline],
+        sections: Sequence[Section],
+    ) -> None:
+        self._timelines = timelines
+        self._anchors = set(_anchors(sections))
+        self._names: dict[str, int] = {}
+        self._title = ""
+        self.elements: list[PageElement] = []
+
+    def section(self, section: Section, level: int) -> Markup:
+        """Return the markup of a section, whose title names what has none."""
+        self._title = section.title
+        parts = [self._part(part) for part in section.parts]
+        within = [self.section(each, level + 1) for each in section.sections]
+        return templates.render(
+            "section.html",
+            section=section,
+            heading=f"h{min(level, DEEPEST)}",
+            parts=[*parts, *within],
+        )
+
+    def _part(self, part: Part) -> Markup:
+        if isinstance(part, Pairs):
+            return templates.render("pairs.html", rows=_rows(part))
+        if isinstance(part, Table):
+            name = self._unlike(part.title or self._title)
+            shown = tables.view(part, self._anchors)
+            return templates.render("table.html", table=shown, name=name)
+        if isinstance(part, Paragraph):
+            return templates.render("paragraph.html", part=part)
+        if isinstance(part, ProgramOutput):
+            name = self._unlike(part.title or self._title)
+            return templates.render("output.html", output=bounded(part), name=name)
+        if isinstance(part, Picture):
+            return self._picture(part)
+        if (found := self._timelines.get(part.path)) is None:
+            missing = Paragraph(f"The timeline of {part.path} is not here.")
+            return templates.render("paragraph.html", part=missing)
+        made = timeline.element(part.title, found)
+        self.elements.append(made)
+        return made.markup
+
+    def _picture(self, picture: Picture) -> Markup:
+        self.elements.append(PageElement(Markup(), pictures.STYLE))
+        return templates.render(
+            "picture.html",
+            picture=picture,
+            name=self._unlike(picture.chart.title),
+            svg=Markup(pictures.svg(picture.chart, style="")),
+        )
+
+    def _unlike(self, name: str) -> str:
+        """Return a name for what the page has, with a number if another has it."""
+        count = self._names[name] = self._names.get(name, 0) + 1
+        return f"{name} ({count})" if count > 1 else name
+
+
+def _anchors(sections: Iterable[Section]) -> Iterable[str]:
+    for section in sections:
+        yield section.anchor
+        yield from _anchors(section.sections)
+
+
+def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return each name with its values; one without a name goes on with the last."""
+    rows: list[tuple[str, list[tuple[str, str]]]] = []
+    for name, value in pairs.rows:
+        if name or not rows:
+            rows.append((name, []))
+        rows[-1][1].append((value, sign(name, value)))
+    return rows
+
+
+def bounded(output: ProgramOutput) -> ProgramOutput:
+    """Return an output with its middle, and the ends of long lines, left out."""
+    text, left_out = output.text, output.left_out
+    if len(text) > MOST_CHARACTERS:
+        half = MOST_CHARACTERS // 2
+        middle = text[half : len(text) - half]
+        left_out += _size(middle)
+        text = f"{text[:half]}\n…\n{text[len(text) - half :]}"
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        if len(line) > LONGEST_LINE:
+            left_out += _size(line[LONGEST_LINE:])
+            lines[place] = f"{line[:LONGEST_LINE]} …"
+    return replace(output, text="\n".join(lines), left_out=left_out)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))

@@ -1,4 +1,4 @@
-"""The frame of every page: its head, its policy, light and dark."""
+"""The frame of every page: its head and its policy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from runner.pages import templates
-from runner.pages.elements import PageElement
+
+
+class PageElement(Struct, frozen=True):
+    """Markup, with the style and the script that it needs; a page has each once."""
+
+    markup: Markup
+    style: str = ""
+    script: str = ""
+
+
+SCRIPTED = 'document.documentElement.classList.add("scripted");'
+"""The first script of a page: what needs scripts is shown."""
 
 
 def page(
@@ -22,11 +34,11 @@ def page(
     """Return a page with this body, and with what its elements need.
 
     The styles and scripts of ``elements`` come after the frame's own; their markup is
-    part of the body already. ``contents`` stands beside the body.
+    part of the body already. ``contents`` stands above the body.
     """
     styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
-    scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])
-    first = Markup(templates.asset("theme.js"))
+    scripts = _distinct(e.script for e in elements)
+    first = Markup(SCRIPTED)
     made = templates.render(
         "shell.html",
         title=title,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from msgspec import Struct
 
-from runner.pages.anchors import Anchors
 from runner.report.blocks import Table
 from runner.report.names import shortened
 from runner.report.signs import sign
@@ -32,8 +33,7 @@ class TableCell(Struct, frozen=True):
 class TableView(Struct, frozen=True):
     """A table's heads with their kinds, its rows, and how many are left out.
 
-    The cell in column ``lead`` names its row. A table whose rows continue the one above
-    has to stay in its order.
+    The cell in column ``lead`` names its row.
     """
 
     title: str
@@ -41,24 +41,21 @@ class TableView(Struct, frozen=True):
     rows: list[list[TableCell]]
     lead: int
     left_out: int
-    sortable: bool
 
 
-def view(table: Table, anchors: Anchors) -> TableView:
-    """Return a table as it is shown.
+def view(table: Table, anchors: Container[str]) -> TableView:
+    """Return a table as it is shown, without columns that have nothing.
 
-    Names of functions stand before their figures, and columns without anything are
-    left out.
+    ``anchors`` are the places that its links can lead to.
     """
-    lead = _lead(table)
-    every = range(len(table.heads))
-    kinds = [_kind(table, i) for i in every]
-    order = [i for i in every if i == lead or any(row[i] for row in table.rows)]
-    if lead in table.names:
-        others = [i for i in order if i != lead]
-        figures = (at for at, i in enumerate(others) if i in table.right and i < lead)
-        place = next(figures, order.index(lead))
-        order = [*others[:place], lead, *others[place:]]
+    texts = [i for i, _ in enumerate(table.heads) if i not in table.right]
+    lead = min(table.names, default=next(iter(texts), 0))
+    order = [
+        i
+        for i, _ in enumerate(table.heads)
+        if i == lead or any(row[i] for row in table.rows)
+    ]
+    kinds = [_kind(table, i) for i, _ in enumerate(table.heads)]
     links = [link if link in anchors else "" for link in table.anchors]
     links += [""] * (len(table.rows) - len(links))
     shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]
@@ -67,37 +64,21 @@ def view(table: Table, anchors: Anchors) -> TableView:
         heads=tuple(TableCell(table.heads[i], kind=kinds[i]) for i in order),
         rows=[
             [
-                _cell(table.heads[i], row[i], kinds[i], link if i == 0 else "")
+                _cell(table.heads[i], row[i], kinds[i], link * (i == table.linked))
                 for i in order
             ]
             for row, link in shown
         ],
         lead=order.index(lead),
         left_out=len(table.rows) - len(shown),
-        sortable=len(shown) > 2 and all(row[lead] for row, _ in shown),
     )
-
-
-def _lead(table: Table) -> int:
-    """Return the column that names the rows: a function's, else the first of text."""
-    texts = [i for i, _ in enumerate(table.heads) if i not in table.right]
-    return min(table.names, default=next(iter(texts), 0))
 
 
 def _cell(head: str, text: str, kind: str, link: str) -> TableCell:
-    short = ""
-    if kind == "function":
-        text = _cut(text, LONGEST_NAME)
-        short = shortened(text, SHORT_NAME)
-    else:
-        text = _cut(text, LONGEST_CELL)
-    return TableCell(
-        text,
-        short="" if short == text else short,
-        kind=kind,
-        sign=sign(head, text),
-        link=link,
-    )
+    function = kind == "function"
+    text = _cut(text, LONGEST_NAME if function else LONGEST_CELL)
+    short = shortened(text, SHORT_NAME) if function else text
+    return TableCell(text, "" if short == text else short, kind, sign(head, text), link)
 
 
 def _kind(table: Table, column: int) -> str:

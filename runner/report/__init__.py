@@ -7,29 +7,23 @@ measurement.py (a measured submission), diff/ (two runs; imported where it is us
 
 from __future__ import annotations
 
+from runner.figures.commands import main_part, one_line
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import figures, incomplete
 from runner.report.measurement import measured
-from runner.report.names import fitted, shortened
+from runner.report.names import fitted
 from runner.report.plan import plan
-from runner.report.profiles import profile
-from runner.report.run import Listed, of, op_time_s, table
+from runner.report.run import Listed, of, table
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
-from runner.report.versus import Series, versus
+from runner.report.versus import Series
 from runner.report.words import (
     ago,
-    allowed,
-    brief,
     condition,
     date,
-    day,
     elsewhere,
     in_round,
-    main_part,
     mismatch,
-    named_by,
-    one_line,
     processes,
     seconds,
     size,
@@ -44,11 +38,8 @@ __all__ = [
     "Series",
     "Table",
     "ago",
-    "allowed",
-    "brief",
     "condition",
     "date",
-    "day",
     "elsewhere",
     "figures",
     "figures_in_words",
@@ -59,19 +50,14 @@ __all__ = [
     "main_part",
     "measured",
     "mismatch",
-    "named_by",
     "of",
     "one_line",
-    "op_time_s",
     "plan",
     "processes",
-    "profile",
     "seconds",
-    "shortened",
     "size",
     "summary",
     "table",
     "titled",
-    "versus",
     "words",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from msgspec import Struct
 
 from runner.report.charts import Picture, TimelineView
@@ -24,8 +26,9 @@ class Table(Struct, frozen=True):
 
     ``right`` are the columns with numbers, ``names`` those with names of functions,
     which a terminal may shorten, ``asides`` those that go below their rows first where
-    there is too little room. ``anchors`` has for each row the section that its first
-    cell leads to on a page, "" for none; it is empty if no row leads anywhere.
+    there is too little room. ``anchors`` has for each row the section that its cell in
+    column ``linked`` leads to on a page, "" for none; it is empty if no row leads
+    anywhere.
     """
 
     title: str
@@ -35,12 +38,38 @@ class Table(Struct, frozen=True):
     names: frozenset[int] = frozenset()
     asides: frozenset[int] = frozenset()
     anchors: tuple[str, ...] = ()
+    linked: int = 0
+
+
+def filled(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+    right: Iterable[str] = (),
+    names: Iterable[str] = (),
+    keep: Iterable[str] = (),
+) -> Table:
+    """Return a table of the columns in which any row has something, or to be kept."""
+    numbers, functions, needed = set(right), set(names), set(keep)
+    kept = [
+        i
+        for i, head in enumerate(heads)
+        if head in needed or any(row[i] for row in rows)
+    ]
+    return Table(
+        title,
+        tuple(heads[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in rows),
+        frozenset(n for n, i in enumerate(kept) if heads[i] in numbers),
+        frozenset(n for n, i in enumerate(kept) if heads[i] in functions),
+    )
 
 
 class Paragraph(Struct, frozen=True):
-    """Plain text."""
+    """Plain text; ``strong`` is said before it, and stands out."""
 
     text: str
+    strong: str = ""
 
 
 class ProgramOutput(Struct, frozen=True):
@@ -57,9 +86,13 @@ Part = Block | Paragraph | ProgramOutput | Picture | TimelineView
 
 
 class Section(Struct, frozen=True):
-    """A titled part of a page; ``anchor`` is its place within it, in letters and -."""
+    """A titled part of a page; ``anchor`` is its place within it, in letters and -.
+
+    One that is ``folded`` shows its title only, until the reader unfolds it.
+    """
 
     anchor: str
     title: str
     parts: tuple[Part, ...] = ()
     sections: tuple[Section, ...] = ()
+    folded: bool = False

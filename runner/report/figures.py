@@ -1,36 +1,58 @@
-"""The findings in a program's output, as blocks."""
+"""The findings in a program's output as blocks: figures, profiles, faults of a GPU."""
 
 from __future__ import annotations
 
-from runner.core import Findings, Inference, Source, TimeUsage
-from runner.report.blocks import Block, Pairs, Table
-from runner.report.profiles import profile
-from runner.report.words import outcome, size
+import shlex
+from collections.abc import Sequence
+
+from runner.core import (
+    Findings,
+    ProfileFile,
+    ProfileRow,
+    ProfileTable,
+    RunRecord,
+    Source,
+)
+from runner.figures import table
+from runner.figures.commands import one_line
+from runner.figures.table import Figure, FigureKind
+from runner.report.blocks import Block, Pairs, Table, filled
+from runner.report.words import brief, size, spread
+
+_READERS = {"nvprof": "nvprof -i", "nsys": "nsys stats"}
+
+MOST = 90.0
+"""The shown rows of a profile take together more than this share of the time."""
 
 
 def figures(found: Findings) -> list[Block]:
     """Return all findings in a program's output: figures, and faults of a GPU."""
-    return [
-        *(*_commands(found), *printed(found)),
-        *(*map(profile, found.profiles), *faults(found)),
-    ]
-
-
-def printed(found: Findings) -> list[Block]:
-    """Return the figures that networks, time and memory checkers printed."""
+    sources = [one.source for one in found.inferences]
+    sources += [one.source for one in found.time_usage]
+    sources += [one.source for one in found.profiles]
+    named = {source.number: source.command for source in sources}
+    rows = sorted((n, command) for n, command in named.items() if n is not None)
+    cells = [(str(number), command) for number, command in rows]
     blocks: list[Block] = []
-    if found.inferences:
-        blocks.append(_inferences(found.inferences))
-    if found.time_usage:
-        heads = ("user", "system", "elapsed", "peak memory")
-        rows = [_usage(usage) for usage in found.time_usage]
-        sources = [usage.source for usage in found.time_usage]
-        blocks.append(_sourced("Time", heads, rows, sources, {0, 1, 2, 3}))
+    if cells:
+        blocks.append(filled("Commands", ("#", "command"), cells, ("#",)))
+    return [*blocks, *shown(found, table.of_findings(found))]
+
+
+def shown(
+    found: Findings, printed: Sequence[Figure], files: Sequence[Table] = ()
+) -> list[Block]:
+    """Return the tables of the figures, of profiles and their files, and of faults."""
+    blocks = [*_networks(printed), *_times(printed)]
     if found.memory_errors:
-        counts = tuple((str(errors),) for errors in found.memory_errors)
-        blocks.append(Table("Memory checks", ("errors",), counts, frozenset({0})))
+        counts = [(str(errors),) for errors in found.memory_errors]
+        blocks.append(filled("Memory checks", ("errors",), counts, ("errors",)))
     if missing := incomplete(found):
         blocks.append(Pairs((("incomplete", missing),)))
+    faults = [(f.kind.words, f.line) for f in found.gpu_faults]
+    blocks += [*map(profile, found.profiles), *files]
+    if faults:
+        blocks.append(filled("GPU faults", ("what", "as it was printed"), faults))
     return blocks
 
 
@@ -44,84 +66,115 @@ def incomplete(found: Findings) -> str:
     return "; ".join(parts)
 
 
-def faults(found: Findings) -> list[Block]:
-    """Return the GPU faults that the program reported."""
-    rows = tuple((f.kind.words, f.line) for f in found.gpu_faults)
-    return [Table("GPU faults", ("what", "as it was printed"), rows)] if rows else []
-
-
-def _inferences(found: tuple[Inference, ...]) -> Table:
-    """Return the table of inferences, with layer times if any has them."""
-    layers = any(one.layer_times_s for one in found)
-    heads = ("model", "op times", "sum", *(("layer times",) if layers else ()))
+def _networks(printed: Sequence[Figure]) -> list[Block]:
+    heads = ("#", "model", "variant", "images", "op times", "sum", "layer times")
     rows = [
         (
-            one.model or "",
-            _sum(one.op_times_s),
-            f"{sum(one.op_times_s):.6f} s" if one.op_times_s else "",
-            *((_sum(one.layer_times_s),) if layers else ()),
-            outcome(one),
+            str(one.number or ""),
+            one.model,
+            one.variant,
+            str(one.images or ""),
+            " + ".join(brief(time.median) for time in one.op_times_s),
+            spread(one.op_time_s) if len(one.op_times_s) > 1 else "",
+            " + ".join(brief(time.median) for time in one.layer_times_s),
+            one.result,
+            ", ".join(one.under),
         )
-        for one in found
+        for one in table.networks(printed)
     ]
-    sources = [one.source for one in found]
-    numbers = set(range(1, len(heads)))
-    return _sourced("Inferences", (*heads, "result"), rows, sources, numbers)
+    numbers = ("#", "images", *heads[4:])
+    all_heads = (*heads, "result", "under")
+    return [filled("Inferences", all_heads, rows, numbers)] if rows else []
 
 
-def _sourced(
-    title: str,
-    heads: tuple[str, ...],
-    rows: list[tuple[str, ...]],
-    sources: list[Source],
-    right: set[int],
-) -> Table:
-    """Return a table of figures with what they are of: what is known of any."""
-    about = [_about(source) for source in sources]
-    known = [i for i in range(len(_ABOUT)) if any(cells[i] for cells in about)]
-    before = [i for i in known if i < _UNDER]
-    after = [i for i in known if i == _UNDER]
+def _times(printed: Sequence[Figure]) -> list[Block]:
+    """Return what programs printed of their times, each time that one did."""
+    rows: dict[tuple[int, int], dict[FigureKind, Figure]] = {}
+    for one in printed:
+        if one.figure in _PRINTED and one.round == 0:
+            rows.setdefault((one.command, one.place), {})[one.figure] = one
+    cells = [
+        (
+            str(number or ""),
+            *(brief(of[kind].value) if kind in of else "" for kind in _PRINTED[:3]),
+            size(of[_PRINTED[3]].value) if _PRINTED[3] in of else "",
+        )
+        for (number, _), of in rows.items()
+    ]
+    heads = ("#", "user", "system", "elapsed", "peak memory")
+    return [filled("Time", heads, cells, heads)] if cells else []
 
-    def cells(one: tuple[str, ...], row: tuple[str, ...]) -> tuple[str, ...]:
-        return (*(one[i] for i in before), *row, *(one[i] for i in after))
 
-    numbers = {n for n, i in enumerate(before) if _ABOUT[i] in ("#", "batch")}
-    return Table(
-        title,
-        cells(_ABOUT, heads),
-        tuple(cells(one, row) for one, row in zip(about, rows, strict=True)),
-        frozenset(numbers | {len(before) + i for i in right}),
+_PRINTED = (
+    *(FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED),
+    FigureKind.MEMORY,
+)
+
+
+def profile_files(record: RunRecord) -> list[Table]:
+    """Return the files that profilers wrote, with the command that reads each."""
+    rows = [
+        (str(c.index + 1), file.path, size(file.size_bytes), _reader(record.id, file))
+        for c in record.commands
+        for file in c.profile_files
+    ]
+    heads = ("#", "file", "size", f"after `rai pull {record.id}`")
+    return [filled("Profiles", heads, rows, ("#", "size"))] if rows else []
+
+
+def _reader(run_id: str, file: ProfileFile) -> str:
+    ncu = file.tool == "ncu" or file.path.endswith(".ncu-rep")
+    program = "ncu -i" if ncu else _READERS.get(file.tool, file.tool)
+    return f"{program} {shlex.quote(f'build-{run_id}/{file.path}')}"
+
+
+def profile(found: ProfileTable) -> Table:
+    """Return the rows that take most of the time, with a running sum, and the rest.
+
+    The rest is summed up in one row; a single row is shown as it is.
+    """
+    ordered = sorted(found.rows, key=lambda row: -row.percent)
+    count = until([row.percent for row in ordered])
+    if len(ordered) - count == 1:
+        count += 1
+    rows, reached = [], 0.0
+    rest = [summed(ordered[count:])] if ordered[count:] else []
+    for row in (*ordered[:count], *rest):
+        reached += row.percent
+        times = (f"{row.percent:.2f} %", f"{min(reached, 100.0):.2f} %")
+        cells = (brief(row.total_s), str(row.calls), brief(row.avg_s), row.name)
+        rows.append((*times, *cells))
+    heads = ("time", "sum", "total", "calls", "average", "name")
+    title = f"{found.tool}: {found.section}{_whose(found.source)}"
+    return Table(title, heads, tuple(rows), frozenset(range(5)), frozenset({5}))
+
+
+def _whose(source: Source) -> str:
+    """Return what a table is of, for its title."""
+    about = [f"variant {source.variant}"] if source.variant else []
+    about += [f"batch {source.batch_size}"] if source.batch_size is not None else []
+    more = f" ({', '.join(about)})" if about else ""
+    if source.number is None:
+        return more
+    return f" of command {source.number}, `{one_line(source.command)}`{more}"
+
+
+def until(percents: Sequence[float]) -> int:
+    """Return how many shares, the largest first, together pass what is shown."""
+    reached = 0.0
+    for count, percent in enumerate(percents, 1):
+        reached += percent
+        # Rounding keeps a sum of printed percentages that is 90 from exceeding 90.
+        if round(reached, 9) > MOST:
+            return count
+    return len(percents)
+
+
+def summed(rest: Sequence[ProfileRow]) -> ProfileRow:
+    """Return one row for those that are not shown."""
+    return ProfileRow(
+        f"and {len(rest)} more",
+        sum(row.percent for row in rest),
+        sum(row.total_s for row in rest),
+        sum(row.calls for row in rest),
     )
-
-
-_ABOUT = ("#", "variant", "batch", "under")
-_UNDER = _ABOUT.index("under")
-
-
-def _about(source: Source) -> tuple[str, ...]:
-    numbers = (source.number, source.batch_size)
-    number, size = ("" if n is None else str(n) for n in numbers)
-    return (number, source.variant, size, ", ".join(source.under))
-
-
-def _commands(found: Findings) -> list[Block]:
-    """Return the commands that a log names before their output."""
-    sources = [
-        *(one.source for one in found.inferences),
-        *(one.source for one in found.time_usage),
-        *(one.source for one in found.profiles),
-    ]
-    named = {source.number: source.command for source in sources}
-    rows = sorted((n, command) for n, command in named.items() if n is not None)
-    cells = tuple((str(number), command) for number, command in rows)
-    return [Table("Commands", ("#", "command"), cells, frozenset({0}))] if rows else []
-
-
-def _sum(times: tuple[float, ...]) -> str:
-    return " + ".join(f"{time:.6f}" for time in times)
-
-
-def _usage(usage: TimeUsage) -> tuple[str, ...]:
-    peak = None if usage.max_rss_kb is None else 1024 * usage.max_rss_kb
-    times = (usage.user_s, usage.system_s, usage.elapsed_s)
-    return (*(f"{t:.2f} s" for t in times), size(peak))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
+from runner.figures.commands import one_line
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import named_by, one_line, titled
+from runner.report.words import named_by, titled
 
 
 def plan(

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from runner.core import (
     CommandRecord,
+    EngineFacts,
     GpuUse,
     ImageAction,
     Outcome,
     Reason,
     RunRecord,
 )
+from runner.figures import table as figures
+from runner.figures.table import outcome
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.figures import faults, printed
-from runner.report.profiles import files, profile
+from runner.report.figures import profile_files, shown
 from runner.report.samples import sampled
 from runner.report.summary import listed
 from runner.report.words import (
@@ -28,7 +31,6 @@ from runner.report.words import (
     elsewhere,
     in_round,
     named_by,
-    outcome,
     processes,
     seconds,
     size,
@@ -36,6 +38,10 @@ from runner.report.words import (
     words,
 )
 
+if TYPE_CHECKING:
+    from runner.report.document.nouns import RunSummary
+
+LOCAL = "local"
 LONGEST_NAME = 300
 """The most characters of a name in a list of runs, each of which is one line."""
 
@@ -70,12 +76,8 @@ def of(
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
     blocks += sampled(record)
     blocks += expected(listed(record))
-    found = record.findings
-    return [
-        *(*blocks, *printed(found)),
-        *(*map(profile, found.profiles), *files(record)),
-        *faults(found),
-    ]
+    files = profile_files(record)
+    return [*blocks, *shown(record.findings, figures.of(record), files)]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:
@@ -241,28 +243,10 @@ def _head(
     rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
         rows.append(("commit", commit(record.git)))
-    if record.engine:
-        name = f"{record.engine.name} {record.engine.version}".rstrip()
-        rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
-        rows.append(("profile", str(record.profile)))
-        rows.append(("not enforced", ", ".join(record.engine.unenforced)))
-    if record.image and record.image.action is ImageAction.BUILD and record.engine:
-        missing = ", ".join(record.engine.unenforced_in_builds)
-        rows.append(("not enforced in the build", missing))
-    if record.image:
-        rows.append(("image", record.image.shown))
-        rows.append(("", f"{record.image.action}: {record.image.why}"))
-        rows.append(("", named_by(record.image)))
-    if record.gpu:
-        rows += gpu_rows(record.gpu)
-    if record.machine:
-        m = record.machine
-        rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
     if record.ended_at is not None:
         took = max(0.0, record.ended_at - record.created_at)
         rows.append(("took", seconds(took)))
-    rows.append(("peak memory", size(record.peak_memory_bytes)))
-    rows.append(("data", ", ".join(record.data)))
+    rows += where(record)
     rows.append(("missing data", ", ".join(record.missing_data)))
     rows += [("warning", text) for text in record.warnings]
     if record.synthetic:
@@ -276,7 +260,40 @@ def _rounds(record: RunRecord) -> str:
     return str(record.rounds) if record.rounds > 1 else ""
 
 
-def gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
+def where(run: RunRecord | RunSummary) -> list[tuple[str, str]]:
+    """Return the machine, the GPUs, the engine and the image of a run, and its data."""
+    rows = []
+    if machine := run.machine:
+        about = (machine.host, machine.cpu, f"{machine.cores} cores")
+        rows.append(("machine", ", ".join((*about, size(machine.memory_bytes)))))
+        rows += [("system", machine.system), ("rai", machine.rai)]
+    if run.engine:
+        rows += [*_engine(run.engine), ("profile", str(run.profile))]
+        if run.image and run.image.action is ImageAction.BUILD:
+            missing = ", ".join(run.engine.unenforced_in_builds)
+            rows.append(("not enforced in the build", missing))
+    if image := run.image:
+        cuda = f", CUDA {image.cuda}" if image.cuda else ""
+        rows += [("image", f"{image.shown}{cuda}"), ("", named_by(image))]
+        rows.append(("", f"{image.action}: {image.why}"))
+    rows += _gpus(run.gpu) if run.gpu else []
+    rows.append(("peak memory", size(run.peak_memory_bytes)))
+    return [*rows, ("data", ", ".join(run.data))]
+
+
+def _engine(engine: EngineFacts) -> list[tuple[str, str]]:
+    """Return what an engine is, and what it does not enforce.
+
+    The local engine has no version of its own; the one that is known is its sandbox's.
+    """
+    facts = (f"{engine.name} {engine.version}".rstrip(), engine.how)
+    if engine.name == LOCAL:
+        facts = (engine.name, f"{engine.how} {engine.version}".strip())
+    named = ", ".join(filter(None, facts))
+    return [("engine", named), ("not enforced", ", ".join(engine.unenforced))]
+
+
+def _gpus(use: GpuUse) -> list[tuple[str, str]]:
     """Return the GPUs of a run with their states before and after it."""
     rows = []
     for gpu in use.gpus:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from runner.core import RunRecord
 from runner.core.samples import CommandSamples, Spread, samples
+from runner.figures.commands import main_part
 from runner.report.blocks import Table
-from runner.report.words import main_part, seconds, titled
+from runner.report.words import seconds, titled
 
 
 def sampled(record: RunRecord) -> list[Table]:

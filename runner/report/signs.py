@@ -18,7 +18,9 @@ class Sign(StrEnum):
     FAINT = "faint"
 
 
-_RESULTS = frozenset({"outcome", "state", "reason", "result", "answer", "answers"})
+_RESULTS = frozenset(
+    {"outcome", "state", "status", "reason", "result", "answer", "answers"}
+)
 _GOOD = frozenset({"ok", "done", "passed", "right", "correct", "there", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(

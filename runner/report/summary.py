@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.figures.commands import main_part
+from runner.figures.table import outcome
 from runner.report.blocks import Table
 from runner.report.samples import sampled_lines
-from runner.report.words import in_round, main_part, outcome, seconds, words
+from runner.report.words import in_round, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""

@@ -18,6 +18,7 @@ from runner.core import (
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
 from runner.core.expectations import Check
+from runner.report.words import allowed
 
 MOST_LISTED = 10
 """The most failed commands that a message lists."""
@@ -69,8 +70,8 @@ def judge(
     for event in ended:
         if event.reason is not None:
             limits, step = request.spec.limits, steps[event.index]
-            allowed = report.allowed(event.reason, step.command, limits, event.wall_s)
-            limit = f"{_named(step.command)} {allowed}{_in_round(step)}".rstrip()
+            met = allowed(event.reason, step.command, limits, event.wall_s)
+            limit = f"{_named(step.command)} {met}{_in_round(step)}".rstrip()
             message = "; ".join([limit, *others])
             return Verdict(True, False, passed, event.reason, message)
     if not failed and wrong:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import CommandRecord, Outcome, RunRecord
+from runner.figures.commands import one_line
+from runner.figures.table import outcome
 from runner.report.pairs import identity, paired
-from runner.report.words import one_line, outcome, seconds
+from runner.report.words import seconds
 
 NOISE, LEAST_WALL_S = 0.05, 0.25
 """Smaller differences, as a share of the time, and of a command in all, are noise."""

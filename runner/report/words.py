@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from runner.core import (
@@ -14,12 +13,13 @@ from runner.core import (
     GpuState,
     ImagePlan,
     ImageUsed,
-    Inference,
     Limits,
     Reason,
     quantities,
 )
 from runner.core.expectations import Check
+from runner.core.samples import Spread
+from runner.figures.commands import one_line
 
 
 def seconds(value: float | None) -> str:
@@ -41,10 +41,19 @@ def brief(value: float | None) -> str:
     """Format a short time with four digits, as profilers do: 992.0 ns, 16.60 ms."""
     if value is None:
         return ""
-    for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
+    for unit, scale in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
         if value * scale < 999.95:
             return f"{value * scale:#.4g} {unit}"
     return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"
+
+
+def spread(found: Spread | None) -> str:
+    """Return a median, and the ends if there were several rounds."""
+    if found is None:
+        return ""
+    ends = dict.fromkeys((brief(found.smallest), brief(found.largest)))
+    around = f" ({' to '.join(ends)})" if len(ends) > 1 else ""
+    return f"{brief(found.median)}{around}"
 
 
 def size(value: float | None) -> str:
@@ -58,12 +67,6 @@ def size(value: float | None) -> str:
     return f"{value:.1f} GiB"
 
 
-def one_line(command: str) -> str:
-    """Return a command's first line, with dots if there are more lines."""
-    first, more, _ = command.partition("\n")
-    return f"{first} ..." if more else first
-
-
 def titled(name: str | None, command: str) -> str:
     """Return a command's first line, after its name if it has one."""
     line = one_line(command)
@@ -73,14 +76,6 @@ def titled(name: str | None, command: str) -> str:
 def in_round(command: CommandRecord) -> str:
     """Describe the round of a repeat, after other words; "" for the first one."""
     return f" in round {command.round + 1}" if command.round else ""
-
-
-def main_part(command: str) -> str:
-    """Return a command's line without GNU time and the name of the source folder."""
-    return _IN_COMMON.sub("", one_line(command))
-
-
-_IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
 def words(reason: Reason) -> str:
@@ -172,15 +167,3 @@ def elsewhere(run_id: str, away: str) -> str:
         f"whether it still runs on {away} cannot be seen from here; if that machine is"
         f" gone for good, remove the run: rai rm --force {run_id}"
     )
-
-
-def outcome(inference: Inference) -> str:
-    """Describe an inference's result; a synthetic one is never called an accuracy."""
-    of = f", {inference.accuracy_class}" if inference.accuracy_class else ""
-    if inference.agreement is not None:
-        return f"agreement {inference.agreement:g} (synthetic){of}"
-    if inference.correctness is not None:
-        return f"correctness {inference.correctness:g}{of}"
-    if inference.accuracy is not None:
-        return f"accuracy {inference.accuracy:g}"
-    return ""

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, images, report, session
+from runner import archive, images, session
 from runner.core import BuildImage, BuildSpec, Place, Profile, Reason, Substitute
 from runner.core.errors import ConfigError, ImageError, UsageError
 from runner.core.work import Archive
 from runner.images import substitutes
 from runner.images.substitutes import Rule
+from runner.report.words import named_by
 from runner.store import settings
 from runner.store.paths import RunPaths
 
@@ -124,7 +125,7 @@ def test_validate_plans_the_image_of_a_run_and_says_who_names_it(project):
 
     assert by_rule.image.reference == "my/course:latest"
     assert (by_option.image.reference, by_option.image.asked) == ("b/c:1", OLD)
-    assert report.named_by(by_option.image) == f"named by --image, in place of {OLD}"
+    assert named_by(by_option.image) == f"named by --image, in place of {OLD}"
 
 
 def test_an_image_that_cannot_be_pulled_is_told_with_both_names():

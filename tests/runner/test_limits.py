@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import buildfile, report
+from runner import buildfile
 from runner.core import (
     LIMITS,
     Command,
@@ -18,6 +18,7 @@ from runner.core import (
 )
 from runner.core.errors import ConfigError
 from runner.core.quantities import SWITCH
+from runner.report.words import allowed
 from tests.runner import policies
 
 rows = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.key)
@@ -87,10 +88,10 @@ def test_a_wrong_limit_is_answered_with_its_default_and_its_least(tmp_path):
 )
 def test_a_command_that_met_a_limit_is_told_which_and_how_much(reason, said):
     command = Command("make", timeout_s=90)
-    assert report.allowed(reason, command, Limits(), wall_s=8) == said
+    assert allowed(reason, command, Limits(), wall_s=8) == said
 
 
 def test_a_command_that_met_its_own_timeout_is_told_that_one():
     command = Command("make", timeout_s=90)
-    said = report.allowed(Reason.TIME_LIMIT, command, Limits(), wall_s=90)
+    said = allowed(Reason.TIME_LIMIT, command, Limits(), wall_s=90)
     assert said == "exceeded its timeout of 1m30s"

@@ -57,7 +57,7 @@ def test_every_reason_is_a_sentence_below_the_tables():
 
 def test_layers_show_clocks_of_samples_and_references():
     text = shown(measured(entry("best")))
-    assert "best     conv1  620.0 us   2.400 ms  530.0 us  4.0e-07" in text
+    assert "best     conv1  620.0 µs   2.400 ms  530.0 µs  4.0e-07" in text
     heads, conv1, _ = text.partition("in MHz\n")[2].splitlines()
     assert heads.split()[2:] == ["samples", "median", "to", "reference", "median", "to"]
     assert conv1.split()[:2] == ["best", "conv1"]

@@ -24,6 +24,10 @@ from runner.core import (
     Source,
 )
 from runner.job import preparation
+from runner.report.figures import profile
+from runner.report.names import shortened
+from runner.report.run import op_time_s
+from runner.report.words import brief, day
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
 TABLE = ProfileTable(
@@ -50,17 +54,17 @@ def with_shares(*shares: float) -> ProfileTable:
 
 
 def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
-    shown = report.profile(TABLE)
+    shown = profile(TABLE)
 
     assert shown.title == "nvprof: GPU activities"
     assert [row[:2] for row in shown.rows] == [
-        ("50.00%", "50.00%"),
-        ("25.00%", "75.00%"),
-        ("15.01%", "90.01%"),
-        ("9.99%", "100.00%"),
+        ("50.00 %", "50.00 %"),
+        ("25.00 %", "75.00 %"),
+        ("15.01 %", "90.01 %"),
+        ("9.99 %", "100.00 %"),
     ]
     assert shown.rows[0][2:] == ("5.000 ms", "2", "2.500 ms", "kernel0")
-    assert shown.rows[-1][2:] == ("999.0 us", "4", "", "and 2 more")
+    assert shown.rows[-1][2:] == ("999.0 µs", "4", "", "and 2 more")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
     ids=["just nine tenths", "a rest of one", "cut short by a log", "in another order"],
 )
 def test_rows_are_shown_by_their_share_as_far_as_it_says_something(shares, shown):
-    assert " ".join(names(report.profile(with_shares(*shares)))) == shown
+    assert " ".join(names(profile(with_shares(*shares)))) == shown
 
 
 def test_each_commands_profile_stands_under_its_command():
@@ -119,7 +123,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
         (None, ""),
         (0.0, "0.000 ns"),
         (992e-9, "992.0 ns"),
-        (1.12e-6, "1.120 us"),
+        (1.12e-6, "1.120 µs"),
         (0.00099996, "1.000 ms"),
         (0.016602, "16.60 ms"),
         (1.56281, "1.563 s"),
@@ -127,7 +131,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
     ],
 )
 def test_a_short_time_keeps_four_digits(value, text):
-    assert report.brief(value) == text
+    assert brief(value) == text
 
 
 @pytest.mark.parametrize(
@@ -143,7 +147,7 @@ def test_a_short_time_keeps_four_digits(value, text):
     ],
 )
 def test_a_name_loses_first_what_tells_least(width, text):
-    assert report.shortened(PLAN, width) == text
+    assert shortened(PLAN, width) == text
 
 
 @pytest.mark.parametrize(
@@ -157,12 +161,12 @@ def test_a_name_loses_first_what_tells_least(width, text):
     ],
 )
 def test_other_names_are_cut_sensibly_too(name, text):
-    assert report.shortened(name, 20) == text
+    assert shortened(name, 20) == text
 
 
 @given(st.text("ab:<>(), [", max_size=60), st.integers(16, 50))
 def test_no_name_is_wider_than_it_may_be(name, width):
-    assert len(report.shortened(name, width)) <= width
+    assert len(shortened(name, width)) <= width
 
 
 def test_a_table_is_fitted_by_its_names_alone():
@@ -189,7 +193,7 @@ def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
 @pytest.mark.parametrize(
     ("engine", "text"),
     [
-        (EngineFacts("local", "0.8", "bubblewrap 0.8"), "local 0.8, bubblewrap 0.8"),
+        (EngineFacts("local", "0.8", "bubblewrap"), "local, bubblewrap 0.8"),
         (EngineFacts("bare", how="no sandbox"), "bare, no sandbox"),
         (EngineFacts("fake"), "fake"),
     ],
@@ -221,7 +225,7 @@ def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
         command = CommandRecord(
             0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
         )
-        return report.op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
+        return op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
 
     assert of(plain, profiled) == of(profiled, plain) == 0.75
     assert of(profiled) == 5.0
@@ -242,8 +246,8 @@ def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():
 
 def test_a_list_has_the_year_of_a_date_only_if_it_is_not_this_one():
     noon = 12 * 3600.0
-    assert report.day(noon, noon)[:4] == "Jan "
-    assert report.day(noon, noon + 400 * 86_400)[:11] == "1970-01-01 "
+    assert day(noon, noon)[:4] == "Jan "
+    assert day(noon, noon + 400 * 86_400)[:11] == "1970-01-01 "
 
 
 def test_a_named_command_shows_its_name_and_its_command():

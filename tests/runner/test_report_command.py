@@ -62,7 +62,7 @@ def test_without_options_a_page_is_kept_in_rais_home_and_named(
     assert sorted(tmp_path.iterdir()) == before
     assert str(file) in out
     page = file.read_text()
-    assert "m3: Milestone 3" in page
+    assert "m2: 3 of 3, m3: " in page
     assert page.count("<svg") >= 1
 
 

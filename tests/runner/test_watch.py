@@ -23,7 +23,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core.cancel import Cancel
-from runner.report import Series, versus
+from runner.report.versus import Series, versus
 from runner.session import Watcher, watching
 from runner.store.settings import Settings
 from tests.program import RAI

@@ -13,23 +13,21 @@ from markupsafe import Markup
 
 from runner.core.trace import Timeline
 from runner.pages import shell, templates
-from runner.pages.elements import PageElement
+from runner.pages.shell import PageElement
 from runner.pages.timeline.packing import cut, packed
-from runner.pages.timeline.totals import sections, summary
+from runner.report.words import brief
 
 _HERE = Path(__file__).parent
 
 _TITLE = 200
 _HELP = (
-    ("wheel, + −, W S, pinch", "zoom"),
-    ("drag, ← →, A D", "pan"),
-    ("Shift and wheel", "pan"),
+    ("wheel, + −", "zoom"),
+    ("drag, ← →, Shift and wheel", "pan"),
     ("wheel over the names, ↑ ↓", "scroll the lanes"),
     ("Shift and drag", "zoom to a range"),
     ("click, tap", "select a span"),
     ("double click, F", "zoom to a span"),
     ("Enter or Tab, with Shift back", "the next span"),
-    ("↑ ↓ with a span selected", "the row above or below"),
     ("L", "what it launched, or what launched it"),
     ("/, then N and Shift N", "search, next and previous match"),
     ("Home", "the whole"),
@@ -46,12 +44,27 @@ def element(title: str, timeline: Timeline, alone: bool = False) -> PageElement:
         "timeline.html",
         title=cut(title, _TITLE),
         summary=summary(timeline),
-        sections=sections(timeline),
         help=_HELP,
         packed=packed(timeline),
         alone=alone,
     )
     return PageElement(markup, style(), script())
+
+
+def summary(timeline: Timeline) -> str:
+    """Describe in a few words how much there is."""
+    spans, lanes = len(timeline.start), len(set(timeline.lane))
+    text = f"{spans:,} span{'s' * (spans != 1)} in {lanes:,} lane{'s' * (lanes != 1)}"
+    if spans:
+        end = max(map(sum, zip(timeline.start, timeline.length, strict=True)))
+        text += f" over {brief((end - min(timeline.start)) / 1e9)}"
+    if timeline.left_out:
+        text += (
+            f"; {timeline.left_out:,} more, too close together to be kept apart, were"
+            " merged into these and count under the longest one's name, so that counts"
+            " and sums by name are approximate (≈)"
+        )
+    return text
 
 
 def page(title: str, timeline: Timeline) -> str:
@@ -79,4 +92,4 @@ def _place(part: Path) -> int:
     return int(part.name.partition("_")[0])
 
 
-__all__ = ["element", "page", "script", "style"]
+__all__ = ["element", "page", "script", "style", "summary"]

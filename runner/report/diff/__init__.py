@@ -1,8 +1,8 @@
 """Compare two runs: what differs, as data and as blocks.
 
 pairs.py (which command belongs to which) -> mismatches.py (what is not comparable),
-measured.py (commands, inferences, profiles), facts.py (project, machine), textdiff.py
-       -> between.py (all of it, nouns.py) -> tables.py, blocks.py (as it is shown)
+measured.py (commands, inferences, profiles)
+       -> between.py (all of it, nouns.py) -> blocks.py (as it is shown)
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import difflib
+from collections.abc import Collection, Mapping, Set
+from itertools import islice
 
 from runner.comparison import Comparison, compare_runs
-from runner.core import RunRecord
-from runner.report.diff import facts, figures, measured, mismatches
+from runner.core import LIMITS, RunRecord
+from runner.report.diff import figures, measured, mismatches
 from runner.report.diff.nouns import (
     DiffedRun,
     Difference,
@@ -17,12 +19,20 @@ from runner.report.diff.nouns import (
     RunDiff,
     TextChange,
 )
-from runner.report.diff.textdiff import changed
 from runner.report.pairs import aligned, commands
-from runner.report.words import commit
+from runner.report.words import commit, size
 
 MOST_NAMED = 1000
 """So many files are named at most."""
+
+AROUND = 2
+"""How many equal lines are shown before and after those that differ."""
+
+MOST_READ = 1000
+"""Lines after so many are not compared; difflib's time grows with their square."""
+
+MOST_LINES, LONGEST = 200, 200
+"""How much is kept: lines, and characters of each."""
 
 
 def compared(
@@ -51,9 +61,9 @@ def between(
         rounds=found.pairs,
         inferences=measured.inference_changes(pairs),
         profiles=measured.profile_changes(pairs),
-        ends=facts.beside(facts.ends(old), facts.ends(new)),
-        project=facts.beside(facts.inputs(old, summed), facts.inputs(new, summed)),
-        surroundings=facts.beside(facts.surroundings(old), facts.surroundings(new)),
+        ends=_beside(_ends(old), _ends(new)),
+        project=_beside(_inputs(old, summed), _inputs(new, summed)),
+        surroundings=_beside(_surroundings(old), _surroundings(new)),
         spec=_spec(before.spec, after.spec),
         files=_files(before.files, after.files),
     )
@@ -110,7 +120,7 @@ def _run(side: DiffSide) -> DiffedRun:
 
 
 def _spec(before: str | None, after: str | None) -> TextChange | None:
-    return None if before is None or after is None else changed(before, after)
+    return None if before is None or after is None else _changed(before, after)
 
 
 def _files(
@@ -130,3 +140,88 @@ def _files(
         tuple(edited[:MOST_NAMED]),
         left_out,
     )
+
+
+Facts = dict[str, str]
+
+
+def _beside(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[Difference, ...]:
+    """Return the facts that either run has, in their order; "" where one is absent."""
+    names = dict.fromkeys((*before, *after))
+    pairs = ((name, before.get(name, ""), after.get(name, "")) for name in names)
+    return tuple(Difference(*pair) for pair in pairs if any(pair[1:]))
+
+
+def _ends(run: RunRecord) -> Facts:
+    """Return how a run ended, and the errors that its programs told."""
+    found = run.findings
+    return {
+        "state": run.state.value,
+        "reason": run.verdict.reason.value if run.verdict else "",
+        "memory errors": ", ".join(map(str, found.memory_errors)),
+        "GPU faults": ", ".join(fault.kind.words for fault in found.gpu_faults),
+    }
+
+
+def _inputs(run: RunRecord, summed: Set[str]) -> Facts:
+    """Return what went into a run; the checksums of the data files in ``summed``.
+
+    Of other data files it says only whether they were there.
+    """
+    limits = run.limits
+    data = {name: run.data_md5[name] if name in summed else "here" for name in run.data}
+    data |= dict.fromkeys(run.missing_data, "missing")
+    return {
+        "project": run.archive_sha256,
+        "commit": commit(run.git),
+        "profile": run.profile.value if run.profile else "",
+        "only": ", ".join(run.only),
+        "variables": ", ".join(run.env_given),
+        **{f"limit {x.key}": x.written(limits) for x in LIMITS if limits},
+        **{f"data {name}": state for name, state in data.items()},
+    }
+
+
+def _surroundings(run: RunRecord) -> Facts:
+    """Return where and with what a run took place."""
+    facts: Facts = {}
+    if machine := run.machine:
+        facts |= {"machine": machine.host, "CPU": machine.cpu}
+        facts |= {"cores": str(machine.cores), "memory": size(machine.memory_bytes)}
+        facts |= {"system": machine.system, "Python": machine.python}
+        facts |= {"rai": machine.rai}
+    if engine := run.engine:
+        facts |= {"engine": engine.name, "engine version": engine.version}
+        facts |= {"isolation": engine.how, "not enforced": ", ".join(engine.unenforced)}
+    if image := run.image:
+        facts |= {"image": image.reference, "image digest": image.digest}
+        facts |= {"CUDA": image.cuda}
+    if use := run.gpu:
+        facts |= {"GPU": ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in use.gpus)}
+        facts |= {"driver": use.driver, "GPU by": use.way.words}
+    return facts
+
+
+def _changed(before: str, after: str) -> TextChange:
+    """Return the lines that differ, with a few around them, as a unified diff.
+
+    A line is cut after 200 characters, the result after 200 lines; of a long text only
+    the first 1,000 lines are compared.
+    """
+    if before == after:
+        return TextChange()
+    old, new = before.splitlines(), after.splitlines()
+    unread = max(len(old), len(new)) - MOST_READ
+    found = difflib.unified_diff(
+        old[:MOST_READ], new[:MOST_READ], n=AROUND, lineterm=""
+    )
+    lines = tuple(map(_cut, islice(found, 2, MOST_LINES + 2)))  # after the two names
+    if not lines and unread <= 0:
+        lines = ("@@ only the ends of lines differ",)
+    return TextChange(lines, sum(1 for _ in found) + max(unread, 0))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from runner.core import CommandRecord, Inference, ProfileRow, ProfileTable
-from runner.report.diff.mismatches import BOTH, RESULTS, TIMES, mismatch
+from runner.figures.commands import main_part
+from runner.figures.table import outcome
+from runner.report.diff.mismatches import (
+    BOTH,
+    RESULTS,
+    TIMES,
+    Meaning,
+    mismatch,
+    unlike,
+)
 from runner.report.diff.nouns import (
-    Affected,
     CommandChange,
     InferenceChange,
     Mismatch,
@@ -16,7 +24,6 @@ from runner.report.diff.nouns import (
     ProfileRowChange,
 )
 from runner.report.pairs import Pair, identity, paired
-from runner.report.words import main_part, outcome
 
 Commands = Sequence[Pair[CommandRecord]]
 
@@ -74,8 +81,9 @@ def mismatches(pairs: Commands) -> Iterator[Mismatch]:
             yield mismatch(what, cut, means, BOTH, command=place(*pair))
         for number, (one, other) in enumerate(_inferences(*pair), 1):
             if one and other:
-                what = f"inference {number} of {named(*pair)}"
-                yield from _unlike(what, place(*pair), one, other)
+                of = f", inference {number} of {named(*pair)}"
+                works = (_work(one), _work(other))
+                yield from unlike(_MEASURED, *works, of, place(*pair))
 
 
 def named(one: CommandRecord | None, other: CommandRecord | None) -> str:
@@ -146,55 +154,26 @@ def _inference(
     )
 
 
-def _unlike(
-    what: str, command: int, one: Inference, other: Inference
-) -> Iterator[Mismatch]:
-    """Yield how two inferences of a command are of other work."""
-    for name, of, means, affects, hard in _MEASURED:
-        values, head = (of(one), of(other)), f"{name}, {what}"
-        if values[0] != values[1]:
-            yield mismatch(head, values, means, affects, hard=hard, command=command)
+_MEASURED: dict[str, Meaning] = {
+    "batch size": ("times are of another amount of work", BOTH, True),
+    "class": ("another accuracy is asked for", BOTH, True),
+    "model": ("it is another network", BOTH, True),
+    "variant": ("times are of another kernel", TIMES, False),
+    "images": ("an agreement is not an accuracy", RESULTS, True),
+    "under": ("a profiler's own time is in the times", TIMES, True),
+}
 
 
-def _batch(one: Inference) -> str:
-    size = one.source.batch_size
-    return "" if size is None else str(size)
-
-
-Measured = tuple[str, Callable[[Inference], str], str, tuple[Affected, ...], bool]
-
-_MEASURED: tuple[Measured, ...] = (
-    ("batch size", _batch, "times are of another amount of work", BOTH, True),
-    (
-        "class",
-        lambda one: one.accuracy_class or "usual",
-        "another accuracy is asked for",
-        BOTH,
-        True,
-    ),
-    ("model", lambda one: one.model or "", "it is another network", BOTH, True),
-    (
-        "variant",
-        lambda one: one.source.variant,
-        "times are of another kernel",
-        TIMES,
-        False,
-    ),
-    (
-        "images",
-        lambda one: "made up" if one.synthetic else "real",
-        "an agreement is not an accuracy",
-        RESULTS,
-        True,
-    ),
-    (
-        "under",
-        lambda one: ", ".join(one.source.under),
-        "a profiler's own time is in the times",
-        TIMES,
-        True,
-    ),
-)
+def _work(one: Inference) -> dict[str, str]:
+    """Return what an inference is of."""
+    return {
+        "batch size": str(one.source.batch_size or ""),
+        "class": one.accuracy_class or "usual",
+        "model": one.model or "",
+        "variant": one.source.variant,
+        "images": "made up" if one.synthetic else "real",
+        "under": ", ".join(one.source.under),
+    }
 
 
 def _tables(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from runner.core import LIMITS, GpuState, GpuUse, RunRecord
 from runner.report.diff.nouns import Affected, Mismatch
@@ -18,7 +18,31 @@ CLOCKS_APART, HOTTER_C = 0.05, 15
 _SPENT = ("memory", "pids", "disk", "shm", "network")
 """The limits that a program can meet without the run's end."""
 
-Fact = tuple[str, Callable[[RunRecord], str], str, tuple[Affected, ...], bool]
+Meaning = tuple[str, tuple[Affected, ...], bool]
+"""What a difference means, what it affects, and whether it is hard."""
+
+_FACTS: dict[str, Meaning] = {
+    "GPU": ("times are of another GPU", ALL, True),
+    "CPU": ("times on the CPU are of another one", TIMES, True),
+    "engine": ("each engine costs time of its own, and has other programs", ALL, False),
+    "profile": ("confinement costs time", TIMES, False),
+    "image": ("compilers and libraries may be others", ALL, False),
+}
+
+
+def unlike(
+    meanings: Mapping[str, Meaning],
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    of: str = "",
+    command: int | None = None,
+) -> Iterator[Mismatch]:
+    """Yield the facts that differ; ``of`` says what of, after their names."""
+    for what, (means, affects, hard) in meanings.items():
+        values = (old[what], new[what])
+        if values[0] != values[1]:
+            named = f"{what}{of}"
+            yield mismatch(named, values, means, affects, hard=hard, command=command)
 
 
 def mismatch(
@@ -37,10 +61,7 @@ def mismatch(
 
 def surroundings(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
     """Yield each difference of machine, GPU, image, engine, limits and data files."""
-    for what, of, means, affects, hard in _FACTS:
-        one, other = of(before), of(after)
-        if one != other:
-            yield mismatch(what, (one, other), means, affects, hard=hard)
+    yield from unlike(_FACTS, _facts(before), _facts(after))
     yield from _gpus(before.gpu, after.gpu)
     if before.limits and after.limits:
         for limit in LIMITS:
@@ -51,44 +72,15 @@ def surroundings(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
     yield from _data(before, after)
 
 
-def _gpu_names(run: RunRecord) -> str:
-    return ", ".join(gpu.name for gpu in run.gpu.gpus) if run.gpu else "none"
-
-
-def _cpu(run: RunRecord) -> str:
-    machine = run.machine
-    return f"{machine.cpu}, {machine.cores} cores" if machine else ""
-
-
-_FACTS: tuple[Fact, ...] = (
-    ("GPU", _gpu_names, "times are of another GPU", ALL, True),
-    ("CPU", _cpu, "times on the CPU are of another one", TIMES, True),
-    (
-        "engine",
-        lambda run: run.engine.name if run.engine else "",
-        "each engine costs time of its own, and has other programs",
-        ALL,
-        False,
-    ),
-    (
-        "profile",
-        lambda run: run.profile.value if run.profile else "",
-        "confinement costs time",
-        TIMES,
-        False,
-    ),
-    (
-        "image",
-        lambda run: (
-            f"{run.image.reference} {run.image.digest[:19]}".strip()
-            if run.image
-            else ""
-        ),
-        "compilers and libraries may be others",
-        ALL,
-        False,
-    ),
-)
+def _facts(run: RunRecord) -> dict[str, str]:
+    machine, image = run.machine, run.image
+    return {
+        "GPU": ", ".join(gpu.name for gpu in run.gpu.gpus) if run.gpu else "none",
+        "CPU": f"{machine.cpu}, {machine.cores} cores" if machine else "",
+        "engine": run.engine.name if run.engine else "",
+        "profile": run.profile.value if run.profile else "",
+        "image": f"{image.reference} {image.digest[:19]}".strip() if image else "",
+    }
 
 
 def _gpus(before: GpuUse | None, after: GpuUse | None) -> Iterator[Mismatch]:
@@ -105,8 +97,8 @@ def _gpus(before: GpuUse | None, after: GpuUse | None) -> Iterator[Mismatch]:
     if names[0] == names[1] and boards[0] != boards[1]:
         means = "GPUs of one model differ by some percent"
         yield mismatch("which GPU", boards, means, TIMES)
-    for what, of, unit, apart, means in _READINGS:
-        values = [_most(use, of) for use in uses]
+    for what, (unit, apart, means) in _READINGS.items():
+        values = [_read(use)[what] for use in uses]
         if apart(*values):
             texts = [f"{value} {unit}" for value in values]
             yield mismatch(what, texts, means, TIMES)
@@ -129,46 +121,28 @@ def _hotter(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and abs(one - other) > HOTTER_C
 
 
-Reading = tuple[
-    str,
-    Callable[[GpuState], int | None],
-    str,
-    Callable[[int | None, int | None], bool],
-    str,
-]
+_READINGS: dict[str, tuple[str, Callable[[int | None, int | None], bool], str]] = {
+    "SM clock": ("MHz", _clocks_apart, "times follow the clock"),
+    "memory clock": ("MHz", _clocks_apart, "times follow the memory's clock"),
+    "temperature": ("°C", _hotter, "a hot GPU lowers its clock"),
+}
 
-_READINGS: tuple[Reading, ...] = (
-    (
-        "SM clock",
-        lambda state: state.sm_clock_mhz,
-        "MHz",
-        _clocks_apart,
-        "times follow the clock",
-    ),
-    (
-        "memory clock",
-        lambda state: state.memory_clock_mhz,
-        "MHz",
-        _clocks_apart,
-        "times follow the memory's clock",
-    ),
-    (
-        "temperature",
-        lambda state: state.temperature_c,
-        "°C",
-        _hotter,
-        "a hot GPU lowers its clock",
-    ),
-)
+
+def _read(use: GpuUse) -> dict[str, int | None]:
+    """Return the highest values before and after a run: a GPU at rest clocks low."""
+    found = {
+        "SM clock": [state.sm_clock_mhz for state in _states(use)],
+        "memory clock": [state.memory_clock_mhz for state in _states(use)],
+        "temperature": [state.temperature_c for state in _states(use)],
+    }
+    return {
+        what: max((v for v in values if v is not None), default=None)
+        for what, values in found.items()
+    }
 
 
 def _states(use: GpuUse) -> tuple[GpuState, ...]:
     return (*use.before, *use.after)
-
-
-def _most(use: GpuUse, of: Callable[[GpuState], int | None]) -> int | None:
-    """Return the highest value before and after a run: a GPU at rest clocks low."""
-    return max((v for s in _states(use) if (v := of(s)) is not None), default=None)
 
 
 def _joined(use: GpuUse, of: Callable[[GpuState], tuple[str, ...]]) -> str:

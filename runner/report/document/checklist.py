@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,15 +12,16 @@ from msgspec.structs import replace
 from runner.core import Outcome, RunRecord
 from runner.core.milestone import Milestone, ReportedKind, ReportItem
 from runner.core.work import NO_GPU_HERE
-from runner.report.document import commands
+from runner.figures.commands import numbered, program, script
+from runner.figures.table import NetworkFigures
+from runner.report.blocks import Paragraph, Part, Table
 from runner.report.document.nouns import (
     CheckedItem,
     CheckedMilestone,
-    NetworkFigures,
     Report,
     RunTime,
 )
-from runner.report.words import seconds
+from runner.report.words import brief
 
 WITH_GPU = "run where there is a GPU"
 WITH_DATA = "bring the data files; docs/rai_build.md says where rai looks for them"
@@ -56,12 +59,12 @@ def concerning(
     Commands that ``--only`` left out do not count.
     """
     ran = [
-        commands.script(command.text)
+        script(command.text)
         for record in records
         for command in record.first_round
         if not (record.only and command.outcome is Outcome.SKIPPED)
     ]
-    places = {script: place for place, script in reversed(list(enumerate(ran)))}
+    places = {name: place for place, name in reversed(list(enumerate(ran)))}
     first: list[tuple[int, str, Milestone]] = []
     for one in milestones:
         found = [places[i.script] for i in one.report if i.script in places]
@@ -129,7 +132,7 @@ def _unrun(ran: Sequence[RunTime], item: ReportItem) -> Iterator[str]:
         elif one.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
             alike.setdefault(one.outcome, []).append(one.number)
     for why, numbers in alike.items():
-        yield f"{why} ({commands.numbered(numbers)})"
+        yield f"{why} ({numbered(numbers)})"
 
 
 def _lacking(item: ReportItem) -> str:
@@ -158,48 +161,50 @@ def _run_time(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
         if one.under:
             yield _Evidence(why=f"only under {', '.join(one.under)}")
         elif one.elapsed_s is not None:
-            yield _Evidence(one.run, f"{one.elapsed_s:.2f} s, as time printed")
+            yield _Evidence(one.run, f"{brief(one.elapsed_s)} (GNU time)")
         elif one.wall_s is not None:
-            yield _Evidence(one.run, f"{seconds(one.wall_s.median)}, as rai measured")
+            yield _Evidence(one.run, f"{brief(one.wall_s.median)} (rai)")
 
 
-def _share(
-    name: str,
-) -> Callable[[Report, ReportItem, int], Iterator[_Evidence]]:
-    def find(report: Report, item: ReportItem, usual: int) -> Iterator[_Evidence]:
-        for run, figures, guessed in _networks(report, item, usual):
-            shares = [getattr(one, name) for one in figures]
-            known = {
-                one.variant: s
-                for one, s in zip(figures, shares, strict=True)
-                if s is not None
-            }
-            if not known and any(one.synthetic for one in figures):
-                why = "synthetic images: their agreement is no accuracy"
-                yield _Evidence(why=why, how=WITH_DATA)
-            elif len(known) >= item.variants:
-                values = sorted({f"{value:g}" for value in known.values()})
-                of = f", {len(known)} variants" if len(known) > 1 else ""
-                yield _Evidence(run, ", ".join(values) + of + guessed)
-            elif known:
-                yield _Evidence(why=f"{len(known)} of {item.variants} variants")
-
-    return find
+def _result(report: Report, item: ReportItem, usual: int) -> Iterator[_Evidence]:
+    for run, figures, guessed in _networks(report, item, usual):
+        found = [(one, getattr(one, item.kind.value)) for one in figures]
+        known = {_work(one): share for one, share in found if share is not None}
+        shares = sorted({f"{share:g}" for share in known.values()})
+        if not known and any(one.synthetic for one in figures):
+            why = "synthetic images: their agreement is no accuracy"
+            yield _Evidence(why=why, how=WITH_DATA)
+        else:
+            yield from _counted(run, item, known, ", ".join(shares) + guessed)
 
 
 def _op_times(report: Report, item: ReportItem, usual: int) -> Iterator[_Evidence]:
     for run, every, guessed in _networks(report, item, usual):
-        timed = [one for one in every if one.op_time_s]
-        plain = {one.variant: one for one in timed if not one.under}
-        sums = [one.op_time_s.median for one in plain.values() if one.op_time_s]
-        if len(plain) >= item.variants:
-            least, most = f"{min(sums):.6f} s", f"{max(sums):.6f} s"
-            to = f" to {most}, {len(plain)} variants" if len(plain) > 1 else ""
-            yield _Evidence(run, f"{least}{to}{guessed}")
-        elif plain:
-            yield _Evidence(why=f"{len(plain)} of {item.variants} variants")
-        elif timed:
-            yield _Evidence(why=f"only under {', '.join(timed[0].under)}")
+        timed = [(one, one.op_time_s.median) for one in every if one.op_time_s]
+        plain = {_work(one): seconds for one, seconds in timed if not one.under}
+        ends = dict.fromkeys(brief(f(plain.values())) for f in (min, max) if plain)
+        if timed and not plain:
+            yield _Evidence(why=f"only under {', '.join(timed[0][0].under)}")
+        yield from _counted(run, item, plain, " to ".join(ends) + guessed)
+
+
+def _work(one: NetworkFigures) -> tuple[str, str]:
+    """Return what tells the networks of a program apart."""
+    return one.model, one.variant
+
+
+def _counted(
+    run: str, item: ReportItem, known: Collection[tuple[str, str]], found: str
+) -> Iterator[_Evidence]:
+    """Yield the evidence of the models and variants that are known."""
+    models = {model for model, _ in known}
+    variants = {variant for _, variant in known}
+    if len(variants) >= item.variants:
+        counts = ((len(variants), "variants"), (len(models), "models"))
+        many = [f"{n} {of}" for n, of in counts if n > 1]
+        yield _Evidence(run, ", ".join((found, *many)))
+    elif known:
+        yield _Evidence(why=f"{len(variants)} of {item.variants} variants")
 
 
 def _networks(
@@ -255,11 +260,89 @@ _FINDERS: dict[
 ] = {
     ReportedKind.OUTPUT: _output,
     ReportedKind.RUN_TIME: _run_time,
-    ReportedKind.ACCURACY: _share("accuracy"),
-    ReportedKind.CORRECTNESS: _share("correctness"),
+    ReportedKind.ACCURACY: _result,
+    ReportedKind.CORRECTNESS: _result,
     ReportedKind.OP_TIMES: _op_times,
     ReportedKind.KERNELS: _shares,
     ReportedKind.API_CALLS: _shares,
     ReportedKind.TIMELINE: _timeline,
     ReportedKind.ANALYSIS: _analysis,
 }
+
+
+ANCHORS = {
+    ReportedKind.OUTPUT: "output",
+    ReportedKind.RUN_TIME: "run-times",
+    ReportedKind.ACCURACY: "op-times-and-correctness",
+    ReportedKind.CORRECTNESS: "op-times-and-correctness",
+    ReportedKind.OP_TIMES: "op-times-and-correctness",
+    ReportedKind.KERNELS: "kernels",
+    ReportedKind.API_CALLS: "api-calls",
+    ReportedKind.TIMELINE: "timelines",
+    ReportedKind.ANALYSIS: "analysis-by-kernel",
+}
+"""The section that shows each kind of item."""
+
+_NAMES = {
+    ReportedKind.OP_TIMES: "Op Times",
+    ReportedKind.KERNELS: "kernels over 90 %",
+    ReportedKind.API_CALLS: "API calls over 90 %",
+}
+
+
+def parts(report: Report) -> Iterator[Part]:
+    """Yield one table of all check-lists, and what to do about what is missing."""
+    every = [(one, item) for one in report.milestones for item in one.items]
+    if not every:
+        return
+    counts = (
+        f"{one.name}: {sum(item.there for item in one.items)} of {len(one.items)}"
+        for one in report.milestones
+    )
+    yield Paragraph(f"{', '.join(counts)} items are there.")
+    heads = ("milestone", "item", "script", "status", "value")
+    rows = tuple(_row(one.name, item) for one, item in every)
+    links = tuple(ANCHORS[item.kind] if item.there else "" for _, item in every)
+    yield Table("", heads, rows, anchors=links, linked=1)
+    yield from _advice(report, [item for _, item in every if not item.there])
+
+
+def _row(milestone: str, item: CheckedItem) -> tuple[str, ...]:
+    images = "" if item.images is None else f" {item.images}"
+    variants = f", {item.variants} variants" if item.variants > 1 else ""
+    of = f"{item.script}{images}{variants}"
+    status = "there" if item.there else "missing"
+    name = _NAMES.get(item.kind, item.kind.value)
+    return (milestone, name, of, status, item.found or item.why)
+
+
+def _advice(report: Report, missing: Iterable[CheckedItem]) -> Iterator[Part]:
+    """Yield what to do about commands that are there, and what lines to add."""
+    lines: dict[str, str] = {}
+    alike: dict[str, list[int]] = {}
+    folder = _folder(report)
+    for item in missing:
+        if item.numbers:
+            alike.setdefault(item.how, []).extend(item.numbers)
+        else:
+            lines[item.how.replace(PROJECT, folder)] = item.why
+    for how, numbers in alike.items():
+        # Without a full stop, which would seem to belong to a command line.
+        yield Paragraph(f"{numbered(numbers).capitalize()}: {how}")
+    if lines:
+        title = "Lines for the build file that give the rest"
+        yield Table(title, ("command", "why it is missing"), tuple(lines.items()))
+
+
+PROJECT = "$RAI_SOURCE_DIR/project/"
+"""Where the lines of the milestones' files look for a program."""
+
+
+def _folder(report: Report) -> str:
+    """Return the folder in which most commands of the runs find their programs."""
+    found = (program(one.command) for one in report.times)
+    folders = Counter(posixpath.dirname(p) for p in found if p.endswith(".py"))
+    if not folders:
+        return PROJECT
+    folder = folders.most_common(1)[0][0]
+    return f"{folder}/" if folder else ""

@@ -27,9 +27,9 @@ from runner.core.figures import KernelCounters
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
-from runner.core.samples import Spread
 from runner.core.trace import Trace
 from runner.core.units import Moment
+from runner.figures.table import CommandTimes, NetworkFigures
 from runner.report.diff.nouns import RunDiff
 
 FORMAT = 1
@@ -74,7 +74,7 @@ class RunSummary(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class RunTime(Struct, frozen=True):
+class RunTime(CommandTimes, frozen=True, kw_only=True):
     """How a command ended, and what it took.
 
     ``wall_s`` and ``cpu_s`` are what rai measured; the others what GNU time or a shell
@@ -92,41 +92,6 @@ class RunTime(Struct, frozen=True):
     why: str
     rounds: int
     under: tuple[str, ...] = ()
-    wall_s: Spread | None = None
-    cpu_s: Spread | None = None
-    elapsed_s: float | None = None
-    user_s: float | None = None
-    system_s: float | None = None
-    cpu_percent: float | None = None
-    max_rss_bytes: int | None = None
-
-
-class NetworkFigures(Struct, frozen=True):
-    """What a network printed in one command, over all rounds that ended well.
-
-    ``images`` is None if the command did not say how many. ``op_times_s`` are those of
-    each layer, ``op_time_s`` of their sums. Shares are the least of all rounds;
-    ``agreement`` is that with the reference on synthetic images, and no accuracy.
-    ``under`` are the profilers that ran along and took time.
-    """
-
-    run: str
-    number: int
-    name: str
-    script: str
-    variant: str
-    images: int | None
-    under: tuple[str, ...]
-    model: str
-    accuracy_class: str
-    rounds: int
-    op_times_s: tuple[Spread, ...]
-    op_time_s: Spread | None
-    layer_times_s: tuple[Spread, ...]
-    correctness: float | None
-    accuracy: float | None
-    agreement: float | None
-    synthetic: bool
 
 
 class TimeShare(Struct, frozen=True):

@@ -1,56 +1,63 @@
 """A report as the sections of a page, the most important first.
 
-What is missing is said where it would stand. The anchor of a section is what GitHub
-makes of its title, so that links lead there in Markdown as well.
+The answers come first, then the check-lists, then all figures, folded. What is missing
+is said where it would stand. The anchor of a section is what GitHub makes of its title,
+so that links lead there in Markdown as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
+from runner.core import Reason
 from runner.core.milestone import ReportedKind
-from runner.report.blocks import Block, Paragraph, Part, ProgramOutput, Section
-from runner.report.charts import TimelineView
+from runner.figures.commands import one_line
+from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section
+from runner.report.charts import Picture, TimelineView
 from runner.report.diff import blocks as differences
-from runner.report.document import (
-    analysed,
-    beside,
-    charts,
-    checks,
-    head,
-    layers,
-    tables,
-)
-from runner.report.document.nouns import PrintedCommand, Report, TracedFile
+from runner.report.document import checklist, conclusions, rates, tables
+from runner.report.document.nouns import Report, RunSummary, TracedFile
+from runner.report.document.tables import of_run
 from runner.report.measurement import measured
-from runner.report.words import one_line, size
+from runner.report.run import where
+from runner.report.words import brief, commit, date, elsewhere, size, words
 
-MOST_PROFILES = 100
-"""So many tables of shares are shown."""
-
-_NVPROF = "such as nvprof -o FILE.nvprof"
+SYNTHETIC = (
+    "These figures are of synthetic images: the data files were missing. The agreement"
+    " is that with the reference's labels. It is no accuracy and no correctness."
+)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9 _-]")
 
 
 def sections(report: Report) -> tuple[Section, ...]:
     """Return the sections of a page, which every form of it has."""
+    submissions = (measured(r.measurement) for r in report.runs if r.measurement)
+    differing = differences(report.comparison) if report.comparison else ()
+    kernels, calls = ReportedKind.KERNELS, ReportedKind.API_CALLS
     found = [
-        _section("Summary", head.parts(report)),
-        *checks.sections(report),
-        _section("Submission", _submissions(report)),
-        _section("Side by side", beside.parts(report)),
-        _section("Comparison", _comparison(report)),
-        _section("Op Times and correctness", _networks(report)),
-        _section("Run times", tables.run_times(report)),
-        _section("Kernels", _shares(report, ReportedKind.KERNELS)),
-        _section("API calls", _shares(report, ReportedKind.API_CALLS)),
-        _section("Layers", _layers(report)),
-        _section("Analysis by kernel", analysed.parts(report)),
-        _section("Timelines", _timelines(report)),
-        _outputs(report),
+        _section("Summary", _head(report)),
+        _section("Check-list", checklist.parts(report)),
+        _section("Submission", (block for each in submissions for block in each)),
+        _section("Side by side", tables.beside(report)),
+        _section("Comparison", differing, folded=True),
+        _section("Op Times and correctness", tables.networks(report), folded=True),
+        _section("Run times", tables.run_times(report), folded=True),
+        _section("Kernels", tables.shares(report, kernels), folded=True),
+        _section("API calls", tables.shares(report, calls), folded=True),
+        _section("Analysis by kernel", rates.kernels(report), folded=True),
+        _section("Layers", rates.layers(report), folded=True),
+        _section("Timelines", _timelines(report), folded=True),
+        _section("Output", _outputs(report), folded=True),
+        _section("Runs and machines", _facts(report), folded=True),
     ]
-    return tuple(one for one in found if one.parts or one.sections)
+    return tuple(one for one in found if one.parts)
+
+
+def pictures(found: Iterable[Section]) -> Iterator[Picture]:
+    """Yield every picture of a page, in order."""
+    for section in found:
+        yield from (part for part in section.parts if isinstance(part, Picture))
 
 
 def anchor(title: str) -> str:
@@ -58,76 +65,76 @@ def anchor(title: str) -> str:
     return _NOT_IN_SLUG.sub("", title.lower()).replace(" ", "-")
 
 
-def _section(title: str, parts: Iterable[Part]) -> Section:
-    return Section(anchor(title), title, tuple(parts))
+def _section(title: str, parts: Iterable[Part], *, folded: bool = False) -> Section:
+    return Section(anchor(title), title, tuple(parts), folded=folded)
 
 
-def _submissions(report: Report) -> list[Block]:
-    return [
-        block
-        for run in report.runs
-        if run.measurement
-        for block in measured(run.measurement)
-    ]
+def _head(report: Report) -> Iterator[Part]:
+    """Yield what each run is, what to be careful about, and the answers."""
+    for run in report.runs:
+        if run.synthetic:
+            yield Paragraph(of_run(report, run.run, SYNTHETIC))
+        if not run.state.final:
+            yield Paragraph(
+                f"Run {run.run} has not ended: it is {run.state}. The report has what"
+                " is there so far."
+            )
+        yield Pairs(tuple((name, value) for name, value in _brief(run) if value))
+    yield from conclusions.parts(report)
 
 
-def _comparison(report: Report) -> Sequence[Part]:
-    return differences(report.comparison) if report.comparison else ()
+def _brief(run: RunSummary) -> Iterator[tuple[str, str]]:
+    took = f" and took {brief(run.took_s)}" if run.took_s is not None else ""
+    note = f", {run.tag}" if run.tag else ""
+    yield "run", f"{run.run}{note}, of {date(run.created_at)}{took}"
+    yield "note", run.note
+    yield "result", _result(run)
+    if run.verdict and run.verdict.reason is not Reason.DONE:
+        yield "", run.verdict.message
+        yield "advice", run.verdict.advice
+    yield "state", "" if run.verdict else run.state.value
+    yield "", elsewhere(run.run, run.away) if run.away else ""
+    yield "images", "SYNTHETIC; agreement is not an accuracy" if run.synthetic else ""
+    yield "missing data", ", ".join(run.missing_data)
+    gpus = ", ".join(gpu.name for gpu in run.gpu.gpus) if run.gpu else ""
+    yield "GPU", gpus or "none was given to the run"
+    yield "commit", commit(run.git)
+    yield "incomplete", run.unfound
+    for text in run.warnings:
+        yield "warning", text
+    for text in run.problems:
+        yield "not read", text
 
 
-def _networks(report: Report) -> list[Part]:
-    if not report.networks:
-        return [Paragraph("No command printed Op Times or a correctness.")]
-    return [
-        *tables.by_images(report),
-        *charts.op_times(report),
-        tables.networks(report),
-    ]
+def _result(run: RunSummary) -> str:
+    """Return the verdict in a few words, with the exit code."""
+    if run.verdict is None:
+        return ""
+    reason = run.verdict.reason
+    answers = {True: ", answers right", False: ", answers wrong", None: ""}
+    return f"{words(reason)} (exit {reason.exit_code}){answers[run.verdict.passed]}"
 
 
-def _shares(report: Report, kind: ReportedKind) -> list[Part]:
-    shown = [one for one in report.shares if one.kind is kind]
-    if not shown:
-        what = (
-            "the GPU's time" if kind is ReportedKind.KERNELS else "calls of CUDA's API"
-        )
-        text = f"No profile of {what}: no command ran under a profiler, {_NVPROF}."
-        return [Paragraph(text)]
-    parts: list[Part] = [
-        Paragraph(
-            "Each table has the longest rows, as many as together take more than 90 %"
-            " of the time, and the sum of the others."
-        )
-    ]
-    if len(shown) > MOST_PROFILES:
-        more = len(shown) - MOST_PROFILES
-        parts.append(Paragraph(f"{more} more profiles are in the report as JSON."))
-    for number, one in enumerate(shown[:MOST_PROFILES]):
-        parts.append(tables.shares(report, one))
-        if kind is ReportedKind.KERNELS and number < charts.MOST_PICTURES:
-            parts.append(charts.shares(report, one, number))
-    return parts
+def _facts(report: Report) -> Iterator[Pairs]:
+    """Yield what each run is of, and what it ran on."""
+    for run in report.runs:
+        rows = [("run", run.run), ("project", run.project), ("part of", run.title)]
+        if run.rounds_wanted > 1 or run.rounds > 1:
+            rows.append(("rounds", f"{run.rounds} of {run.rounds_wanted}"))
+        rows.append(("only", ", ".join(run.only)))
+        rows += where(run)
+        yield Pairs(tuple((name, value) for name, value in rows if value))
 
 
-def _layers(report: Report) -> Sequence[Part]:
-    if not report.shapes:
-        text = (
-            "Not known: no run's build folder has a rai-kernels.json with layers, which"
-            " the project writes (docs/kernel-shapes.md)."
-        )
-        return [Paragraph(text)]
-    return [*layers.shapes(report), *layers.rates(report)]
-
-
-def _timelines(report: Report) -> list[Part]:
+def _timelines(report: Report) -> Iterator[Part]:
     shown = [one for one in report.traces if one.trace.spans]
     if not shown:
-        text = f"No run kept a profile from which a timeline can be drawn, {_NVPROF}."
-        return [Paragraph(text)]
-    return [
-        TimelineView(key(one), tables.of_run(report, one.run, _timeline_title(one)))
-        for one in shown
-    ]
+        text = "No run kept a profile from which a timeline can be drawn,"
+        yield Paragraph(f"{text} {tables.NVPROF}.")
+    for one in shown:
+        of = f" of command {one.number}, {one.name}" if one.number else ""
+        title = of_run(report, one.run, f"{one.trace.path}{of}")
+        yield TimelineView(key(one), title)
 
 
 def key(file: TracedFile) -> str:
@@ -135,27 +142,14 @@ def key(file: TracedFile) -> str:
     return f"{file.run}/{file.trace.path}"
 
 
-def _timeline_title(file: TracedFile) -> str:
-    of = f" of command {file.number}, {file.name}" if file.number else ""
-    return f"{file.trace.path}{of}"
-
-
-def _outputs(report: Report) -> Section:
-    parts = [part for one in report.outputs for part in _output(report, one)]
-    if not parts:
-        parts = [Paragraph("No command printed anything that is kept.")]
-    return _section("Output", parts)
-
-
-def _output(report: Report, one: PrintedCommand) -> list[Part]:
-    if one.output is None:
-        return []
-    found = one.output
-    text = found.head
-    if found.left_out_bytes:
-        gap = f"[{size(found.left_out_bytes)} are left out here]"
-        text = f"{found.head}\n{gap}\n{found.tail}"
-    title = f"Command {one.number}: {one_line(one.command)}"
-    return [
-        ProgramOutput(tables.of_run(report, one.run, title), text, found.left_out_bytes)
-    ]
+def _outputs(report: Report) -> Iterator[Part]:
+    shown = [one for one in report.outputs if one.output]
+    if not shown:
+        yield Paragraph("No command printed anything that is kept.")
+    for one in shown:
+        assert one.output
+        text, left_out = one.output.head, one.output.left_out_bytes
+        if left_out:
+            text += f"\n[{size(left_out)} are left out here]\n{one.output.tail}"
+        title = f"Command {one.number}: {one_line(one.command)}"
+        yield ProgramOutput(of_run(report, one.run, title), text, left_out)

@@ -1,26 +1,28 @@
-"""The figures of a report as tables, which name the run where there are several."""
+"""The figures of a report as tables of at most seven columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from runner.core import Outcome
-from runner.core.samples import Spread
-from runner.report.blocks import Paragraph, Part, Table
-from runner.report.document.commands import numbered
-from runner.report.document.nouns import (
-    NetworkFigures,
-    Report,
-    RunTime,
-    TimeShare,
-    TimeShares,
-)
-from runner.report.words import brief, seconds, size
+from runner.core.milestone import ReportedKind
+from runner.figures.commands import numbered
+from runner.figures.table import NetworkFigures
+from runner.report.blocks import Block, Paragraph, Part, Table, filled
+from runner.report.document.conclusions import first_on_gpu, largest, times
+from runner.report.document.nouns import Report, RunTime, TimeShare, TimeShares
+from runner.report.words import brief, size, spread
 
-UNKNOWN = "not given"
-GNU_TIME = ("elapsed", "user", "system", "peak memory")
-MOST_SIZES = 12
-"""So many numbers of images, the largest, have a column."""
+DEFAULT = "default"
+"""How many images a program takes if nobody says."""
+
+MOST_COLUMNS = 4
+"""So many numbers of images, the largest, or so many runs have a column."""
+
+MOST_PROFILES = 100
+"""So many tables of shares are shown."""
+
+NVPROF = "such as nvprof -o FILE.nvprof"
 
 
 def run_name(report: Report, run: str) -> str:
@@ -34,209 +36,181 @@ def of_run(report: Report, run: str, title: str) -> str:
     return f"{run_name(report, run)}: {title}" if several else title
 
 
-def with_runs(report: Report, table: Table, runs: list[str]) -> Table:
-    """Return a table with the name of each row's run, if there are several runs."""
+Cells = Iterable[tuple[tuple[str, ...], Hashable, str]]
+
+
+def pivot(
+    title: str, heads: tuple[str, ...], columns: dict[Hashable, str], cells: Cells
+) -> Iterator[Table]:
+    """Yield a table with a row for each key, and a column for what each cell is of.
+
+    Of several cells of one place the first that says something counts.
+    """
+    found: dict[tuple[str, ...], dict[Hashable, str]] = {}
+    for row, column, text in cells:
+        if text and column in columns:
+            found.setdefault(row, {}).setdefault(column, text)
+    if found:
+        rows = [(*row, *(at.get(c, "") for c in columns)) for row, at in found.items()]
+        right = (*columns.values(), "#", "images")
+        yield filled(title, (*heads, *columns.values()), rows, right)
+
+
+def networks(report: Report) -> Iterator[Part]:
+    """Yield the Op Times and the results of each run's networks."""
+    if not report.networks:
+        yield Paragraph("No command printed Op Times or a correctness.")
+    for run in report.runs:
+        plain = [n for n in report.networks if n.run == run.run and not n.under]
+        for model in dict.fromkeys(one.model for one in plain):
+            found = [one for one in plain if one.model == model]
+            title = of_run(report, run.run, f"{model}: " if model else "")
+            yield from _op_times(report, f"{title}Op Times by number of images", found)
+            yield from _results(f"{title}Results", found)
+
+
+def _op_times(
+    report: Report, title: str, found: Sequence[NetworkFigures]
+) -> Iterator[Table]:
+    """Yield the Op Times with a column for each batch size, and how fast that is."""
+    timed = [one for one in found if one.op_time_s]
+    sizes = sorted({n.images for n in timed if n.images is not None})[-MOST_COLUMNS:]
+    columns: dict[Hashable, str] = {one: str(one) for one in sizes}
+    columns |= {None: DEFAULT} if any(one.images is None for one in timed) else {}
+    most = largest(timed)
+    first = first_on_gpu(report, most)
+    versus = {"versus": f"as fast as {first.script}"} if first else {}
+
+    def cells() -> Cells:
+        for one in timed:
+            row = (one.title,)
+            yield row, one.images, spread(one.op_time_s)
+            if first and first is not one and one in most and one.op_time_s:
+                assert first.op_time_s
+                faster = times(first.op_time_s.median, one.op_time_s.median)
+                yield row, "versus", faster
+
+    yield from pivot(title, ("program",), columns | versus, cells())
+
+
+def _results(title: str, found: Sequence[NetworkFigures]) -> Iterator[Table]:
+    """Yield the results, each with the programs that have it."""
+    by: dict[tuple[int | None, str], dict[str, None]] = {}
+    for one in sorted(found, key=lambda each: -(each.images or 0)):
+        if one.result:
+            by.setdefault((one.images, one.result), {})[one.title] = None
+    if by:
+        rows = [
+            (DEFAULT if images is None else str(images), result, ", ".join(programs))
+            for (images, result), programs in by.items()
+        ]
+        yield filled(title, ("images", "result", "programs"), rows, ("images",))
+
+
+def beside(report: Report) -> Iterator[Block]:
+    """Yield tables with a column for each of the last runs; none if there is one."""
+    shown = [run.run for run in report.runs[-MOST_COLUMNS:]]
     if len(report.runs) < 2:
-        return table
-    rows = tuple(
-        (run_name(report, run), *row) for run, row in zip(runs, table.rows, strict=True)
+        return
+    columns: dict[Hashable, str] = {run: run_name(report, run) for run in shown}
+    plain = [one for one in report.networks if not one.under]
+
+    def of_networks(text: Callable[[NetworkFigures], str]) -> Cells:
+        for one in plain:
+            images = "" if one.images is None else str(one.images)
+            yield (one.title, one.model, images), one.run, text(one)
+
+    heads = ("program", "model", "images")
+    found = of_networks(lambda one: spread(one.op_time_s))
+    yield from pivot("Op Times", heads, columns, found)
+    yield from pivot("Results", heads, columns, of_networks(lambda one: one.result))
+    walls = (((str(t.number), t.name), t.run, spread(t.wall_s)) for t in report.times)
+    yield from pivot("Wall time", ("#", "command"), columns, walls)
+    peaks = (
+        (("the whole run",), run.run, size(run.peak_memory_bytes))
+        for run in report.runs
     )
-    right = frozenset(i + 1 for i in table.right)
-    names = frozenset(i + 1 for i in table.names)
-    return Table(table.title, ("run", *table.heads), rows, right, names)
+    yield from pivot("Peak memory", ("of",), columns, peaks)
 
 
 def run_times(report: Report) -> Iterator[Part]:
     """Yield how each command ended and what it took, and which were skipped."""
-    ran = [one for one in report.times if one.outcome is not Outcome.SKIPPED]
-    heads = (
-        *("#", "command", "outcome", "wall", "elapsed", "user", "system"),
-        *("CPU", "peak memory", "rounds", "wall from", "to"),
-    )
-    every = [_run_time(one) for one in ran]
-    kept = [i for i in range(len(heads)) if any(row[i] for row in every)]
-    table = Table(
-        "wall and CPU as rai measured, the others as GNU time printed"
-        if any(heads[i] in GNU_TIME for i in kept)
-        else "as rai measured",
-        tuple(heads[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in every),
-        frozenset(n for n, i in enumerate(kept) if i not in (1, 2)),
-    )
-    if every:
-        yield with_runs(report, table, [one.run for one in ran])
-    yield from _skipped(report)
-
-
-def _skipped(report: Report) -> Iterator[Paragraph]:
-    """Yield the commands that were skipped for the same reason in a sentence."""
+    heads = ("#", "command", "outcome", "time", "user", "system", "memory")
+    printed = any(one.elapsed_s is not None for one in report.times)
+    for run in report.runs:
+        ran = [
+            one
+            for one in report.times
+            if one.run == run.run and one.outcome is not Outcome.SKIPPED
+        ]
+        by = "of GNU time where that ran, else of rai" if printed else "of rai"
+        title = of_run(report, run.run, f"Times {by}")
+        if ran:
+            numbers = ("#", *heads[3:])
+            yield filled(title, heads, list(map(_run_time, ran)), numbers)
     alike: dict[tuple[str, str], list[int]] = {}
     for one in report.times:
         if one.outcome is Outcome.SKIPPED:
             alike.setdefault((one.run, one.why), []).append(one.number)
-    for (run, why), numbers in alike.items():
-        were = "were" if len(numbers) > 1 else "was"
-        text = f"{numbered(numbers).capitalize()} {were} skipped"
-        yield Paragraph(of_run(report, run, f"{text}: {why}" if why else text))
+    for (name, why), every in alike.items():
+        were = "were" if len(every) > 1 else "was"
+        text = f"{numbered(every).capitalize()} {were} skipped"
+        yield Paragraph(of_run(report, name, f"{text}: {why}" if why else text))
 
 
 def _run_time(one: RunTime) -> tuple[str, ...]:
-    times = (one.elapsed_s, one.user_s, one.system_s)
-    wall = one.wall_s
-    several = wall is not None and wall.n > 1
-    return (
-        str(one.number),
-        f"{one.name} (under {', '.join(one.under)})" if one.under else one.name,
-        _outcome(one),
-        seconds(wall.median if wall else None),
-        *("" if value is None else f"{value:.2f} s" for value in times),
-        seconds(one.cpu_s.median if one.cpu_s else None),
-        size(one.max_rss_bytes),
-        str(one.rounds) if one.rounds > 1 else "",
-        seconds(wall.smallest) if wall and several else "",
-        seconds(wall.largest) if wall and several else "",
-    )
-
-
-def _outcome(one: RunTime) -> str:
     how = one.reason.value if one.reason else one.outcome.value
     if one.outcome is Outcome.FAILED and one.exit_code and not one.reason:
         how = f"{how}, exit {one.exit_code}"
-    return f"{how}: {one.why}" if one.why else how
-
-
-def networks(report: Report) -> Table:
-    """Return all that the networks printed, a row for each."""
-    layers = max((len(n.op_times_s) for n in report.networks), default=0)
-    several = any(n.rounds > 1 for n in report.networks)
-    heads = (
-        *("#", "script", "variant", "images", "model"),
-        *(f"layer {i}" for i in range(1, layers + 1)),
-        *("sum", "rounds", "sum from", "to"),
-        *("correctness", "accuracy", "agreement (synthetic)", "class", "under"),
-    )
-    rows = [_network(n, layers) for n in report.networks]
-    kept = [i for i in range(len(heads)) if i < 2 or any(row[i] for row in rows)]
-    words = ("script", "variant", "model", "class", "under")
-    table = Table(
-        "Op Times, medians of the rounds" if several else "Op Times",
-        tuple(heads[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in rows),
-        frozenset(at for at, i in enumerate(kept) if heads[i] not in words),
-    )
-    return with_runs(report, table, [one.run for one in report.networks])
-
-
-def _network(one: NetworkFigures, layers: int) -> tuple[str, ...]:
-    """Return a cell for each column; those that all rows leave empty are not shown."""
-    times = [_time(spread) for spread in one.op_times_s]
-    total = one.op_time_s
-    repeated = total is not None and total.n > 1
-    shares = (one.correctness, one.accuracy, one.agreement)
+    measured = spread(one.wall_s)
+    several = one.wall_s is not None and one.wall_s.n > 1
+    elapsed = measured if several or one.elapsed_s is None else brief(one.elapsed_s)
     return (
         str(one.number),
-        one.script,
-        one.variant,
-        UNKNOWN if one.images is None else str(one.images),
-        one.model,
-        *times,
-        *([""] * (layers - len(times))),
-        _time(total) if total else "",
-        str(one.rounds) if one.rounds > 1 else "",
-        f"{total.smallest:.6f} s" if total and repeated else "",
-        f"{total.largest:.6f} s" if total and repeated else "",
-        *("" if share is None else f"{share:g}" for share in shares),
-        one.accuracy_class,
-        ", ".join(one.under),
+        one.name,
+        f"{how}: {one.why}" if one.why else how,
+        elapsed,
+        brief(one.user_s),
+        brief(one.system_s),
+        size(one.max_rss_bytes),
     )
 
 
-def result(one: NetworkFigures) -> str:
-    """Return what a network got right; synthetic images have no accuracy."""
-    of = f", {one.accuracy_class}" if one.accuracy_class else ""
-    if one.agreement is not None:
-        return f"agreement {one.agreement:g} (synthetic){of}"
-    if one.correctness is not None:
-        return f"correctness {one.correctness:g}{of}"
-    return "" if one.accuracy is None else f"accuracy {one.accuracy:g}"
+def shares(report: Report, kind: ReportedKind) -> Iterator[Part]:
+    """Yield the rows of each profile that pass 90 %, and what the others add up to."""
+    shown = [one for one in report.shares if one.kind is kind]
+    if not shown:
+        kernels = kind is ReportedKind.KERNELS
+        what = "the GPU's time" if kernels else "calls of CUDA's API"
+        text = f"No profile of {what}: no command ran under a profiler, {NVPROF}."
+        yield Paragraph(text)
+    if len(shown) > MOST_PROFILES:
+        more = len(shown) - MOST_PROFILES
+        yield Paragraph(f"{more} more profiles are in the report as JSON.")
+    heads = ("time", "total", "calls", "average", "min", "max", "name")
+    for one in shown[:MOST_PROFILES]:
+        rows = [_share(row, row.name) for row in one.rows]
+        if one.rest:
+            rows.append(_share(one.rest, f"and {one.rest_rows} more"))
+        title = of_run(report, one.run, _shares_title(one))
+        numbers, names = frozenset(range(6)), frozenset({6})
+        yield Table(title, heads, tuple(rows), numbers, names)
 
 
-def _time(spread: Spread) -> str:
-    return f"{spread.median:.6f} s"
-
-
-def by_images(report: Report) -> Iterator[Table]:
-    """Yield tables of Op Times, and of results, with a column for each batch size."""
-    plain = [n for n in report.networks if not n.under and (n.op_time_s or result(n))]
-    sizes = sorted({n.images for n in plain if n.images is not None})[-MOST_SIZES:]
-    columns: list[int | None] = [*sizes]
-    columns += [None] if any(n.images is None for n in plain) else []
-    if len(columns) < 2:
-        return
-    heads = ("script", "variant", *(_images(one) for one in columns))
-    for title, cell in (
-        ("Sum of Op Times by number of images", op_time),
-        ("Result by number of images", result),
-    ):
-        found: dict[tuple[str, str, str], dict[int | None, str]] = {}
-        for one in plain:
-            row = found.setdefault((one.run, one.script, one.variant), {})
-            # Of several commands the first that printed it counts.
-            row[one.images] = row.get(one.images) or cell(one)
-        kept = {k: row for k, row in found.items() if any(row.values())}
-        rows = tuple(
-            (script, variant, *(row.get(column, "") for column in columns))
-            for (_, script, variant), row in kept.items()
-        )
-        right = frozenset(range(2, len(heads))) if cell is op_time else frozenset[int]()
-        table = Table(title, heads, rows, right)
-        yield with_runs(report, table, [run for run, _, _ in kept])
-
-
-def _images(count: int | None) -> str:
-    return UNKNOWN if count is None else str(count)
-
-
-def op_time(one: NetworkFigures) -> str:
-    """Return the sum of a network's Op Times, the median of the rounds."""
-    return _time(one.op_time_s) if one.op_time_s else ""
-
-
-def shares(report: Report, one: TimeShares) -> Table:
-    """Return the rows of a profile that pass 90 %, and what the others add up to."""
-    heads = ("time", "sum", "total", "calls", "average", "min", "max", "name")
-    rows = [_share(row, row.name) for row in one.rows]
-    if one.rest:
-        count = one.rest_rows
-        rows.append(_share(one.rest, f"and {count} more"))
-    return Table(
-        of_run(report, one.run, shares_title(one)),
-        heads,
-        tuple(rows),
-        frozenset(range(7)),
-        names=frozenset({7}),
-    )
-
-
-def shares_title(one: TimeShares) -> str:
-    """Return what a profile is of."""
+def _shares_title(one: TimeShares) -> str:
     about = [f"command {one.number}"] if one.number else []
     about += [f"variant {one.variant}"] if one.variant else []
     about += [f"{one.images} images"] if one.images is not None else []
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
     of = f"{one.script}: " if one.script else ""
-    return f"{of}{one.section} ({', '.join(about)})"
-
-
-def giga(rate: float | None) -> str:
-    """Return a rate in billions a second; "" if it is not known."""
-    return "" if rate is None else f"{rate / 1e9:,.1f}"
+    reached = one.rows[-1].reached_percent if one.rows else 0.0
+    rows = f"{len(one.rows)} rows are {reached:.2f} %"
+    return f"{of}{one.section} ({', '.join(about)}); {rows}"
 
 
 def _share(row: TimeShare, name: str) -> tuple[str, ...]:
     return (
         f"{row.percent:.2f} %",
-        f"{row.reached_percent:.2f} %",
         brief(row.total_s),
         str(row.calls),
         brief(row.avg_s),

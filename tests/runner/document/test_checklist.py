@@ -151,8 +151,8 @@ def test_what_lacks_a_gpu_is_said_shortly_and_what_to_do_once():
 
     assert items[0].why == "needs a GPU (command 1)"
     assert items[0].how == "run where there is a GPU"
-    counted, _, advice = found.sections[0].parts
-    assert counted == Paragraph("0 of 9 are there.")
+    counted, _, advice = found.parts
+    assert counted == Paragraph("m3: 0 of 9 items are there.")
     assert advice == Paragraph("Commands 1 to 4: run where there is a GPU")
 
 

@@ -79,25 +79,6 @@ def test_rows_beyond_a_thousand_are_counted():
     assert "234 more rows are left out." in text_of(page(Table("t", ("name",), rows)))
 
 
-def test_names_of_functions_stand_before_their_figures():
-    table = Table(
-        "t", ("n", "name", "x"), (("1", "f", "y"),), frozenset({0}), frozenset({1})
-    )
-    assert text_of(page(table)).endswith("name n x f 1 y")
-
-    table = Table(
-        "t", ("n", "by", "name"), (("1", "y", "f"),), frozenset({0}), frozenset({2})
-    )
-    assert text_of(page(table)).endswith("name n by f 1 y")
-
-
-def test_what_tells_rows_apart_stays_before_the_names_of_functions():
-    heads = ("run", "n", "by", "name", "x")
-    rows = (("r", "1", "b", "f", "y"),)
-    table = Table("t", heads, rows, frozenset({1}), frozenset({3}))
-    assert text_of(page(table)).endswith("run name n by x r f 1 b y")
-
-
 def test_a_column_without_anything_is_left_out():
     table = Table("t", ("name", "empty", "n"), (("a", "", "1"), ("b", "", "2")))
     assert text_of(page(table)).endswith("name n a 1 b 2")
@@ -105,9 +86,9 @@ def test_a_column_without_anything_is_left_out():
 
 def test_a_row_leads_to_its_section_if_there_is_one():
     rows = (("x", "1"), ("y", "2"), ("z", "3"))
-    html = page(Table("t", ("name", "n"), rows, anchors=("a", "nowhere", "")))
-    links = re.findall('<a href="#(a|nowhere|)">', html.partition("<main")[2])
-    assert links == ["a"]
+    table = Table("t", ("name", "n"), rows, anchors=("a", "nowhere", ""), linked=1)
+    main = page(table).partition("<main")[2]
+    assert re.findall('<a href="#(.*?)">(.*?)</a>', main) == [("a", "1")]
 
 
 def test_good_and_bad_have_marks_beside_their_words():
@@ -121,11 +102,9 @@ def test_a_value_without_a_name_goes_on_with_the_one_above():
     assert "<dt>GPU</dt><dd>one</dd><dd>two</dd></div>" in html
 
 
-def test_below_a_picture_are_its_figures_as_a_table():
+def test_below_a_picture_is_what_it_shows():
     chart = BarChart("Times", "s", (Bar("a", 0.0166, 0.01, 0.02), Bar("b", 1.0)))
-    shown = text_of(page(Picture("p", "what it shows", chart)))
-    assert "what it shows Figures of this picture" in shown
-    assert "bar value lowest highest a 16.60 ms 10.00 ms 20.00 ms b 1.000 s" in shown
+    assert "what it shows" in text_of(page(Picture("p", "what it shows", chart)))
 
 
 def test_where_there_is_no_timeline_the_page_says_so():

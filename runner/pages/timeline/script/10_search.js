@@ -52,7 +52,7 @@ class Finder {
       total += trace.length[i];
     }
     this.matches = Uint32Array.from(matches).sort((a, b) => trace.start[a] - trace.start[b] || a - b);
-    this.view.part("found").textContent = wanted ? `${count(number, "match").replace(/matchs$/, "matches")}, ${duration(total)}` : "";
+    this.view.part("found").textContent = wanted ? `${about(trace)}${count(number, "match").replace(/matchs$/, "matches")}, ${duration(total)}` : "";
     this.view.repaint();
   }
 

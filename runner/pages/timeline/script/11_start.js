@@ -8,15 +8,14 @@ async function begin(figure) {
     new Facts(view);
     new Finder(view);
     listen(view);
-    part("in").addEventListener("click", () => view.zoom(0.5, 0.5, true));
-    part("out").addEventListener("click", () => view.zoom(2, 0.5, true));
+    part("in").addEventListener("click", () => view.zoom(0.5));
+    part("out").addEventListener("click", () => view.zoom(2));
     part("whole").addEventListener("click", () => view.fit());
     onPaper(view);
     figure.timeline = view;
     figure.dataset.state = "drawn";
   } catch (error) {
     figure.dataset.state = "failed";
-    part("totals").open = true;
     part("facts").textContent = `The timeline cannot be drawn in this browser: ${error.message}`;
   }
 }
@@ -25,13 +24,7 @@ const PAPER = 1000; // the width of a printed picture, before it is fitted to th
 
 // A printed page shows the view that was open, on white and with all lanes.
 function onPaper(view) {
-  const alone = view.figure.classList.contains("timeline-alone");
-  const totals = view.part("totals");
-  let open = totals.open;
   const print = (paper) => {
-    // The script of a report opens whatever is closed.
-    if (alone && paper && !view.paper) open = totals.open;
-    if (alone) totals.open = paper || open;
     view.paper = paper;
     // Before it prints a browser does not know yet that paper is white.
     view.figure.style.colorScheme = paper ? "light" : "";

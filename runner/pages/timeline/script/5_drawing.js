@@ -4,14 +4,11 @@ const AXIS = 26;
 const FONT = "12px system-ui, sans-serif";
 const BOLD = "600 12px system-ui, sans-serif";
 const WIDE = 2; // pixels from which on a span is drawn by itself
-const LONGEST = 300; // characters of a label
 const SHADES = [0.6, 0.75, 0.9, 1];
 
 class Painter {
   constructor(trace, processes, hue) {
     Object.assign(this, { trace, processes, hue });
-    this.labels = new Map();
-    this.characters = new Map();
     this.shorts = new Map();
   }
 
@@ -60,33 +57,10 @@ class Painter {
 
   // As much of a text as is narrower than `most`; "" if that is hardly any.
   fitting(text, most) {
-    const widths = this.widths(text);
-    if (text.length < widths.length && widths[text.length] <= most) return text;
-    const characters = search(widths, most - widths.dots, true) - 1;
+    const wide = this.context.measureText(text).width;
+    if (wide <= most) return text;
+    const characters = Math.floor((text.length * most) / wide) - 2;
     return characters < 2 ? "" : `${text.slice(0, characters)}…`;
-  }
-
-  // How wide the beginnings of a text are, by their length.
-  widths(text) {
-    const { context, labels } = this;
-    const key = context.font + text;
-    let widths = labels.get(key);
-    if (!widths) {
-      if (labels.size > 5_000) labels.clear();
-      widths = new Float32Array(Math.min(text.length, LONGEST) + 1);
-      for (let i = 1; i < widths.length; i++) widths[i] = widths[i - 1] + this.wide(text[i - 1]);
-      widths.dots = this.wide("…");
-      labels.set(key, widths);
-    }
-    return widths;
-  }
-
-  wide(char) {
-    const { context, characters } = this;
-    const key = context.font + char;
-    let width = characters.get(key);
-    if (width === undefined) characters.set(key, (width = context.measureText(char).width));
-    return width;
   }
 
   label(span) {
@@ -110,7 +84,6 @@ class Painter {
     this.inside(gutter, AXIS, width - gutter, height, () => {
       for (const [at] of this.found.places) this.rect(colours.line, Math.round(this.x(at)), AXIS, 1, height);
       this.each((row, y) => this.row(row, y));
-      this.links();
     });
     for (const process of this.processes) {
       const y = this.y(process.y);
@@ -224,33 +197,6 @@ class Painter {
     this.context.strokeStyle = this.colours.ink;
     this.context.lineWidth = 2;
     this.context.strokeRect(left, y, right - left, tall);
-  }
-
-  // Curves from the call that is selected to what it launched, or back.
-  links() {
-    if (this.selected < 0) return;
-    const { context, trace, selected } = this;
-    for (const other of trace.linked(selected).slice(0, 50)) {
-      const [first, second] = trace.start[other] < trace.start[selected] ? [other, selected] : [selected, other];
-      const from = [this.near(trace.start[first] + trace.length[first] / 2), this.middle(first)];
-      const to = [this.near(trace.start[second]), this.middle(second)];
-      const bend = Math.max(Math.abs(to[0] - from[0]) / 2, 20);
-      context.strokeStyle = this.colours.ink;
-      context.lineWidth = 1.5;
-      context.beginPath();
-      context.moveTo(...from);
-      context.bezierCurveTo(from[0] + bend, from[1], to[0] - bend, to[1], ...to);
-      context.stroke();
-      context.beginPath();
-      context.arc(...to, 3, 0, 7);
-      context.fillStyle = this.colours.ink;
-      context.fill();
-    }
-  }
-
-  // Where a time is; what is far out of sight comes from the edge.
-  near(time) {
-    return Math.min(Math.max(this.x(time), this.gutter - 30), this.width + 30);
   }
 
   middle(span) {

@@ -2,7 +2,6 @@
 
 const LEAST = 20; // the shortest time that is shown, in nanoseconds
 const MARGIN = 0.02;
-const GLIDE = 140; // milliseconds
 
 class View {
   constructor(figure, trace) {
@@ -17,18 +16,31 @@ class View {
     this.top = 0;
     this.paper = false;
     this.listeners = [];
-    this.still = matchMedia("(prefers-reduced-motion: reduce)");
-    [this.from, this.to] = this.whole();
+    [this.from, this.to] = this.work();
     this.recolour();
     this.resize();
     new ResizeObserver(() => this.paper || this.resize()).observe(part("stage"));
-    document.addEventListener("themechange", () => this.recolour());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
   }
 
   whole() {
     const { begin, end } = this.trace;
     const margin = Math.max((end - begin) * MARGIN, LEAST);
     return [begin - margin, end + margin];
+  }
+
+  // When the GPUs work, which is what one looks for; all, if there is no GPU.
+  work() {
+    const { start, length, lanes } = this.trace;
+    let [from, to] = [Infinity, -Infinity];
+    for (const { kind, first, size } of lanes) {
+      for (let i = first; kind === "gpu" && i < first + size; i++) {
+        from = Math.min(from, start[i]);
+        to = Math.max(to, start[i] + length[i]);
+      }
+    }
+    const margin = Math.max((to - from) * MARGIN, LEAST);
+    return to > from ? [from - margin, to + margin] : this.whole();
   }
 
   recolour() {
@@ -77,34 +89,13 @@ class View {
     this.listeners.forEach((listener) => listener());
   }
 
-  // Shows the time between two points, as far as there is any; glides there if asked.
-  show(from, to, glide = false) {
+  // Shows the time between two points, as far as there is any.
+  show(from, to) {
     const [begin, end] = this.whole();
     const span = Math.min(Math.max(to - from, LEAST), end - begin);
-    const middle = (from + to) / 2;
-    const first = Math.min(Math.max(middle - span / 2, begin), end - span);
-    cancelAnimationFrame(this.gliding);
-    if (glide && !this.still.matches) {
-      this.glide(first, first + span);
-    } else {
-      [this.from, this.to] = [first, first + span];
-    }
-    this.goal = [first, first + span];
+    this.from = Math.min(Math.max((from + to - span) / 2, begin), end - span);
+    this.to = this.from + span;
     this.repaint();
-  }
-
-  glide(from, to) {
-    const [startFrom, startTo] = [this.from, this.to];
-    const began = performance.now();
-    const next = (now) => {
-      const part = Math.min(Math.max((now - began) / GLIDE, 0), 1);
-      const eased = 1 - (1 - part) ** 3;
-      this.from = startFrom + (from - startFrom) * eased;
-      this.to = startTo + (to - startTo) * eased;
-      if (part < 1) this.gliding = requestAnimationFrame(next);
-      this.paint();
-    };
-    this.gliding = requestAnimationFrame(next);
   }
 
   time(x) {
@@ -112,18 +103,16 @@ class View {
   }
 
   // Zooms so that what is at a place stays there; the place is a share of the view.
-  zoom(factor, place = 0.5, glide = false) {
-    const [from, to] = glide ? (this.goal ?? [this.from, this.to]) : [this.from, this.to];
+  zoom(factor, place = 0.5) {
     const [begin, end] = this.whole();
-    const span = Math.min(Math.max((to - from) * factor, LEAST), end - begin);
-    const fixed = from + (to - from) * place;
-    this.show(fixed - span * place, fixed + span * (1 - place), glide);
+    const span = Math.min(Math.max((this.to - this.from) * factor, LEAST), end - begin);
+    const fixed = this.from + (this.to - this.from) * place;
+    this.show(fixed - span * place, fixed + span * (1 - place));
   }
 
-  pan(share, glide = false) {
-    const [from, to] = glide ? (this.goal ?? [this.from, this.to]) : [this.from, this.to];
-    const by = (to - from) * share;
-    this.show(from + by, to + by, glide);
+  pan(share) {
+    const by = (this.to - this.from) * share;
+    this.show(this.from + by, this.to + by);
   }
 
   scroll(by) {
@@ -132,13 +121,13 @@ class View {
   }
 
   fit() {
-    this.show(...this.whole(), true);
+    this.show(...this.whole());
   }
 
   zoomTo(span) {
     const { start, length } = this.trace;
     const room = Math.max(length[span], LEAST) * 0.4;
-    this.show(start[span] - room, start[span] + length[span] + room, true);
+    this.show(start[span] - room, start[span] + length[span] + room);
   }
 
   select(span) {
@@ -151,10 +140,10 @@ class View {
   // Moves the view, if it must, to where a span is.
   reveal(span) {
     const { start, length } = this.trace;
-    const [from, to] = this.goal ?? [this.from, this.to];
+    const { from, to } = this;
     if (start[span] + length[span] < from || start[span] > to) {
       const middle = start[span] + Math.min(length[span], to - from) / 2;
-      this.show(middle - (to - from) / 2, middle + (to - from) / 2, true);
+      this.show(middle - (to - from) / 2, middle + (to - from) / 2);
     }
     const [lane, row] = this.painter.place(span);
     const y = lane.top + row * SIZES.span;
@@ -184,14 +173,5 @@ class View {
       }
     }
     return -1;
-  }
-
-  // The span nearest in time in the next row above or below; the same if there is none.
-  across(span, by) {
-    const rows = this.processes.flatMap((process) => process.lanes).flatMap((lane) => lane.rows);
-    const row = rows[rows.findIndex((one) => one.holds(span)) + by];
-    if (!row) return span;
-    const place = search(row.starts, this.trace.start[span], true);
-    return row.spans[Math.max(place - 1, 0)];
   }
 }

@@ -12,33 +12,28 @@ function place(view, event, canvas = view.canvas) {
   return [event.clientX - box.left, event.clientY - box.top];
 }
 
-const TWICE = 350; // milliseconds between two taps at most
-
 function pointers(view) {
   const { canvas } = view;
-  const down = new Map();
+  let last = null; // where the one pointer was that is down
   let moved = false;
-  let since = -Infinity;
   let anchor = null;
 
   canvas.addEventListener("pointerdown", (event) => {
-    if (event.pointerType === "mouse" && event.button !== 0) return;
+    if (!event.isPrimary || event.button !== 0) return;
     canvas.setPointerCapture(event.pointerId);
-    const [x, y] = place(view, event);
-    down.set(event.pointerId, [x, y]);
-    moved = down.size > 1;
-    anchor = event.shiftKey && down.size === 1 ? view.time(x) : null;
-    if (event.pointerType === "mouse") hideTip(view);
+    last = place(view, event);
+    moved = false;
+    anchor = event.shiftKey ? view.time(last[0]) : null;
+    hideTip(view);
   });
 
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = place(view, event);
-    const before = down.get(event.pointerId);
-    if (!before) {
+    if (!last || !event.isPrimary) {
       if (event.pointerType === "mouse") hover(view, x, y);
       return;
     }
-    if (!moved && Math.hypot(x - before[0], y - before[1]) < 4) return;
+    if (!moved && Math.hypot(x - last[0], y - last[1]) < 4) return;
     moved = true;
     if (anchor !== null) {
       const time = view.time(Math.max(x, view.gutter));
@@ -46,38 +41,25 @@ function pointers(view) {
       view.repaint();
       return;
     }
-    const wide = view.width - view.gutter;
-    if (down.size === 2) {
-      const [other] = [...down].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-      pinch(view, before, [x, y], other);
-    } else {
-      view.pan((before[0] - x) / wide);
-      view.scroll(before[1] - y);
-    }
-    down.set(event.pointerId, [x, y]);
+    view.pan((last[0] - x) / (view.width - view.gutter));
+    view.scroll(last[1] - y);
+    last = [x, y];
   });
 
   const up = (event) => {
-    if (!down.delete(event.pointerId)) return;
-    const [x, y] = place(view, event);
+    if (!last || !event.isPrimary) return;
+    last = null;
     if (view.drag) {
       const [from, to] = view.drag;
       view.drag = null;
-      view.show(from, to, true);
+      view.show(from, to);
     } else if (!moved && event.type === "pointerup") {
-      const twice = event.pointerType !== "mouse" && event.timeStamp - since < TWICE;
-      since = twice ? -Infinity : event.timeStamp;
-      if (twice) closer(view, x, y);
-      else view.select(view.painter.at(x, y));
+      view.select(view.painter.at(...place(view, event)));
     }
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
-  let kind = "";
-  canvas.addEventListener("pointerdown", (event) => (kind = event.pointerType));
-  canvas.addEventListener("dblclick", (event) => {
-    if (kind === "mouse") closer(view, ...place(view, event));
-  });
+  canvas.addEventListener("dblclick", (event) => closer(view, ...place(view, event)));
   canvas.addEventListener("pointerleave", () => hideTip(view));
 }
 
@@ -85,17 +67,7 @@ function pointers(view) {
 function closer(view, x, y) {
   const span = view.painter.at(x, y);
   if (span >= 0) view.zoomTo(span);
-  else view.zoom(0.5, (x - view.gutter) / (view.width - view.gutter), true);
-}
-
-// Keeps the times below two fingers below them.
-function pinch(view, before, now, other) {
-  const apart = Math.max(Math.abs(before[0] - other[0]), 24);
-  const factor = apart / Math.max(Math.abs(now[0] - other[0]), 24);
-  const middle = (now[0] + other[0]) / 2;
-  const wide = view.width - view.gutter;
-  view.zoom(factor, (middle - view.gutter) / wide);
-  view.pan((before[0] - now[0]) / 2 / wide);
+  else view.zoom(0.5, (x - view.gutter) / (view.width - view.gutter));
 }
 
 // The wheel zooms where the timeline has the page for itself or is in use; elsewhere it
@@ -121,21 +93,16 @@ function wheel(view) {
 }
 
 const KEYS = {
-  ArrowLeft: (view) => view.pan(-0.15, true),
-  ArrowRight: (view) => view.pan(0.15, true),
-  a: (view) => view.pan(-0.15, true),
-  d: (view) => view.pan(0.15, true),
-  w: (view) => view.zoom(0.6, 0.5, true),
-  s: (view) => view.zoom(1 / 0.6, 0.5, true),
-  "+": (view) => view.zoom(0.6, 0.5, true),
-  "=": (view) => view.zoom(0.6, 0.5, true),
-  "-": (view) => view.zoom(1 / 0.6, 0.5, true),
+  ArrowLeft: (view) => view.pan(-0.15),
+  ArrowRight: (view) => view.pan(0.15),
+  "+": (view) => view.zoom(0.6),
+  "=": (view) => view.zoom(0.6),
+  "-": (view) => view.zoom(1 / 0.6),
   Home: (view) => view.fit(),
-  0: (view) => view.fit(),
   PageUp: (view) => view.scroll(-view.height / 2),
   PageDown: (view) => view.scroll(view.height / 2),
-  ArrowUp: (view) => upDown(view, -1),
-  ArrowDown: (view) => upDown(view, 1),
+  ArrowUp: (view) => view.scroll(-2 * SIZES.span),
+  ArrowDown: (view) => view.scroll(2 * SIZES.span),
   Enter: (view, event) => along(view, event.shiftKey ? -1 : 1) || true,
   f: (view) => view.selected >= 0 && view.zoomTo(view.selected),
   l: (view) => {
@@ -161,11 +128,6 @@ function keys(view) {
     act(view, event);
     event.preventDefault();
   });
-}
-
-function upDown(view, by) {
-  if (view.selected < 0) view.scroll(by * SIZES.span * 2);
-  else view.select(view.across(view.selected, by));
 }
 
 function along(view, by) {

@@ -97,6 +97,11 @@ class Facts {
   }
 }
 
+// What stands before a count that merging has made uncertain.
+function about(trace) {
+  return trace.leftOut ? "≈ " : "";
+}
+
 // The names of some kinds of lanes that take the most time in view, as a table.
 function column(view, title, kinds) {
   const sums = inView(view, kinds);
@@ -107,7 +112,7 @@ function column(view, title, kinds) {
   for (const [name, { time, calls }] of ordered.slice(0, SHOWN)) {
     const row = table.insertRow();
     row.insertCell().textContent = duration(time);
-    row.insertCell().textContent = `${grouped(calls)} ×`;
+    row.insertCell().textContent = `${about(view.trace)}${grouped(calls)} ×`;
     const label = row.insertCell();
     label.textContent = short(view.trace.names[name]);
     label.title = view.trace.names[name];

@@ -127,9 +127,20 @@ def test_the_page_decodes_what_was_packed(opened):
     assert visit.has(f"Array.from({trace}.linked(3))") == []
 
 
-def test_the_whole_is_seen_at_first(shown):
-    assert seen(shown) == pytest.approx(WHOLE, rel=0.03)
-    assert shown.page.title() == "m3.1.py"
+def test_the_work_of_the_gpus_is_seen_at_first_and_the_whole_when_asked_for(opened):
+    visit = opened(pages.timeline_page("m3.1.py", made()))
+    drawn(visit)
+    assert seen(visit) == pytest.approx([8.4 * MS, 92.6 * MS], rel=0.01)
+    visit.page.get_by_role("button", name="Whole").click()
+    assert seen(visit) == pytest.approx(WHOLE, rel=0.03)
+
+
+def test_counts_are_called_approximate_where_spans_were_merged(opened):
+    visit = opened(pages.timeline_page("t", made(left_out=11)))
+    drawn(visit)
+    visit.until("document.querySelector('.timeline-sums') !== null")
+    assert "≈ 13 ×" in visit.page.locator(".timeline-sums").inner_text()
+    assert "counts and sums by name are approximate" in visit.page.content()
 
 
 def test_lanes_of_a_process_begin_with_its_gpu_and_nest_calls(shown):
@@ -242,33 +253,17 @@ def test_a_span_that_stands_for_others_says_so(shown):
 
 def test_keys_zoom_pan_and_show_the_whole(shown):
     whole = seen(shown)
-    press(shown, "w")
+    press(shown, "+")
     assert length(shown) == pytest.approx((whole[1] - whole[0]) * 0.6)
     near = seen(shown)
     press(shown, "ArrowRight")
     assert seen(shown)[0] > near[0]
     press(shown, "ArrowLeft")
     assert seen(shown) == pytest.approx(near)
-    press(shown, "d", "a", "-")
+    press(shown, "-")
     assert seen(shown) == pytest.approx(whole)
     press(shown, "+", "+", "Home")
     assert seen(shown) == pytest.approx(whole)
-
-
-def test_where_motion_is_welcome_the_view_glides_to_the_same_place(shown):
-    near = length(shown) * 0.6
-    shown.page.emulate_media(reduced_motion="no-preference")
-    press(shown, "w")
-    shown.until(f"Math.abs({VIEW}.to - {VIEW}.from - {near}) < 1")
-    shown.page.emulate_media(reduced_motion="reduce")
-
-
-def test_the_button_of_the_theme_changes_the_picture_too(shown):
-    light = shown.has(f"{VIEW}.colours.ground")
-    shown.page.locator("#theme").click()
-    assert shown.has(f"{VIEW}.colours.ground") != light
-    shown.page.locator("#theme").click()
-    assert shown.has(f"{VIEW}.colours.ground") == light
 
 
 def test_times_have_the_unit_that_suits_them(shown):
@@ -293,9 +288,7 @@ def test_enter_and_tab_go_from_span_to_span_and_escape_leaves(shown):
     assert "conv_forward" in shown.page.locator(".timeline-live").inner_text()
     press(shown, "Tab")  # to the next lane
     assert selected(shown) == 3
-    press(shown, "ArrowDown")  # to what it encloses
-    assert selected(shown) == 4
-    press(shown, "Shift+Tab", "Shift+Tab")
+    press(shown, "Shift+Tab")
     assert selected(shown) == 2
     focus = "document.activeElement.className"
     assert shown.has(focus) == "timeline-canvas"
@@ -303,12 +296,6 @@ def test_enter_and_tab_go_from_span_to_span_and_escape_leaves(shown):
     assert selected(shown) == -1
     press(shown, "Tab")
     assert shown.has(focus) != "timeline-canvas"
-
-
-def test_the_last_span_lets_the_keyboard_out(shown):
-    shown.has(f"{VIEW}.select(7)")
-    press(shown, "Tab")
-    assert shown.has("document.activeElement.className") != "timeline-canvas"
 
 
 def test_the_search_counts_sums_up_and_goes_through_its_matches(shown):
@@ -328,25 +315,7 @@ def test_the_search_counts_sums_up_and_goes_through_its_matches(shown):
     assert shown.has("document.activeElement.className") == "timeline-canvas"
 
 
-def test_n_goes_to_the_next_match_and_shift_n_back(shown):
-    press(shown, "/")
-    shown.page.keyboard.type("cuda")
-    press(shown, "Enter")
-    shown.page.locator(".timeline-canvas").focus()
-    press(shown, "n")
-    assert selected(shown) == 6
-    press(shown, "Shift+N")
-    assert selected(shown) == 5
-
-
-def test_a_match_out_of_sight_is_brought_into_sight(shown):
-    shown.has(f"{VIEW}.show(0, 1000)")
-    shown.has(f"{VIEW}.select(2)")
-    first, last = seen(shown)
-    assert first <= 90 * MS <= last
-
-
-def test_one_finger_pans_and_two_zoom(opened):
+def test_one_finger_pans(opened):
     visit = opened(
         pages.timeline_page("t", made()), width=390, has_touch=True, is_mobile=True
     )
@@ -366,11 +335,6 @@ def test_one_finger_pans_and_two_zoom(opened):
     send("touchEnd")
     visit.until(f"{VIEW}.from > 15e6")
     assert length(visit) == pytest.approx(40 * MS)
-    send("touchStart", 150, 200)
-    for apart in (10, 20, 40, 60):
-        send("touchMove", 150 - apart, 200 + apart)
-    send("touchEnd")
-    visit.until(f"{VIEW}.to - {VIEW}.from < 25e6")
     visit.page.touchscreen.tap(*point(visit, 3))
 
 
@@ -381,11 +345,6 @@ def test_nothing_is_wider_than_a_phone(opened):
     drawn(visit)
     visit.has(f"{VIEW}.select(0)")
     assert visit.has("document.documentElement.scrollWidth") <= 360
-
-
-def test_a_narrower_window_is_drawn_anew(shown):
-    shown.page.set_viewport_size({"width": 700, "height": 500})
-    shown.until(f"{VIEW}.width < 700 && {VIEW}.canvas.width < 700")
 
 
 def test_several_timelines_of_a_page_do_not_meet(opened):
@@ -437,7 +396,6 @@ def test_a_page_whose_spans_are_damaged_says_so(opened):
     visit = opened(page.replace('timeline-data">', 'timeline-data">AAAA'))
     visit.until("document.querySelector('.timeline').dataset.state === 'failed'")
     assert "cannot be drawn" in facts(visit)
-    assert "conv_forward" in visit.page.locator("table").first.inner_text()
 
 
 def test_paper_has_all_lanes_on_white(opened):
@@ -451,10 +409,7 @@ def test_paper_has_all_lanes_on_white(opened):
     visit.has("window.dispatchEvent(new Event('beforeprint'))")
     assert visit.has(f"{VIEW}.height === {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") == "rgb(255, 255, 255)"
-    totals = "document.querySelector('.timeline-totals').open"
-    assert visit.has(totals)
     visit.has("window.dispatchEvent(new Event('afterprint'))")
-    assert not visit.has(totals)
     assert visit.has(f"{VIEW}.height < {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") != "rgb(255, 255, 255)"
 

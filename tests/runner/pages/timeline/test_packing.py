@@ -114,17 +114,6 @@ def test_many_long_names_share_the_room():
     assert len(set(carried)) == 20_000
 
 
-def test_the_totals_add_up_calls_and_times_by_name():
-    spans = [Span(0, 0, 3_000_000), Span(0, 4_000_000, 1_000_000, merged=9)]
-    calls = [Span(2, 0, 500, 1)]
-    page = pages.timeline_page(
-        "t", timeline([*spans, *calls], ["kernel<3>", "cudaLaunch"])
-    )
-    row = r"<td>100.00%</td><td>4.000 ms</td><td>10</td><td>400.0 µs</td>"
-    assert f'{row}<th scope="row">kernel&lt;3&gt;</th>' in page
-    assert "<td>500.0 ns</td><td>1</td>" in page
-
-
 def test_two_timelines_share_one_script_and_have_no_ids():
     made = element("one", timeline([Span(0, 1, 2)]))
     other = element("two", timeline([Span(0, 1, 3)]))

@@ -1,0 +1,1 @@
+"""Figures of runs as one table (table.py), and the names of commands."""

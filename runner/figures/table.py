@@ -1,0 +1,355 @@
+"""One table of a run's figures, made once of its record; pure.
+
+    found = table.of(record, shapes)     # a Figure for each value that was printed
+    table.networks(found)                # grouped by network: what each printed
+    table.times(found)                   # grouped by command: what each took
+
+`rai show`, `rai diff`, reports and their check-lists are made of these groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord, Source
+from runner.core.kernel_shapes import KernelShapes, LayeredNetwork
+from runner.core.samples import Spread, spread
+from runner.figures.commands import called, script
+
+
+class FigureKind(StrEnum):
+    """What a figure is; times are in seconds, memory in bytes, shares from 0 to 1."""
+
+    OP_TIME = "op_time"
+    LAYER_TIME = "layer_time"
+    CORRECTNESS = "correctness"
+    ACCURACY = "accuracy"
+    AGREEMENT = "agreement"
+    WALL = "wall"
+    CPU = "cpu"
+    ELAPSED = "elapsed"
+    USER = "user"
+    SYSTEM = "system"
+    CPU_PERCENT = "cpu_percent"
+    MEMORY = "memory"
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values; "" for a share."""
+        shares = (self.CORRECTNESS, self.ACCURACY, self.AGREEMENT)
+        units = dict.fromkeys(shares, "") | {self.MEMORY: "B", self.CPU_PERCENT: "%"}
+        return units.get(self, "s")
+
+
+class Figure(Struct, frozen=True):
+    """One value, and what it is of.
+
+    ``command`` is the command's number from 1, ``name`` what it is called, ``script``
+    its program's file. ``model``, ``variant`` and ``images`` are the network's, "" and
+    None where that is not known. ``layer`` is the layer's name or number, "" for all of
+    them. ``profiled`` names the profilers that ran along and took time. ``place`` is
+    which network of the command's output it is of, ``round`` the command's round.
+    """
+
+    run: str
+    command: int
+    name: str
+    script: str
+    figure: FigureKind
+    value: float
+    model: str = ""
+    variant: str = ""
+    images: int | None = None
+    layer: str = ""
+    profiled: tuple[str, ...] = ()
+    place: int = 0
+    round: int = 0
+    accuracy_class: str = ""
+    synthetic: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit of its value."""
+        return self.figure.unit
+
+    @property
+    def network(self) -> tuple[object, ...]:
+        """What figures of one network in one command have in common."""
+        work = (self.model, self.variant, self.images, self.accuracy_class)
+        return (self.run, self.command, self.place, *work)
+
+
+class NetworkFigures(Struct, frozen=True):
+    """What a network printed in one command, over all rounds that ended well.
+
+    ``images`` is None if nobody says how many. ``op_times_s`` are those of
+    each layer, ``op_time_s`` of their sums. Shares are the least of all rounds;
+    ``agreement`` is that with the reference on synthetic images, and no accuracy.
+    ``under`` are the profilers that ran along and took time.
+    """
+
+    run: str
+    number: int
+    name: str
+    script: str
+    variant: str
+    images: int | None
+    under: tuple[str, ...]
+    model: str
+    accuracy_class: str
+    rounds: int
+    op_times_s: tuple[Spread, ...]
+    op_time_s: Spread | None
+    layer_times_s: tuple[Spread, ...]
+    correctness: float | None
+    accuracy: float | None
+    agreement: float | None
+    synthetic: bool
+
+    @property
+    def result(self) -> str:
+        """What it got right, in words."""
+        return outcome(self)
+
+    @property
+    def title(self) -> str:
+        """The script and the variant."""
+        return " ".join(filter(None, (self.script, self.variant)))
+
+
+def outcome(one: Inference | NetworkFigures) -> str:
+    """Describe a network's result; a synthetic one is never called an accuracy."""
+    of = f", {one.accuracy_class}" if one.accuracy_class else ""
+    if one.agreement is not None:
+        return f"agreement {one.agreement:g} (synthetic){of}"
+    if one.correctness is not None:
+        return f"correctness {one.correctness:g}{of}"
+    return "" if one.accuracy is None else f"accuracy {one.accuracy:g}"
+
+
+class CommandTimes(Struct, frozen=True):
+    """What a command took: as rai measured it, and as its output says last."""
+
+    wall_s: Spread | None = None
+    cpu_s: Spread | None = None
+    elapsed_s: float | None = None
+    user_s: float | None = None
+    system_s: float | None = None
+    cpu_percent: float | None = None
+    max_rss_bytes: int | None = None
+
+
+def of(record: RunRecord, shapes: KernelShapes | None = None) -> tuple[Figure, ...]:
+    """Return the figures of a run, command by command.
+
+    Of a command the rounds that ended well count, else the first. Where a program does
+    not print how many images it took, ``shapes`` may say so.
+    """
+    well = {
+        command.number
+        for command in record.commands
+        if command.outcome in (Outcome.OK, Outcome.WRONG)
+    }
+    found: list[Figure] = []
+    for command in record.commands:
+        ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
+        if ended_well or (command.number not in well and command.repeats is None):
+            found += _of_command(record.id, command, shapes)
+    return tuple(sorted(found, key=lambda one: one.command))
+
+
+def of_findings(found: Findings) -> tuple[Figure, ...]:
+    """Return the figures of an output whose commands are known by its lines only."""
+    return (
+        *(
+            figure
+            for place, one in enumerate(found.inferences)
+            for figure in _of_inference(_place("", one.source), one, place)
+        ),
+        *_of_times(found, lambda source: _place("", source)),
+    )
+
+
+Place = tuple[str, int, str, str]
+"""A run, the number of its command, the command's name and its script."""
+
+
+def _place(run: str, source: Source) -> Place:
+    return run, source.number or 0, source.command, script(source.command)
+
+
+def _of_command(
+    run: str, command: CommandRecord, shapes: KernelShapes | None
+) -> Iterator[Figure]:
+    where = (run, command.number, called(command), script(command.text))
+    measured = ((FigureKind.WALL, command.wall_s), (FigureKind.CPU, command.cpu_s))
+    for kind, value in measured:
+        if value is not None:
+            yield Figure(*where, kind, value, round=command.round)
+    found = command.findings
+    yield from _of_times(found, lambda _: where, command.round)
+    for place, one in enumerate(found.inferences):
+        network = _described(shapes, command.text, one)
+        images = network.batch_size if network else None
+        described = network.layers if network else ()
+        layers = [layer.name for layer in described if layer.timed]
+        under = one.source.under or found.under
+        about = (place, command.round, under, images, layers)
+        yield from _of_inference(where, one, *about)
+
+
+def _of_times(
+    found: Findings, where: Callable[[Source], Place], round_: int = 0
+) -> Iterator[Figure]:
+    for place, one in enumerate(found.time_usage):
+        rss = None if one.max_rss_kb is None else 1024 * one.max_rss_kb
+        printed = (
+            (FigureKind.ELAPSED, one.elapsed_s),
+            (FigureKind.USER, one.user_s),
+            (FigureKind.SYSTEM, one.system_s),
+            (FigureKind.CPU_PERCENT, one.cpu_percent),
+            (FigureKind.MEMORY, rss),
+        )
+        for kind, value in printed:
+            if value is not None:
+                yield Figure(*where(one.source), kind, value, place=place, round=round_)
+
+
+def _of_inference(
+    where: Place,
+    one: Inference,
+    place: int,
+    round_: int = 0,
+    under: tuple[str, ...] = (),
+    images: int | None = None,
+    layers: Sequence[str] = (),
+) -> Iterator[Figure]:
+    source = one.source
+    named = layers if len(layers) == len(one.op_times_s) else ()
+    values: list[tuple[FigureKind, float | None, str]] = [
+        (kind, value, named[i] if named else str(i + 1))
+        for kind, every in (
+            (FigureKind.OP_TIME, one.op_times_s),
+            (FigureKind.LAYER_TIME, one.layer_times_s),
+        )
+        for i, value in enumerate(every)
+    ]
+    total = sum(one.op_times_s) if one.op_times_s else None
+    values += [
+        (FigureKind.OP_TIME, total, ""),
+        (FigureKind.CORRECTNESS, one.correctness, ""),
+        (FigureKind.ACCURACY, one.accuracy, ""),
+        (FigureKind.AGREEMENT, one.agreement, ""),
+    ]
+    for kind, value, layer in values:
+        if value is not None:
+            yield Figure(
+                *where,
+                kind,
+                value,
+                one.model or "",
+                source.variant,
+                source.batch_size or images,
+                layer,
+                under or source.under,
+                place,
+                round_,
+                one.accuracy_class,
+                one.synthetic,
+            )
+
+
+def _described(
+    shapes: KernelShapes | None, command: str, one: Inference
+) -> LayeredNetwork | None:
+    if shapes is None:
+        return None
+    from runner import analysis  # which `rai run` does without
+
+    return analysis.network_of(shapes.networks, command, one)
+
+
+def networks(found: Iterable[Figure]) -> tuple[NetworkFigures, ...]:
+    """Return what each network printed, command by command."""
+    groups: dict[tuple[object, ...], list[Figure]] = {}
+    for figure in found:
+        if figure.figure in _OF_NETWORKS:
+            groups.setdefault(figure.network, []).append(figure)
+    return tuple(map(_network, groups.values()))
+
+
+_OF_NETWORKS = (
+    FigureKind.OP_TIME,
+    FigureKind.LAYER_TIME,
+    FigureKind.CORRECTNESS,
+    FigureKind.ACCURACY,
+    FigureKind.AGREEMENT,
+)
+
+
+def _network(found: Sequence[Figure]) -> NetworkFigures:
+    first = found[0]
+    by_layer: dict[tuple[FigureKind, str], list[float]] = {}
+    for one in found:
+        by_layer.setdefault((one.figure, one.layer), []).append(one.value)
+
+    def layers(kind: FigureKind) -> tuple[Spread, ...]:
+        each = (v for (of, layer), v in by_layer.items() if of is kind and layer)
+        return tuple(s for values in each if (s := spread(values)))
+
+    def least(kind: FigureKind) -> float | None:
+        return min(by_layer.get((kind, ""), ()), default=None)
+
+    return NetworkFigures(
+        run=first.run,
+        number=first.command,
+        name=first.name,
+        script=first.script,
+        variant=first.variant,
+        images=first.images,
+        under=first.profiled,
+        model=first.model,
+        accuracy_class=first.accuracy_class,
+        rounds=len({one.round for one in found}),
+        op_times_s=layers(FigureKind.OP_TIME),
+        op_time_s=spread(by_layer.get((FigureKind.OP_TIME, ""), [])),
+        layer_times_s=layers(FigureKind.LAYER_TIME),
+        correctness=least(FigureKind.CORRECTNESS),
+        accuracy=least(FigureKind.ACCURACY),
+        agreement=least(FigureKind.AGREEMENT),
+        synthetic=any(one.synthetic for one in found),
+    )
+
+
+def times(found: Iterable[Figure]) -> dict[int, CommandTimes]:
+    """Return what each command took, by its number: medians, and the most memory.
+
+    Of what an output says several times, as of parts of a command, the last counts.
+    """
+    last: dict[tuple[int, FigureKind, int], float] = {}
+    for one in found:
+        if one.figure not in _OF_NETWORKS:
+            last[one.command, one.figure, one.round] = one.value
+    values: dict[int, dict[FigureKind, list[float]]] = {}
+    for (command, kind, _), value in last.items():
+        values.setdefault(command, {}).setdefault(kind, []).append(value)
+
+    def median(every: dict[FigureKind, list[float]], kind: FigureKind) -> float | None:
+        known = spread(every.get(kind, []))
+        return known.median if known else None
+
+    return {
+        command: CommandTimes(
+            spread(every.get(FigureKind.WALL, [])),
+            spread(every.get(FigureKind.CPU, [])),
+            median(every, FigureKind.ELAPSED),
+            median(every, FigureKind.USER),
+            median(every, FigureKind.SYSTEM),
+            median(every, FigureKind.CPU_PERCENT),
+            int(max(every[FigureKind.MEMORY])) if FigureKind.MEMORY in every else None,
+        )
+        for command, every in values.items()
+    }
