@@ -174,7 +174,7 @@ class _Shown:
             yield Table("How they ended", heads, tuple(rows), frozenset({0}))
 
     def figures(self, every: list[FigureChange]) -> Iterator[Block]:
-        """Yield a row for each metric; intervals and verdicts where there are samples."""
+        """Yield a row for each metric, with intervals where there are samples."""
         found = self._of(every, lambda f: f.same)
         if not found:
             return

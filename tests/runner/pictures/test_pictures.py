@@ -34,7 +34,7 @@ def test_ticks_are_round_values_as_far_apart_as_is_asked(low, factor, log):
     [
         (0, 0.055, False, "0 s|10 ms|20 ms|30 ms|40 ms|50 ms"),
         (0.0006, 0.08, True, "1 ms|2 ms|5 ms|10 ms|20 ms|50 ms"),
-        (1e-9, 1, True, "10 ns|1 us|100 us|10 ms|1 s"),
+        (1e-9, 1, True, "10 ns|1 µs|100 µs|10 ms|1 s"),
         (0, 0.3, False, "0 s|50 ms|100 ms|150 ms|200 ms|250 ms|300 ms"),
         (1.15, 1.9, True, "1.2 s|1.4 s|1.6 s|1.8 s"),
     ],
