@@ -175,13 +175,16 @@ def test_a_build_folder_that_is_missing_or_damaged_is_said(
     tmp_path, project, final, judge
 ):
     measure, held = final.run("measure"), parts(project, final, judge)
-    bad = tmp_path / "bad"
-    bad.write_bytes(b"nothing")
-    with staging.area(tmp_path / "home") as area:
-        with pytest.raises(RaiError, match="left no build folder"):
-            area.stage(measure, held, {})
-        with pytest.raises(RaiError, match="cannot be read"):
-            area.stage(measure, held, {"compile": bad})
+    (tmp_path / "bad").write_bytes(b"nothing")
+    for built, says in (
+        ({}, "left no build folder"),
+        ({"compile": tmp_path / "bad"}, "cannot be read"),
+    ):
+        with (
+            staging.area(tmp_path / "home") as area,
+            pytest.raises(RaiError, match=says),
+        ):
+            area.stage(measure, held, built)
 
 
 def test_a_build_folder_over_its_bounds_is_refused(tmp_path):
