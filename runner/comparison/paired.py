@@ -89,16 +89,17 @@ def interval(logs: Sequence[float]) -> tuple[float, float, float]:
     """Return low end, middle and high end of the interval of at least 10 pairs.
 
     Correlated pairs have an interval that is ((1 + r) / (1 - r)) ** (18 / n) times as
-    wide, with n at most 30: more than the formula's square root, as few pairs tell r
-    badly. The power is by simulation: with r = 0.7 the interval of 20 to 60 pairs then
-    holds the truth in 97 of 100, and one of independent pairs seldom becomes wide.
+    wide, where n counts as 20 at least and 30 at most: more than the formula's square
+    root, as few pairs tell r badly. The power is by simulation: with r = 0.7 the
+    interval of 20 to 60 pairs then holds the truth in 97 of 100, and one of independent
+    pairs seldom becomes wide.
     """
     n, averages = len(logs), sorted(map(sum, combinations_with_replacement(logs, 2)))
     out, half = _left_out(n), len(averages) // 2
     low, high = averages[out] / 2, averages[~out] / 2
     middle = (averages[half] + averages[~half]) / 4
     r = min(max(correlation(logs), 0.0), _MOST_CORRELATION)
-    wider = ((1 + r) / (1 - r)) ** (18 / min(n, 30))
+    wider = ((1 + r) / (1 - r)) ** (18 / min(max(n, SERIES), 30))
     return middle + wider * (low - middle), middle, middle + wider * (high - middle)
 
 
