@@ -183,7 +183,7 @@ class _Answers:
                 f" ({brief(seconds)} of GPU time)"
             )
         if ratios:
-            told.append(f"That is {' and '.join(ratios)}")
+            told.append(f"That is {', and '.join(ratios)}")
         if judged := self._judged():
             told.append(judged)
         return f"{'. '.join(told)}."
