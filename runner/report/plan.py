@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
+from runner.core import LIMITS, BuildSpec, ImagePlan, Step
 from runner.figures.commands import one_line
-from runner.report.blocks import Block, Pairs, Table
+from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.words import named_by, titled
 
 
@@ -39,26 +39,20 @@ def _commands(steps: Sequence[Step]) -> Table:
 
     Columns show which need a GPU, and what they must print, if any does.
     """
-    any_gpu = any(step.command.needs_gpu for step in steps)
-    any_expects = any(step.command.expect for step in steps)
-    rows = tuple(
+    rows = [
         (
             str(step.index + 1),
             "shell" if step.invocation.shell else "direct",
             step.invocation.why,
-            *(["GPU" if step.command.needs_gpu else ""] if any_gpu else []),
-            *([_expects(step.command)] if any_expects else []),
+            "GPU" if step.command.needs_gpu else "",
+            "; ".join(one.words for one in step.command.expect),
             titled(step.command.name, step.command.text),
         )
         for step in steps
-    )
-    needs, expects = ["needs"] * any_gpu, ["expects"] * any_expects
-    heads = ("#", "run", "why", *needs, *expects, "command")
-    return Table("Commands", heads, rows, frozenset({0}))
-
-
-def _expects(command: Command) -> str:
-    return "; ".join(one.words for one in command.expect)
+    ]
+    heads = ("#", "run", "why", "needs", "expects", "command")
+    kept = ("#", "run", "why", "command")
+    return filled("Commands", heads, rows, ("#",), keep=kept)
 
 
 def _head(

@@ -47,6 +47,17 @@ def parts(report: Report) -> Iterator[Part]:
             yield Paragraph(of + text, strong="How fast is it?")
 
 
+def best_profiles(report: Report) -> list[tuple[str, str]]:
+    """Return the profiles of the best of each run and model, by run and file."""
+    found = []
+    for run in report.runs[:MOST_RUNS]:
+        models = dict.fromkeys(one.model for one in _timed(report, run.run))
+        for model in list(models)[:MOST_MODELS]:
+            best = _Answers(report, run, model, "")
+            found += [(run.run, path) for path in sorted(best.profiles())]
+    return list(dict.fromkeys(found))
+
+
 def _timed(report: Report, run: str) -> list[NetworkFigures]:
     """Return the networks of a run whose Op Times count."""
     return [
@@ -276,15 +287,17 @@ class _Answers:
         chart = BarChart(title, "s", bars, logarithmic=wide)
         return Picture(f"op-times-{self.name}", text, chart)
 
+    def profiles(self) -> set[str]:
+        """Return the files of profilers that the best's program wrote."""
+        best = (self.best.run, self.best.script)
+        traces = self.report.traces
+        return {one.trace.path for one in traces if (one.run, one.script) == best}
+
     def _bounds(self) -> str:
         """Return what bounds the kernels of the best, and what to try."""
         best = self.best
-        scripts = {
-            one.trace.path
-            for one in self.report.traces
-            if (one.run, one.script) == (best.run, best.script)
-        }
-        every = [one for one in self._kernels() if one.trace in scripts]
+        profiles = self.profiles()
+        every = [one for one in self._kernels() if one.trace in profiles]
         own = [
             one
             for one in every

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
 from runner.core.kernel_shapes import LayeredNetwork
@@ -89,8 +89,13 @@ def giga(rate: float | None) -> str:
     return "" if rate is None else f"{rate / 1e9:,.1f}"
 
 
-def kernels(report: Report) -> Iterator[Part]:
-    """Yield the analysis of each profile of each run, or why there is none."""
+def kernels(
+    report: Report, drawn: Set[tuple[str, str]] = frozenset()
+) -> Iterator[Part]:
+    """Yield the analysis of each profile of each run, or why there is none.
+
+    ``drawn`` are the profiles, by run and file, whose roofline stands elsewhere.
+    """
     if not report.analysis and not report.counters:
         yield Paragraph(
             "Not known: no profile was kept that has the launches of kernels, as a file"
@@ -100,7 +105,9 @@ def kernels(report: Report) -> Iterator[Part]:
         traces = dict.fromkeys(kernel.trace for kernel in run.kernels)
         for number, trace in enumerate(traces):
             found = [one for one in run.kernels if one.trace == trace]
-            yield from _trace(report, run, found, number)
+            pictures = _rooflines(report, run, _most(found), number)
+            yield from _trace(report, run, found)
+            yield from () if (run.run, trace) in drawn else pictures
     every = dict.fromkeys(one for run in report.analysis for one in run.bounds)
     for bounds in every:
         peaks = [
@@ -115,12 +122,26 @@ def kernels(report: Report) -> Iterator[Part]:
     yield from _counters(report)
 
 
+def rooflines(report: Report, profile: tuple[str, str]) -> Iterator[Picture]:
+    """Yield the rooflines of a profile, by its run and its file."""
+    for run in report.analysis:
+        traces = list(dict.fromkeys(kernel.trace for kernel in run.kernels))
+        if run.run == profile[0] and profile[1] in traces:
+            found = [one for one in run.kernels if one.trace == profile[1]]
+            number = traces.index(profile[1])
+            yield from _rooflines(report, run, _most(found), number)
+
+
+def _most(found: list[KernelAnalysis]) -> list[KernelAnalysis]:
+    """Return the kernels of a profile that together pass 90 % of the time."""
+    return found[: min(until([one.percent for one in found]), MOST_ROWS)]
+
+
 def _trace(
-    report: Report, run: RunKernels, found: list[KernelAnalysis], number: int
+    report: Report, run: RunKernels, found: list[KernelAnalysis]
 ) -> Iterator[Part]:
-    """Yield the kernels of one profile that together pass 90 % of the time."""
-    trace = found[0].trace
-    shown = found[: min(until([one.percent for one in found]), MOST_ROWS)]
+    """Yield what the kernels of one profile reach."""
+    trace, shown = found[0].trace, _most(found)
     rated = [one for one in shown if one.flops_per_s or one.bytes_per_s]
     if rated:
         rows = [
@@ -145,7 +166,6 @@ def _trace(
             " rai-kernels.json says what they do."
         )
     yield from _more_operations(rated)
-    yield from _rooflines(report, run, trace, rated, number)
     heads = ("kernel", "grid", "block", "registers", "shared", "occupancy", "next step")
     launches = [
         (
@@ -180,11 +200,7 @@ def _more_operations(rated: list[KernelAnalysis]) -> Iterator[Paragraph]:
 
 
 def _rooflines(
-    report: Report,
-    run: RunKernels,
-    trace: str,
-    kernels: list[KernelAnalysis],
-    number: int,
+    report: Report, run: RunKernels, kernels: list[KernelAnalysis], number: int
 ) -> Iterator[Picture]:
     """Yield a picture for each GPU, of the kernels that ran on it."""
     text = (
@@ -196,7 +212,8 @@ def _rooflines(
         ran = [one for one in plotted if one.gpu == bounds.gpu]
         roofs = _roofs(bounds, {one.unit for one in ran})
         if len(ran) >= FEWEST_POINTS and roofs:
-            title = of_run(report, run.run, f"Roofline of {bounds.gpu}: {trace}")
+            title = f"Roofline of {bounds.gpu}: {ran[0].trace}"
+            title = of_run(report, run.run, title)
             name = f"roofline-{run.run}-{number + 1}{f'-{count + 1}' if count else ''}"
             yield Picture(name, text, Roofline(title, roofs, tuple(map(_point, ran))))
 

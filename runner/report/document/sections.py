@@ -35,6 +35,7 @@ def sections(report: Report) -> tuple[Section, ...]:
     submissions = (measured(r.measurement) for r in report.runs if r.measurement)
     differing = differences(report.comparison) if report.comparison else ()
     kernels, calls = ReportedKind.KERNELS, ReportedKind.API_CALLS
+    analysed = rates.kernels(report, set(conclusions.best_profiles(report)))
     found = [
         _section("Summary", _head(report)),
         _section("Check-list", checklist.parts(report)),
@@ -45,7 +46,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         _section("Run times", tables.run_times(report), folded=True),
         _section("Kernels", tables.shares(report, kernels), folded=True),
         _section("API calls", tables.shares(report, calls), folded=True),
-        _section("Analysis by kernel", rates.kernels(report), folded=True),
+        _section("Analysis by kernel", analysed, folded=True),
         _section("Layers", rates.layers(report), folded=True),
         _section("Timelines", _timelines(report), folded=True),
         _section("Output", _outputs(report), folded=True),
@@ -81,6 +82,8 @@ def _head(report: Report) -> Iterator[Part]:
             )
         yield Pairs(tuple((name, value) for name, value in _brief(run) if value))
     yield from conclusions.parts(report)
+    for profile in conclusions.best_profiles(report):
+        yield from rates.rooflines(report, profile)
 
 
 def _brief(run: RunSummary) -> Iterator[tuple[str, str]]:

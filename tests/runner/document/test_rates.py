@@ -229,3 +229,24 @@ def test_profiles_come_in_the_order_of_their_commands():
     assert [title.split()[-1] for title in analysed[::2]] == [*files, "x.nvprof"]
     drawn = [part.title.split()[0] for part in parts["Timelines"]]
     assert drawn == [*files, "x.nvprof"]
+
+
+def test_the_roofline_of_the_best_stands_with_the_answers_and_nowhere_else():
+    every = tuple(replace(LAUNCHED, kernel=f"k{n}") for n in range(3))
+    works = tuple(replace(WORK, kernel=one.kernel) for one in every)
+    timed = command(1, "m3.1.py 10000", inference(10000))
+
+    found = sections(
+        profiled(),
+        timed,
+        traces=(replace(TRACE, launches=every),),
+        shapes=KernelShapes(kernels=works),
+    )
+
+    drawn = {
+        title
+        for title, parts in found.items()
+        for part in parts
+        if isinstance(part, Picture) and part.name.startswith("roofline")
+    }
+    assert drawn == {"Summary"}
