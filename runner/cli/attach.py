@@ -12,6 +12,7 @@ import typer
 
 from runner.cli import common, copies
 from runner.core.cancel import Cancel
+from runner.core.errors import BusyError, RaiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +166,6 @@ def goes_on(paths: RunPaths, console: Console) -> None:
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
     from runner import places
-    from runner.core.errors import BusyError, RaiError
 
     try:
         places.cancel(paths)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
+
+from runner.core import Problem, Severity
+from runner.core.errors import RaiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +73,6 @@ class KeptCopy:
         self._trouble = trouble
 
     def _wait(self) -> None:
-        import time
 
         from runner.remote.problems import standing
         from runner.store import seen
@@ -102,8 +105,6 @@ def fetch_sources(*runs: RunPaths) -> None:
     """
     from runner import places
     from runner.cli import common
-    from runner.core import Problem, Severity
-    from runner.core.errors import RaiError
     from runner.store.sides import CAPS
 
     for paths in runs:
@@ -118,7 +119,6 @@ def refresh(runs: Iterable[RunPaths]) -> None:
     """Bring copies up to date, within some seconds; warn of those that are not."""
     from runner import places, report
     from runner.cli import common
-    from runner.core import Problem, Severity
     from runner.store import seen
 
     asked = {paths.id: paths for paths in runs}

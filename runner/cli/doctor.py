@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.core import ImagePlan, Reason, Stream
+from runner.core.errors import RaiError, UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.core import ImagePlan
     from runner.doctor.remedies import Remedy
     from runner.store.settings import Settings
 
@@ -27,7 +28,6 @@ MOST_SHOWN_BYTES = 1 << 14
 def image(settings: Settings) -> ImagePlan | None:
     """Return how a run of the project here gets its image, None if it needs none."""
     from runner import images, session
-    from runner.core.errors import RaiError
     from runner.engines import imagestore
     from runner.session.project import folder_project
 
@@ -76,7 +76,6 @@ def _run(remedy: Remedy) -> bool:
 def _carried_out(line: str) -> tuple[int, bytes, bytes]:
     """Run a line; return its exit status and the ends of what it printed."""
     from runner import process
-    from runner.core import Stream
     from runner.core.cancel import Cancel
     from runner.core.events import Output
 
@@ -100,8 +99,6 @@ def _carried_out(line: str) -> tuple[int, bytes, bytes]:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runner.doctor import Finding
     from runner.store.settings import Settings
 
@@ -122,8 +119,7 @@ def doctor(
     """
     from runner import doctor as findings
     from runner import report
-    from runner.core import Reason, record
-    from runner.core.errors import UsageError
+    from runner.core import record
     from runner.terminal.tables import blocks
 
     if as_json and fix:

@@ -7,14 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from runner.cli import suggestions
+from runner.core import Problem, Reason, RunRecord
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.comparison import Comparison, Samples
     from runner.comparison.gate import Condition, GateOutcome
-    from runner.core import Problem, RunRecord
     from runner.report.diff import RunDiff
 
 FailIf = Annotated[
@@ -93,8 +95,6 @@ def told(outcome: GateOutcome, line: Line | None = None) -> int:
     Raises:
         UsageError: conditions cannot be judged, and none of the others failed.
     """
-    from runner.core import Reason
-    from runner.core.errors import UsageError
 
     shown = line or _plain
     undecided = outcome.failed or outcome.unsure or outcome.refused
@@ -123,7 +123,6 @@ def baseline(
     from runner.cli import common
     from runner.comparison import LEAST, compare_runs
     from runner.comparison.gate import judge, too_few
-    from runner.core.errors import UsageError
     from runner.store.home import record_of
 
     relative = [one for one in given if one.relative]
@@ -169,7 +168,6 @@ def of_diff(
 
     A percentage of figures that cannot be compared is refused.
     """
-    from msgspec.structs import replace
 
     from runner.comparison import samples
 
@@ -200,7 +198,6 @@ def impossible(
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:
     """Return why a percentage says nothing about the code, None if it does."""
     from runner.comparison import parsed
-    from runner.core import Problem
     from runner.report.diff import NOT_COMPARABLE
 
     name = parsed(condition.metric)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import common
+from runner.core import BuildSpec, BuiltImage
+from runner.core.errors import EngineError
+from runner.core.quantities import duration_s
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.core import BuiltImage
     from runner.engines.imagestore import ImageStore
     from runner.report import Block
     from runner.store.prune import Removal
@@ -38,7 +41,6 @@ def prune(
     Engine, rai's builds of images that later ones replaced, of the projects that have
     runs here. Volumes of data files, which everybody on the engine shares, stay.
     """
-    from runner.core.quantities import duration_s
     from runner.store import prune as store
     from runner.store.retention import Retention
 
@@ -81,10 +83,7 @@ def _unused(
     """
     if math.isinf(before):
         return None, ()
-    from pathlib import Path
 
-    from runner.core import BuildSpec
-    from runner.core.errors import EngineError
     from runner.engines import imagestore
     from runner.images import inventory
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common
 from runner.cli.reporting import ReportFormat
 from runner.terminal.streams import put, say
@@ -73,7 +74,6 @@ def report(
     rai report before after -o both.html
     rai report latest --format junit|gradescope   for CI systems and autograders
     """
-    from runner import files
     from runner.cli import reporting
     from runner.cli.opening import show
     from runner.store import pages

@@ -8,10 +8,12 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from runner import files
 from runner.cli import ci, common
+from runner.core import Problem, RunRecord
+from runner.core.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from runner.core import RunRecord
     from runner.core.milestone import Milestone
     from runner.evidence import FoundEvidence
     from runner.report.diff import RunDiff
@@ -65,9 +67,6 @@ def check_target(path: Path, form: ReportFormat, *, force: bool) -> None:
     Raises:
         UsageError: with what to do about it.
     """
-    from runner import files
-    from runner.core import Problem
-    from runner.core.errors import UsageError
 
     common.check_output(path, "-o")
     if force or form in (ReportFormat.JUNIT, ReportFormat.GRADESCOPE):
@@ -154,7 +153,6 @@ def _milestones(
     A file of a site's own that is wrong is left out, and told of.
     """
     from runner import milestones
-    from runner.core.errors import ConfigError
     from runner.report.document import checklist
 
     folders = settings.milestones
@@ -179,8 +177,6 @@ def title(report: Report) -> str:
 
 def check_points(visibility: str, points: float) -> None:
     """Refuse what Gradescope would not take, with a UsageError."""
-    from runner.core import Problem
-    from runner.core.errors import UsageError
     from runner.markup.gradescope import VISIBILITIES
 
     if visibility not in VISIBILITIES:
@@ -199,8 +195,6 @@ def exported(
         UsageError: some have not ended.
     """
     from runner import places
-    from runner.core import Problem
-    from runner.core.errors import UsageError
     from runner.markup import gradescope, junit
 
     records = [(paths, places.record_of(paths)) for paths in runs]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import common, copies
+from runner.core import Problem, RunRecord, Severity, quantities
+from runner.core.errors import RaiError, UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.core import RunRecord
     from runner.remote.profile import ProfileEntry
     from runner.report import Listed, Table
     from runner.store.home import RunQuery
@@ -75,7 +77,6 @@ def runs(
     listed if it matches every option. --on lists what runs and waits on a server, in
     the order of the starts.
     """
-    from runner.core.errors import UsageError
 
     given = {"--project": project, "--branch": branch, "--tag": tag}
     given |= {"--since": since, "--command": command}
@@ -114,10 +115,7 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     Raises:
         UsageError: some are wrong; carries all of these problems.
     """
-    from datetime import datetime
 
-    from runner.core import Problem, quantities
-    from runner.core.errors import UsageError
     from runner.store.home import RunQuery
 
     problems = [Problem(f"{name} is empty") for name, one in given.items() if one == ""]
@@ -184,8 +182,6 @@ class _There:
         Raises:
             RaiError: all teams' runs are asked for, and are not told.
         """
-        from runner.core import Problem, Severity
-        from runner.core.errors import RaiError
         from runner.places.server import name_of
 
         try:
@@ -282,7 +278,7 @@ def _plain(one: Listed) -> dict[str, object]:
 
 def _queue(on: str | None, *, as_json: bool) -> None:
     """Show what runs and what waits on a server; of other teams' runs only the team."""
-    from runner.core import Problem, Severity, record
+    from runner.core import record
     from runner.remote.api import ServerClient
     from runner.terminal.tables import blocks
 
@@ -302,7 +298,6 @@ def _queue(on: str | None, *, as_json: bool) -> None:
 
 def _table(view: QueueView) -> Table:
     """Return the runs; a column that is empty for all is left out."""
-    import time
 
     from runner.report import Table
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from runner.cli import ci, common
+from runner.core import Problem
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from runner.session import Run
@@ -55,11 +59,8 @@ def submit(
     rai submit final                  measure the project of this folder
     rai submit m2 -p DIR --rehearse   try it without counting
     """
-    from datetime import UTC, datetime
 
     from runner import milestones, session, submission
-    from runner.core import Problem
-    from runner.core.errors import UsageError
 
     if milestone is None:
         known = ", ".join(milestones.names(common.settings().milestones))
@@ -85,7 +86,6 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-    from contextlib import closing
 
     from runner import submission
     from runner.cli import interrupt

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from runner import report
 from runner.cli import attach, common, copies, interrupt, remotely, running
 from runner.core import Problem, Reason, RunRecord
 from runner.core import events as ev
@@ -110,7 +111,7 @@ class _Loop:
         stop: Cancel,
         server: remotely.RunSender | None,
     ) -> None:
-        from runner import archive, report, session
+        from runner import archive, session
 
         self._session = session
         self._path, self._options = path, options
