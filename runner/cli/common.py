@@ -124,7 +124,6 @@ def project(directory: Path | None, path: Path | None) -> Path:
     Raises:
         UsageError: both are given and differ.
     """
-
     if directory and path and directory.resolve() != path.resolve():
         text = f"two projects are given: {directory} and -p {path}; leave one out"
         raise UsageError(text)
@@ -229,7 +228,6 @@ def look_up(
     given: Iterable[str], find: Callable[[Home, str], RunPaths]
 ) -> tuple[Home, list[RunPaths], list[Problem]]:
     """Return the home, the runs that ``find`` finds, each once, and every problem."""
-
     opened = home()
     found: list[RunPaths] = []
     problems: list[Problem] = []
@@ -247,7 +245,6 @@ def confirm(question: str, *, yes: bool) -> None:
     Raises:
         UsageError: there is no terminal to ask at.
     """
-
     if yes:
         return
     if not sys.stdin.isatty():
@@ -271,13 +268,11 @@ def warn_elsewhere(*runs: RunPaths) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
-
     write_line(json_text(value), sys.stdout)
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
     """Return a value as JSON in which nothing steers a terminal."""
-
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -290,7 +285,6 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
 
     The sum of absurd figures that a run printed may be infinite.
     """
-
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -303,7 +297,6 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
 
 def no_build_folder(record: RunRecord) -> Problem:
     """Return why a run has no build folder, and when it will have one."""
-
     text = f"run {record.id} has no build folder"
     if record.state.final:
         return Problem(f"{text}: it ended before one came back")
@@ -322,7 +315,6 @@ def check_output(path: Path, option: str) -> None:
         UsageError: its folder is not there or not writable, or it is no regular file,
             which would be replaced by one.
     """
-
     if path.is_dir():
         text = f"{option} {path}: it is a folder"
         raise UsageError(Problem(text, hint="name a file"))
@@ -345,7 +337,6 @@ def variables(words: Sequence[str]) -> dict[str, str]:
         UsageError: this process has no such variable, or one is given two values;
             carries every problem.
     """
-
     pairs = [word.partition("=") for word in words]
     hint = "export it first, or write -e NAME=value"
     if missing := [n for n, equals, _ in pairs if not equals and n not in os.environ]:

@@ -73,7 +73,6 @@ class KeptCopy:
         self._trouble = trouble
 
     def _wait(self) -> None:
-
         from runner.remote.problems import standing
         from runner.store import seen
         from runner.wire.remote_runs import QueueState

@@ -79,7 +79,6 @@ def diff(
 
 def _judgeable(run: RunRecord) -> None:
     """Refuse to judge a run that failed, or goes on: it lacks figures."""
-
     reason = run.verdict.reason if run.verdict else None
     if reason is not Reason.DONE:
         how = reason.value.replace("_", " ") if reason else run.state.value

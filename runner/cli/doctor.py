@@ -142,7 +142,6 @@ def doctor(
 
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-
     from runner.doctor.remedies import look, remedies
 
     plan = image(settings)

@@ -95,7 +95,6 @@ def told(outcome: GateOutcome, line: Line | None = None) -> int:
     Raises:
         UsageError: conditions cannot be judged, and none of the others failed.
     """
-
     shown = line or _plain
     undecided = outcome.failed or outcome.unsure or outcome.refused
     for text in outcome.passed:
@@ -168,7 +167,6 @@ def of_diff(
 
     A percentage of figures that cannot be compared is refused.
     """
-
     from runner.comparison import samples
 
     refused = {one: why for one in given if (why := _incomparable(one, found))}

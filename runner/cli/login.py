@@ -97,7 +97,6 @@ def _pin(given: str | None) -> str:
     Raises:
         UsageError: it is none.
     """
-
     if given is None:
         return ""
     if (found := addresses.fingerprint(given)) is None:
@@ -117,7 +116,6 @@ def _code(file: Path | None) -> str:
     Raises:
         UsageError: there is none.
     """
-
     if file is not None:
         code = files.read(file, MOST_CODE_BYTES).decode(errors="replace")
     elif sys.stdin.isatty():
@@ -131,7 +129,6 @@ def _code(file: Path | None) -> str:
 
 
 def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
-
     from runner.remote.problems import validity
 
     entry, host = logins.servers[url], logins.host
@@ -169,7 +166,6 @@ def _status(server: str | None, *, as_json: bool) -> None:
 
 def _another(server: str | None, *, as_json: bool) -> None:
     """Show a code for another login of the user, at a server as for --status."""
-
     from runner.core import record
     from runner.remote.api import ServerClient
     from runner.remote.problems import moment
@@ -190,7 +186,6 @@ def _another(server: str | None, *, as_json: bool) -> None:
 
 def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
-
     from runner.remote.problems import moment, runs, validity
     from runner.report import size
 

@@ -78,7 +78,6 @@ def logs(
 
 
 def _since(text: str) -> float:
-
     found = quantities.moment(text, datetime.now().astimezone())
     if found is None:
         raise UsageError(f"--since {text!r} is not a time: {quantities.MOMENTS}")
@@ -115,7 +114,6 @@ class _Text:
 
     def _stamped(self, piece: Chunk) -> bytes:
         """Put the time before each line that begins in a piece."""
-
         at = datetime.fromtimestamp(piece.at).astimezone()
         stamp = at.isoformat(timespec="milliseconds").encode() + b" "
         first = b"" if piece.stream in self._inside else stamp
@@ -135,7 +133,6 @@ class _Events:
 
     def new(self) -> Iterator[tuple[Stream, bytes]]:
         """Yield what was not yet yielded."""
-
         return ((Stream.STDOUT, line) for line in self._excerpt.lines())
 
 

@@ -231,7 +231,6 @@ def main() -> NoReturn:
 
 def _completed() -> int:
     """Print what a shell may offer. An error says nothing: somebody is typing."""
-
     completion_init()
     with suppress(Exception, SystemExit):
         app().main([], prog_name="rai", complete_var=COMPLETE)

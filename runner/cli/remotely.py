@@ -57,7 +57,6 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
 
 def refuse(to: Destination, given: Mapping[str, object]) -> None:
     """Refuse the options that have no meaning for a run that goes elsewhere."""
-
     if isinstance(to, SlurmTarget):
         name = "Slurm"
         why = {

@@ -67,7 +67,6 @@ def check_target(path: Path, form: ReportFormat, *, force: bool) -> None:
     Raises:
         UsageError: with what to do about it.
     """
-
     common.check_output(path, "-o")
     if force or form in (ReportFormat.JUNIT, ReportFormat.GRADESCOPE):
         return

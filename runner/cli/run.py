@@ -115,7 +115,6 @@ def run(
     rai run --watch -o build      again after each save
     rai run --fail-if "correctness<0.85"    exit with 7 if that holds
     """
-
     project = common.project(directory, path)
     if dry_run:
         _dry_run(project, as_json=as_json)
@@ -217,7 +216,6 @@ def _detach(
 
     If it ended before it began, exit with its status.
     """
-
     while True:
         try:
             event = next(starting)
@@ -255,7 +253,6 @@ def _dry_run(path: Path, *, as_json: bool) -> None:
 
 
 def _plain(found: Survey, most: int) -> dict[str, Any]:
-
     shown: dict[str, Any] = record.plain(replace(found, members=found.members[:most]))
     counts = {"member_count": len(found.members), "total_bytes": found.total_bytes}
     return {**shown, **counts}
@@ -280,7 +277,6 @@ def _print(found: Survey) -> None:
 def _table(
     title: str, heads: tuple[str, str], rows: Sequence[tuple[str, str]], count: int
 ) -> Table:
-
     more = count - SHOWN
     cut = [*rows[:SHOWN], ("", f"... and {more:,} more")] if more > 0 else rows
     right = frozenset({0}) if heads[0] == "size" else frozenset[int]()

@@ -89,7 +89,6 @@ def carry_out(
 
 def report(ended: StartedRun, reported: CiSession) -> None:
     """Tell a CI system of a run; one whose record cannot be read has its own error."""
-
     with suppress(RaiError):
         reported.ended(ended.paths, ended.record, ended.places)
 

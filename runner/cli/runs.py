@@ -77,7 +77,6 @@ def runs(
     listed if it matches every option. --on lists what runs and waits on a server, in
     the order of the starts.
     """
-
     given = {"--project": project, "--branch": branch, "--tag": tag}
     given |= {"--since": since, "--command": command}
     if on is not None and everyone:
@@ -115,7 +114,6 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     Raises:
         UsageError: some are wrong; carries all of these problems.
     """
-
     from runner.store.home import RunQuery
 
     problems = [Problem(f"{name} is empty") for name, one in given.items() if one == ""]
@@ -298,7 +296,6 @@ def _queue(on: str | None, *, as_json: bool) -> None:
 
 def _table(view: QueueView) -> Table:
     """Return the runs; a column that is empty for all is left out."""
-
     from runner.report import Table
 
     now = time.time()

@@ -16,7 +16,6 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
-
     from runner import places, report
     from runner.core import record
     from runner.remote.problems import standing

@@ -59,7 +59,6 @@ def submit(
     rai submit final                  measure the project of this folder
     rai submit m2 -p DIR --rehearse   try it without counting
     """
-
     from runner import milestones, session, submission
 
     if milestone is None:
@@ -86,7 +85,6 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-
     from runner import submission
     from runner.cli import interrupt
     from runner.core.cancel import Cancel

@@ -43,7 +43,6 @@ def commands(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def places(incomplete: str) -> list[str]:
     """Return where runs can go."""
-
     slurm = ["slurm"] if which("sbatch") else []
     return _beginning(incomplete, ["here", *slurm, *_servers()])
 

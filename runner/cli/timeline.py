@@ -145,7 +145,6 @@ def _name(
 
 
 def _listed(text: str, paths: RunPaths, found: list[str]) -> Problem:
-
     if not found:
         return Problem(text, hint="it has no profile at all")
     names = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
@@ -153,7 +152,6 @@ def _listed(text: str, paths: RunPaths, found: list[str]) -> Problem:
 
 
 def _none(paths: RunPaths, record: RunRecord) -> Problem:
-
     text = f"run {paths.id} has no profile that rai reads over time"
     unread = [
         one.path

@@ -63,7 +63,6 @@ def target(place: str) -> SlurmTarget | None:
     Raises:
         UsageError: it names neither.
     """
-
     if place and slurm_target(place) is None:
         text = f"--place {place}: expected slurm or slurm:PARTITION"
         raise UsageError(text)

@@ -73,7 +73,6 @@ def _program() -> str:
 
 
 def _write(directory: Path, made: dict[str, str], *, force: bool) -> None:
-
     differ = [
         name
         for name, text in made.items()
