@@ -91,6 +91,10 @@ OnPlace = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show what would be removed, and exit."),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from runner.core import Problem, Severity
 from runner.core.errors import RaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.places import Following
     from runner.store.paths import RunPaths
@@ -23,21 +23,11 @@ class KeptCopy:
     For a run of this machine it does nothing; ``is_one`` tells which it is.
     """
 
-    def __init__(self, paths: RunPaths, console: Console) -> None:
-        self._paths, self._console = paths, console
-        self._stack = ExitStack()
-        self._followers: list[Following] = []
+    def __init__(
+        self, paths: RunPaths, console: Console, followers: Sequence[Following]
+    ) -> None:
+        self._paths, self._console, self._followers = paths, console, followers
         self._trouble = ""
-
-    def __enter__(self) -> Self:
-        from runner import places
-
-        followed = places.followed([self._paths])
-        self._followers = self._stack.enter_context(followed)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     @property
     def is_one(self) -> bool:
@@ -86,6 +76,15 @@ class KeptCopy:
         waits = run.state is QueueState.WAITING and (run.ahead or run.why)
         news = f"{run.ahead} {run.why}" if waits else ""
         self._console.waiting(f"{text[:1].upper()}{text[1:]}", news)
+
+
+@contextmanager
+def kept(paths: RunPaths, console: Console) -> Iterator[KeptCopy]:
+    """Keep the copy of a run up to date meanwhile."""
+    from runner import places
+
+    with places.followed([paths]) as followers:
+        yield KeptCopy(paths, console, followers)
 
 
 def told(console: Console, trouble: str) -> None:

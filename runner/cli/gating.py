@@ -15,7 +15,7 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.comparison import Comparison, Samples
+    from runner.comparison import Comparison
     from runner.comparison.gate import Condition, GateOutcome
     from runner.report.diff import RunDiff
 
@@ -68,25 +68,6 @@ def conditions(fail_if: Sequence[str] | None) -> tuple[Condition, ...]:
 def named(given: Sequence[Condition]) -> tuple[str, ...]:
     """Return the metrics that conditions name, for ``compare_runs``."""
     return tuple(dict.fromkeys(one.metric for one in given))
-
-
-def judged(
-    given: Sequence[Condition],
-    comparison: Comparison | None,
-    values: Samples,
-) -> GateOutcome:
-    """Return what the conditions come to; ``values`` are those of the newer run.
-
-    ``comparison`` is None where there is nothing to compare with.
-    """
-    from runner.comparison.gate import judge
-
-    return judge(
-        given,
-        comparison.metrics if comparison else None,
-        values,
-        paired=comparison is not None and comparison.paired,
-    )
 
 
 def told(outcome: GateOutcome, line: Line | None = None) -> int:
@@ -147,10 +128,11 @@ def of_run(
 ) -> GateOutcome:
     """Return what the conditions come to for a run that ended, beside its baseline."""
     from runner.comparison import samples
+    from runner.comparison.gate import judge
     from runner.report import diff
 
     if before is None:
-        return judged(given, None, samples(run))
+        return judge(given, None, samples(run))
     compared = diff.compared(before, run, named=named(given))
     found = diff.between(diff.DiffSide(before), diff.DiffSide(run), compared)
     return of_diff(given, found, compared, run)
@@ -168,10 +150,12 @@ def of_diff(
     A percentage of figures that cannot be compared is refused.
     """
     from runner.comparison import samples
+    from runner.comparison.gate import judge
 
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
-    outcome = judged(rest, comparison, samples(after))
+    paired = comparison.paired
+    outcome = judge(rest, comparison.metrics, samples(after), paired=paired)
     if unsure is Unsure.FAIL:
         failed = (*outcome.failed, *outcome.unsure)
         outcome = replace(outcome, failed=failed, unsure=())

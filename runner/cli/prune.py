@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from runner.cli import common
 from runner.core import BuildSpec, BuiltImage
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 def prune(
     older: common.Older = None,
     size: common.Size = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
-    ] = False,
+    dry_run: common.DryRun = False,
     yes: common.Yes = False,
     as_json: common.JsonFlag = False,
 ) -> None:

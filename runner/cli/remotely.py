@@ -220,7 +220,7 @@ def watch(
     signals = (signal.SIGINT, signal.SIGTERM)
     cancelling = False
     try:
-        with copies.KeptCopy(started.paths, console) as copy:
+        with copies.kept(started.paths, console) as copy:
             watched = attach.WatchedRun(started.paths, console, copy)
             while number := watched.follow(signals):
                 asked = asks and number == signal.SIGINT and sys.stdin.isatty()

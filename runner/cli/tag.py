@@ -50,7 +50,7 @@ def tag(
     if name is not None or remove:
         losers = set_tag(home, paths, name or "")
     if note is not None:
-        tags.write_note(paths, note)
+        tags.write(paths.note, note)
     now, noted = tags.read(paths), tags.note(paths)
     if as_json:
         facts = {"run": paths.id, "tag": now or None, "before": before or None}

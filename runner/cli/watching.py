@@ -207,7 +207,7 @@ class _Loop:
 
         The copy of one that a save ends is kept up to date beside the next run.
         """
-        copy = self._copies.enter_context(copies.KeptCopy(run.paths, self._console))
+        copy = self._copies.enter_context(copies.kept(run.paths, self._console))
         watched = attach.WatchedRun(run.paths, self._console, copy)
         if watched.follow((), cancel) == 0:
             return True

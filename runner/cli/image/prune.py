@@ -33,9 +33,7 @@ def prune(
             help="All images that rai built; with -p, all of the project.",
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
-    ] = False,
+    dry_run: common.DryRun = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
     ] = False,
