@@ -17,6 +17,7 @@ from runner.core.errors import RaiError, UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
+    from runner.doctor import Finding
     from runner.doctor.remedies import Remedy
     from runner.store.settings import Settings
 
@@ -96,11 +97,6 @@ def _carried_out(line: str) -> tuple[int, bytes, bytes]:
             if isinstance(event, Output):
                 end_of = ends[event.stream] + event.data
                 ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]
-
-
-if TYPE_CHECKING:
-    from runner.doctor import Finding
-    from runner.store.settings import Settings
 
 
 def doctor(
