@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runner.cli import reporting
+from runner.cli.report import title
 from runner.core import RunRecord
 from runner.markup import markdown
 from runner.report import document
@@ -42,7 +42,7 @@ def test_the_markdown_is_that_of_the_figures(report):
         one.name: f"pictures/{one.name}.svg" for one in document.pictures(sections)
     }
 
-    page = markdown.document(reporting.title(report), sections, 512 << 10, links)
+    page = markdown.document(title(report), sections, 512 << 10, links)
 
     assert (FOLDER / "report.md").read_text() == page, AGAIN
     there = {file.name for file in (FOLDER / "pictures").iterdir()}

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from runner import pictures
-from runner.cli import reporting
+from runner.cli.report import MOST_MARKDOWN, title
 from runner.markup import markdown
 from runner.report import document
 from runner.report.document import Report
@@ -62,9 +62,7 @@ def _write_markdown(folder: Path) -> None:
     for one in document.pictures(sections):
         links[one.name] = f"pictures/{one.name}.svg"
         (folder / links[one.name]).write_text(pictures.svg(one.chart))
-    text = markdown.document(
-        reporting.title(report), sections, reporting.MOST_MARKDOWN, links
-    )
+    text = markdown.document(title(report), sections, MOST_MARKDOWN, links)
     (folder / "report.md").write_text(text)
 
 

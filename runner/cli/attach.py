@@ -12,6 +12,7 @@ import typer
 
 from runner.cli import common, copies
 from runner.core.cancel import Cancel
+from runner.core.errors import BusyError, RaiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
     paths = common.find_run(run, fresh=False)
     common.warn_elsewhere(paths)
     console = Console(common.mode(quiet))
-    with copies.KeptCopy(paths, console) as copy:
+    with copies.kept(paths, console) as copy:
         shown = WatchedRun(paths, console, copy)
         while shown.follow():
             goes_on(paths, console)
@@ -165,7 +166,6 @@ def goes_on(paths: RunPaths, console: Console) -> None:
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
     from runner import places
-    from runner.core.errors import BusyError, RaiError
 
     try:
         places.cancel(paths)

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import files
+from runner.core import Outcome, Place, Problem, RunRecord, Severity
+from runner.core.errors import RaiError
+
 if TYPE_CHECKING:
     from runner import report
     from runner.comparison.gate import GateOutcome
-    from runner.core import Place, Problem, RunRecord
-    from runner.core.errors import RaiError
     from runner.markup.annotations import Annotation
     from runner.markup.reported import ReportedRun
     from runner.markup.summary import Conclusion
@@ -86,7 +88,6 @@ def session(
         if log.system is ci.CiSystem.GITHUB:
             end_with_parent()
     reported = CiSession(log, junit)
-    from runner.core.errors import RaiError
 
     try:
         yield reported
@@ -190,8 +191,6 @@ class CiSession:
         """Write the summary and the JUnit file; say what cannot be written."""
         if not (self._runs or self._failures or self._concluded):
             return
-        from runner import files
-        from runner.core import Severity
         from runner.markup import junit
         from runner.terminal.problems import problems
 
@@ -207,7 +206,6 @@ class CiSession:
             problems([files.problem(error)])
 
     def _summarize(self, path: Path) -> None:
-        from runner import files
         from runner.markup import summary
 
         with files.naming(path), files.appended(path) as file:
@@ -220,8 +218,6 @@ class CiSession:
 
 def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
     """Return a run with its tag, and the ends of what its failed commands printed."""
-    from runner.core import Outcome
-    from runner.core.errors import RaiError
     from runner.markup import reported
     from runner.store import tags
     from runner.store.excerpt import last_output

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +14,16 @@ import typer
 
 from runner import core
 from runner.cli import suggestions
-from runner.store.settings import ENGINES, SETTINGS
+from runner.core import Problem, RunRecord, Severity
+from runner.core.errors import UsageError
+from runner.core.screen import json_safe
+from runner.store.settings import ENGINES, SETTINGS, Settings
+from runner.terminal.streams import say, write_line
+from runner.wire.addresses import slurm_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from runner.core import Problem, RunRecord
     from runner.remote.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
-    from runner.store.settings import Settings
     from runner.terminal.console import Mode
 
 
@@ -87,6 +91,10 @@ OnPlace = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show what would be removed, and exit."),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str,
@@ -120,8 +128,6 @@ def project(directory: Path | None, path: Path | None) -> Path:
     Raises:
         UsageError: both are given and differ.
     """
-    from runner.core.errors import UsageError
-
     if directory and path and directory.resolve() != path.resolve():
         text = f"two projects are given: {directory} and -p {path}; leave one out"
         raise UsageError(text)
@@ -151,10 +157,7 @@ def server(on: str | None) -> ProfileEntry:
         UsageError: there is none.
         LoginNeededError: the user is not logged in there.
     """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
     from runner.remote import profile
-    from runner.wire.addresses import slurm_target
 
     found = settings()
     if slurm_target(on or found.server or ""):
@@ -214,7 +217,6 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
         UsageError: some name no run, or several; carries all of these problems.
     """
     from runner import places
-    from runner.core.errors import UsageError
 
     _, found, problems = look_up(given, places.find)
     if problems:
@@ -230,8 +232,6 @@ def look_up(
     given: Iterable[str], find: Callable[[Home, str], RunPaths]
 ) -> tuple[Home, list[RunPaths], list[Problem]]:
     """Return the home, the runs that ``find`` finds, each once, and every problem."""
-    from runner.core.errors import UsageError
-
     opened = home()
     found: list[RunPaths] = []
     problems: list[Problem] = []
@@ -249,11 +249,6 @@ def confirm(question: str, *, yes: bool) -> None:
     Raises:
         UsageError: there is no terminal to ask at.
     """
-    import sys
-
-    from runner.core.errors import UsageError
-    from runner.terminal.streams import say
-
     if yes:
         return
     if not sys.stdin.isatty():
@@ -266,7 +261,6 @@ def confirm(question: str, *, yes: bool) -> None:
 def warn_elsewhere(*runs: RunPaths) -> None:
     """Warn of runs whose machine cannot be seen from here: it may be gone."""
     from runner import places, report
-    from runner.core import Problem, Severity
 
     away = {paths.id: places.unseen(paths) for paths in runs}
     warn(
@@ -278,19 +272,11 @@ def warn_elsewhere(*runs: RunPaths) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
-    import sys
-
-    from runner.terminal.streams import write_line
-
     write_line(json_text(value), sys.stdout)
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
     """Return a value as JSON in which nothing steers a terminal."""
-    import json
-
-    from runner.core.screen import json_safe
-
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -303,9 +289,6 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
 
     The sum of absurd figures that a run printed may be infinite.
     """
-    import math
-    import sys
-
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -318,8 +301,6 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
 
 def no_build_folder(record: RunRecord) -> Problem:
     """Return why a run has no build folder, and when it will have one."""
-    from runner.core import Problem
-
     text = f"run {record.id} has no build folder"
     if record.state.final:
         return Problem(f"{text}: it ended before one came back")
@@ -338,9 +319,6 @@ def check_output(path: Path, option: str) -> None:
         UsageError: its folder is not there or not writable, or it is no regular file,
             which would be replaced by one.
     """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
     if path.is_dir():
         text = f"{option} {path}: it is a folder"
         raise UsageError(Problem(text, hint="name a file"))
@@ -363,9 +341,6 @@ def variables(words: Sequence[str]) -> dict[str, str]:
         UsageError: this process has no such variable, or one is given two values;
             carries every problem.
     """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
     pairs = [word.partition("=") for word in words]
     hint = "export it first, or write -e NAME=value"
     if missing := [n for n, equals, _ in pairs if not equals and n not in os.environ]:

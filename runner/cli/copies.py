@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from runner.core import Problem, Severity
+from runner.core.errors import RaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.places import Following
     from runner.store.paths import RunPaths
@@ -19,21 +23,11 @@ class KeptCopy:
     For a run of this machine it does nothing; ``is_one`` tells which it is.
     """
 
-    def __init__(self, paths: RunPaths, console: Console) -> None:
-        self._paths, self._console = paths, console
-        self._stack = ExitStack()
-        self._followers: list[Following] = []
+    def __init__(
+        self, paths: RunPaths, console: Console, followers: Sequence[Following]
+    ) -> None:
+        self._paths, self._console, self._followers = paths, console, followers
         self._trouble = ""
-
-    def __enter__(self) -> Self:
-        from runner import places
-
-        followed = places.followed([self._paths])
-        self._followers = self._stack.enter_context(followed)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     @property
     def is_one(self) -> bool:
@@ -69,8 +63,6 @@ class KeptCopy:
         self._trouble = trouble
 
     def _wait(self) -> None:
-        import time
-
         from runner.remote.problems import standing
         from runner.store import seen
         from runner.wire.remote_runs import QueueState
@@ -84,6 +76,15 @@ class KeptCopy:
         waits = run.state is QueueState.WAITING and (run.ahead or run.why)
         news = f"{run.ahead} {run.why}" if waits else ""
         self._console.waiting(f"{text[:1].upper()}{text[1:]}", news)
+
+
+@contextmanager
+def kept(paths: RunPaths, console: Console) -> Iterator[KeptCopy]:
+    """Keep the copy of a run up to date meanwhile."""
+    from runner import places
+
+    with places.followed([paths]) as followers:
+        yield KeptCopy(paths, console, followers)
 
 
 def told(console: Console, trouble: str) -> None:
@@ -102,8 +103,6 @@ def fetch_sources(*runs: RunPaths) -> None:
     """
     from runner import places
     from runner.cli import common
-    from runner.core import Problem, Severity
-    from runner.core.errors import RaiError
     from runner.store.sides import CAPS
 
     for paths in runs:
@@ -118,7 +117,6 @@ def refresh(runs: Iterable[RunPaths]) -> None:
     """Bring copies up to date, within some seconds; warn of those that are not."""
     from runner import places, report
     from runner.cli import common
-    from runner.core import Problem, Severity
     from runner.store import seen
 
     asked = {paths.id: paths for paths in runs}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import ci, common, copies, gating
+from runner.core import Reason, RunRecord
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from runner.core import RunRecord
     from runner.store.paths import RunPaths
 
 
@@ -78,9 +79,6 @@ def diff(
 
 def _judgeable(run: RunRecord) -> None:
     """Refuse to judge a run that failed, or goes on: it lacks figures."""
-    from runner.core import Reason
-    from runner.core.errors import UsageError
-
     reason = run.verdict.reason if run.verdict else None
     if reason is not Reason.DONE:
         how = reason.value.replace("_", " ") if reason else run.state.value
@@ -98,7 +96,6 @@ def _named(
         UsageError: a word names no run, there is no run before, or both are one.
     """
     from runner import places
-    from runner.core.errors import UsageError
     from runner.store.home import before, latest
 
     if baseline is not None and other is not None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.core import ImagePlan, Reason, Stream
+from runner.core.errors import RaiError, UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.core import ImagePlan
+    from runner.doctor import Finding
     from runner.doctor.remedies import Remedy
     from runner.store.settings import Settings
 
@@ -27,7 +29,6 @@ MOST_SHOWN_BYTES = 1 << 14
 def image(settings: Settings) -> ImagePlan | None:
     """Return how a run of the project here gets its image, None if it needs none."""
     from runner import images, session
-    from runner.core.errors import RaiError
     from runner.engines import imagestore
     from runner.session.project import folder_project
 
@@ -76,7 +77,6 @@ def _run(remedy: Remedy) -> bool:
 def _carried_out(line: str) -> tuple[int, bytes, bytes]:
     """Run a line; return its exit status and the ends of what it printed."""
     from runner import process
-    from runner.core import Stream
     from runner.core.cancel import Cancel
     from runner.core.events import Output
 
@@ -99,13 +99,6 @@ def _carried_out(line: str) -> tuple[int, bytes, bytes]:
                 ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]
 
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.doctor import Finding
-    from runner.store.settings import Settings
-
-
 def doctor(
     as_json: common.JsonFlag = False,
     fix: Annotated[
@@ -122,8 +115,7 @@ def doctor(
     """
     from runner import doctor as findings
     from runner import report
-    from runner.core import Reason, record
-    from runner.core.errors import UsageError
+    from runner.core import record
     from runner.terminal.tables import blocks
 
     if as_json and fix:
@@ -146,7 +138,6 @@ def doctor(
 
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-
     from runner.doctor.remedies import look, remedies
 
     plan = image(settings)

@@ -7,14 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from runner.cli import suggestions
+from runner.core import Problem, Reason, RunRecord
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.comparison import Comparison, Samples
+    from runner.comparison import Comparison
     from runner.comparison.gate import Condition, GateOutcome
-    from runner.core import Problem, RunRecord
     from runner.report.diff import RunDiff
 
 FailIf = Annotated[
@@ -68,34 +70,12 @@ def named(given: Sequence[Condition]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.metric for one in given))
 
 
-def judged(
-    given: Sequence[Condition],
-    comparison: Comparison | None,
-    values: Samples,
-) -> GateOutcome:
-    """Return what the conditions come to; ``values`` are those of the newer run.
-
-    ``comparison`` is None where there is nothing to compare with.
-    """
-    from runner.comparison.gate import judge
-
-    return judge(
-        given,
-        comparison.metrics if comparison else None,
-        values,
-        paired=comparison is not None and comparison.paired,
-    )
-
-
 def told(outcome: GateOutcome, line: Line | None = None) -> int:
     """Print a gate's outcome by ``line`` or on stderr; return the exit code, 0 or 7.
 
     Raises:
         UsageError: conditions cannot be judged, and none of the others failed.
     """
-    from runner.core import Reason
-    from runner.core.errors import UsageError
-
     shown = line or _plain
     undecided = outcome.failed or outcome.unsure or outcome.refused
     for text in outcome.passed:
@@ -123,7 +103,6 @@ def baseline(
     from runner.cli import common
     from runner.comparison import LEAST, compare_runs
     from runner.comparison.gate import judge, too_few
-    from runner.core.errors import UsageError
     from runner.store.home import record_of
 
     relative = [one for one in given if one.relative]
@@ -149,10 +128,11 @@ def of_run(
 ) -> GateOutcome:
     """Return what the conditions come to for a run that ended, beside its baseline."""
     from runner.comparison import samples
+    from runner.comparison.gate import judge
     from runner.report import diff
 
     if before is None:
-        return judged(given, None, samples(run))
+        return judge(given, None, samples(run))
     compared = diff.compared(before, run, named=named(given))
     found = diff.between(diff.DiffSide(before), diff.DiffSide(run), compared)
     return of_diff(given, found, compared, run)
@@ -169,13 +149,13 @@ def of_diff(
 
     A percentage of figures that cannot be compared is refused.
     """
-    from msgspec.structs import replace
-
     from runner.comparison import samples
+    from runner.comparison.gate import judge
 
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
-    outcome = judged(rest, comparison, samples(after))
+    paired = comparison.paired
+    outcome = judge(rest, comparison.metrics, samples(after), paired=paired)
     if unsure is Unsure.FAIL:
         failed = (*outcome.failed, *outcome.unsure)
         outcome = replace(outcome, failed=failed, unsure=())
@@ -200,7 +180,6 @@ def impossible(
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:
     """Return why a percentage says nothing about the code, None if it does."""
     from runner.comparison import parsed
-    from runner.core import Problem
     from runner.report.diff import NOT_COMPARABLE
 
     name = parsed(condition.metric)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 STARTER = """\
@@ -42,7 +43,6 @@ def init(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Create a small rai_build.yml to start from."""
-    from runner.core.errors import UsageError
     from runner.store.paths import BUILD_FILES
 
     folder = common.project(directory, path)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common, suggestions
+from runner.core import Problem
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
+from runner.wire import addresses
 
 if TYPE_CHECKING:
     from runner.remote.profile import Logins
@@ -61,11 +66,8 @@ def login(
     it is exchanged for is kept in ~/.rai_profile. After the first login `rai run` runs
     there.
     """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
     from runner.remote import login as remote
     from runner.remote import profile
-    from runner.wire import addresses
 
     if status or another:
         (_status if status else _another)(server, as_json=as_json)
@@ -95,9 +97,6 @@ def _pin(given: str | None) -> str:
     Raises:
         UsageError: it is none.
     """
-    from runner.core.errors import UsageError
-    from runner.wire import addresses
-
     if given is None:
         return ""
     if (found := addresses.fingerprint(given)) is None:
@@ -117,10 +116,6 @@ def _code(file: Path | None) -> str:
     Raises:
         UsageError: there is none.
     """
-    from runner import files
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
     if file is not None:
         code = files.read(file, MOST_CODE_BYTES).decode(errors="replace")
     elif sys.stdin.isatty():
@@ -134,8 +129,6 @@ def _code(file: Path | None) -> str:
 
 
 def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
-    import time
-
     from runner.remote.problems import validity
 
     entry, host = logins.servers[url], logins.host
@@ -173,8 +166,6 @@ def _status(server: str | None, *, as_json: bool) -> None:
 
 def _another(server: str | None, *, as_json: bool) -> None:
     """Show a code for another login of the user, at a server as for --status."""
-    import time
-
     from runner.core import record
     from runner.remote.api import ServerClient
     from runner.remote.problems import moment
@@ -195,8 +186,6 @@ def _another(server: str | None, *, as_json: bool) -> None:
 
 def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
-    import time
-
     from runner.remote.problems import moment, runs, validity
     from runner.report import size
 

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, suggestions
+from runner.core import Problem, Severity
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 
@@ -25,8 +27,6 @@ def logout(
 
     Where the server cannot be reached the token is forgotten all the same.
     """
-    from runner.core import Problem, Severity
-    from runner.core.errors import UsageError
     from runner.remote import login, profile
 
     file = profile.path()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common
-from runner.terminal.streams import say
+from runner.core import Stream, quantities
+from runner.core.errors import UsageError
+from runner.terminal.streams import say, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.core import Stream
     from runner.places import Following
     from runner.store.excerpt import Chunk, Excerpt
     from runner.store.paths import RunPaths
@@ -75,11 +78,6 @@ def logs(
 
 
 def _since(text: str) -> float:
-    from datetime import datetime
-
-    from runner.core import quantities
-    from runner.core.errors import UsageError
-
     found = quantities.moment(text, datetime.now().astimezone())
     if found is None:
         raise UsageError(f"--since {text!r} is not a time: {quantities.MOMENTS}")
@@ -87,9 +85,8 @@ def _since(text: str) -> float:
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
-    from runner import buildfile, files
+    from runner import buildfile
     from runner.buildfile import selection
-    from runner.core.errors import UsageError
     from runner.session.project import MOST_BYTES
 
     try:
@@ -117,8 +114,6 @@ class _Text:
 
     def _stamped(self, piece: Chunk) -> bytes:
         """Put the time before each line that begins in a piece."""
-        from datetime import datetime
-
         at = datetime.fromtimestamp(piece.at).astimezone()
         stamp = at.isoformat(timespec="milliseconds").encode() + b" "
         first = b"" if piece.stream in self._inside else stamp
@@ -138,8 +133,6 @@ class _Events:
 
     def new(self) -> Iterator[tuple[Stream, bytes]]:
         """Yield what was not yet yielded."""
-        from runner.core import Stream
-
         return ((Stream.STDOUT, line) for line in self._excerpt.lines())
 
 
@@ -151,9 +144,7 @@ def _print(
     follow: bool,
 ) -> None:
     from runner import places
-    from runner.core import Stream
     from runner.terminal.sinks import Sink
-    from runner.terminal.streams import unwritten
 
     trouble = ""
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script, install
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -155,8 +159,6 @@ def app() -> Any:  # noqa: ANN401 - typer hides the type
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        import platform
-
         from runner import __version__
 
         streams.say(f"rai {__version__} (Python {platform.python_version()})")
@@ -165,8 +167,6 @@ def _show_version(wanted: bool) -> None:
 
 def _show_completion(shell: str | None) -> None:
     if shell:
-        from typer._completion_shared import get_completion_script
-
         script = get_completion_script(
             prog_name="rai", complete_var=COMPLETE, shell=shell
         )
@@ -176,8 +176,6 @@ def _show_completion(shell: str | None) -> None:
 
 def _install_completion(shell: str | None) -> None:
     if shell:
-        from typer._completion_shared import install
-
         _, path = install(shell=shell, prog_name="rai", complete_var=COMPLETE)
         streams.say(f"Wrote {path}. Completion works in the next shell.")
         raise typer.Exit
@@ -233,8 +231,6 @@ def main() -> NoReturn:
 
 def _completed() -> int:
     """Print what a shell may offer. An error says nothing: somebody is typing."""
-    from typer._completion_classes import completion_init
-
     completion_init()
     with suppress(Exception, SystemExit):
         app().main([], prog_name="rai", complete_var=COMPLETE)
@@ -410,7 +406,6 @@ def alike(typed: str, known: Iterable[str]) -> list[str]:
     known = [*known]
     if found := [name for name in known if name.startswith(typed)]:
         return found
-    from difflib import get_close_matches
 
     bare, word = {name.lstrip("-"): name for name in known}, typed.lstrip("-")
     swapped = [name for name in bare if sorted(name) == sorted(word)]

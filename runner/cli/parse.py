@@ -10,6 +10,7 @@ import typer
 
 import runner
 from runner.cli import common
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 
@@ -28,7 +29,6 @@ def parse(
     """
     from runner import report
     from runner.core import record
-    from runner.core.errors import UsageError
     from runner.terminal.tables import blocks
 
     try:

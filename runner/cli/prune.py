@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from runner.cli import common
+from runner.core import BuildSpec, BuiltImage
+from runner.core.errors import EngineError
+from runner.core.quantities import duration_s
+from runner.engines import imagestore
+from runner.engines.imagestore import ImageStore
+from runner.images import inventory
+from runner.report import Block, Table, date
+from runner.store import prune as store
+from runner.store.prune import Removal
+from runner.store.retention import Retention
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.core import BuiltImage
-    from runner.engines.imagestore import ImageStore
-    from runner.report import Block
-    from runner.store.prune import Removal
+from runner.terminal.tables import blocks
 
 
 def prune(
     older: common.Older = None,
     size: common.Size = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
-    ] = False,
+    dry_run: common.DryRun = False,
     yes: common.Yes = False,
     as_json: common.JsonFlag = False,
 ) -> None:
@@ -38,10 +38,6 @@ def prune(
     Engine, rai's builds of images that later ones replaced, of the projects that have
     runs here. Volumes of data files, which everybody on the engine shares, stay.
     """
-    from runner.core.quantities import duration_s
-    from runner.store import prune as store
-    from runner.store.retention import Retention
-
     settings = common.settings(keep_for=older, keep_size=size)
     # Of the setting 0 means that there is no bound.
     age_s = 0.0 if older and duration_s(older) == 0 else settings.keep_for
@@ -81,12 +77,6 @@ def _unused(
     """
     if math.isinf(before):
         return None, ()
-    from pathlib import Path
-
-    from runner.core import BuildSpec
-    from runner.core.errors import EngineError
-    from runner.engines import imagestore
-    from runner.images import inventory
 
     try:
         engine = imagestore.store(wanted, BuildSpec(""))
@@ -108,9 +98,7 @@ def _removed(
 
 
 def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
-    from runner.images import inventory
-    from runner.report import Table, date, size
-    from runner.terminal.tables import blocks
+    from runner.report import size
 
     rows = tuple(
         (run.id, date(run.created_at), size(run.size_bytes), run.project)
@@ -131,8 +119,6 @@ def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
 def _plain(
     what: Removal, images: Sequence[BuiltImage], dry_run: bool
 ) -> dict[str, object]:
-    from runner.images import inventory
-
     return {
         "dry_run": dry_run,
         "runs": [
@@ -148,7 +134,6 @@ def _plain(
 def _summary(
     what: Removal, images: Sequence[BuiltImage], removed: str, freed: str
 ) -> str:
-    from runner.images import inventory
     from runner.report import size
 
     counts = (

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, copies, running
+from runner.core import Limits
+from runner.core.errors import UsageError
 from runner.terminal.streams import say, write_line
 
 
@@ -23,8 +25,7 @@ def pull(
 ) -> None:
     """Unpack a run's build folder into a new folder."""
     from runner import archive, places
-    from runner.core import Limits, record
-    from runner.core.errors import UsageError
+    from runner.core import record
     from runner.store import outputs
     from runner.store.home import record_of
 

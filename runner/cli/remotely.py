@@ -8,6 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Self, Union
 
 from runner.cli import attach, copies, running
+from runner.core import Problem
+from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
+from runner.wire.addresses import SLURM, SlurmTarget, slurm_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -15,14 +19,12 @@ if TYPE_CHECKING:
     from runner import session
     from runner.archive import PackCache
     from runner.cli.ci import CiSession
-    from runner.core.cancel import Cancel
     from runner.core.events import Event
     from runner.remote.problems import UnreachableError
     from runner.remote.profile import ProfileEntry
     from runner.session.prepare import Prepared
     from runner.session.run import StartedRun
     from runner.terminal.console import Console
-    from runner.wire.addresses import SlurmTarget
 
 HERE = "`--on here` runs it on this machine"
 STARTS_S = 20.0
@@ -39,10 +41,7 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
     Raises:
         RaiError: nobody is logged in at the server, or it is no address.
     """
-    from runner.core import Problem
-    from runner.core.errors import UsageError
     from runner.session.prepare import settings
-    from runner.wire.addresses import SLURM, slurm_target
 
     found = settings(options)[0]
     named = on or found.server or ""
@@ -58,10 +57,6 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
 
 def refuse(to: Destination, given: Mapping[str, object]) -> None:
     """Refuse the options that have no meaning for a run that goes elsewhere."""
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-    from runner.wire.addresses import SlurmTarget
-
     if isinstance(to, SlurmTarget):
         name = "Slurm"
         why = {
@@ -97,8 +92,6 @@ def start(
         RaiError: the run is refused, or it was cancelled before.
     """
     from runner.cli import interrupt
-    from runner.core.cancel import Cancel
-    from runner.wire.addresses import SlurmTarget
 
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
@@ -227,7 +220,7 @@ def watch(
     signals = (signal.SIGINT, signal.SIGTERM)
     cancelling = False
     try:
-        with copies.KeptCopy(started.paths, console) as copy:
+        with copies.kept(started.paths, console) as copy:
             watched = attach.WatchedRun(started.paths, console, copy)
             while number := watched.follow(signals):
                 asked = asks and number == signal.SIGINT and sys.stdin.isatty()

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
-from runner.cli.reporting import ReportFormat
+from runner import files
+from runner.cli import ci, common
+from runner.core import Problem, RunRecord
+from runner.core.errors import ConfigError, UsageError
 from runner.terminal.streams import put, say
+
+if TYPE_CHECKING:
+    from runner.core.milestone import Milestone
+    from runner.report.diff import RunDiff
+    from runner.report.document import Report
+    from runner.store.paths import RunPaths
+    from runner.store.settings import Settings
+
+START_BYTES = 8 << 10
+"""So much of a file tells whether it is a report."""
+
+MARKS = ('<meta name="generator" content="rai">', "<!-- rai report -->", '"rai_report"')
+"""What each form of a report has near its beginning."""
+
+MOST_MARKDOWN = 512 << 10
+"""The most bytes of a report as md, which GitHub still shows as a page."""
+
+
+class ReportFormat(StrEnum):
+    """The forms of a report."""
+
+    HTML = "html"
+    MD = "md"
+    JSON = "json"
+    JUNIT = "junit"
+    GRADESCOPE = "gradescope"
+
+
+SUFFIXES = {
+    ReportFormat.HTML: ".html",
+    ReportFormat.MD: ".md",
+    ReportFormat.JSON: ".json",
+    ReportFormat.JUNIT: ".xml",
+    ReportFormat.GRADESCOPE: ".json",
+}
+"""How the file of each form ends."""
 
 
 def report(
@@ -73,28 +114,173 @@ def report(
     rai report before after -o both.html
     rai report latest --format junit|gradescope   for CI systems and autograders
     """
-    from runner import files
-    from runner.cli import reporting
     from runner.cli.opening import show
     from runner.store import pages
 
-    chosen = reporting.choice(form, output)
-    reporting.check_points(visibility, points)
+    chosen = _choice(form, output)
+    _check_points(visibility, points)
     paths = common.find_runs(runs)
     if output is not None:
-        reporting.check_target(output, chosen, force=force)
+        _check_target(output, chosen, force=force)
     if chosen in (ReportFormat.JUNIT, ReportFormat.GRADESCOPE):
-        text = reporting.exported(paths, chosen, visibility, points)
+        text = _exported(paths, chosen, visibility, points)
     else:
-        text = reporting.made(paths, common.settings(), milestone or (), chosen)
+        text = made(paths, common.settings(), milestone or (), chosen)
     if output is not None:
         files.write(output, text.encode(errors="replace"))
         say(f"Wrote {output}.")
     elif chosen is ReportFormat.HTML or open_it:
-        suffix = reporting.SUFFIXES[chosen]
+        suffix = SUFFIXES[chosen]
         output = pages.keep(common.home(), "report", text, suffix)
         say(f"Wrote {output}, which is kept for a day; -o FILE keeps a report.")
     else:
         put(text)
     if open_it and output is not None:
         show(output)
+
+
+def _choice(form: ReportFormat | None, output: Path | None) -> ReportFormat:
+    """Return the form that is asked for, or that the file's name says."""
+    suffix = output.suffix.lower() if output else ""
+    named = {".htm": ReportFormat.HTML, ".markdown": ReportFormat.MD}
+    named |= {end: form for form, end in reversed(SUFFIXES.items())}
+    return form or named.get(suffix, ReportFormat.HTML)
+
+
+def _check_target(path: Path, form: ReportFormat, *, force: bool) -> None:
+    """Refuse a file that cannot be written, or holds something else than a report.
+
+    What junit and gradescope write has no mark, and programs write it anew.
+
+    Raises:
+        UsageError: with what to do about it.
+    """
+    common.check_output(path, "-o")
+    if force or form in (ReportFormat.JUNIT, ReportFormat.GRADESCOPE):
+        return
+    try:
+        with files.opened(path, None) as file:
+            start = file.read(START_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return
+    if start and not any(mark in start for mark in MARKS):
+        text = f"{path} is there already, and is no report"
+        raise UsageError(Problem(text, hint="name another file, or give --force"))
+
+
+def made(
+    runs: Sequence[RunPaths],
+    settings: Settings,
+    names: Sequence[str],
+    form: ReportFormat,
+) -> str:
+    """Return the text of a report as html, md or json."""
+    from runner import evidence, places
+    from runner.core.record import plain
+    from runner.report import document
+
+    html = form is ReportFormat.HTML
+    records = [places.record_of(paths) for paths in runs]
+    found = [
+        evidence.read(paths, record, places.unseen(paths), timelines=html)
+        for paths, record in zip(runs, records, strict=True)
+    ]
+    whole = document.report(
+        [one.run for one in found],
+        _milestones(records, names, settings),
+        _comparison(runs, records),
+    )
+    if form is ReportFormat.JSON:
+        return f"{common.json_text(plain(whole))}\n"
+    sections = document.sections(whole)
+    if form is ReportFormat.MD:
+        from runner.markup import markdown
+
+        return markdown.document(title(whole), sections, MOST_MARKDOWN)
+    from runner import pages
+
+    timelines = {
+        f"{one.run.record.id}/{path}": timeline
+        for one in found
+        for path, timeline in one.timelines.items()
+    }
+    return pages.report(title(whole), sections, timelines)
+
+
+def _comparison(
+    runs: Sequence[RunPaths], records: Sequence[RunRecord]
+) -> RunDiff | None:
+    """Return what changed between two runs, the earlier first."""
+    if len(runs) != 2:
+        return None
+    from runner.report import diff
+    from runner.store import sides
+
+    old, new = sides.of(runs[0], runs[1], records[0], records[1])
+    return diff.between(old, new)
+
+
+def _milestones(
+    records: Sequence[RunRecord], names: Sequence[str], settings: Settings
+) -> list[Milestone]:
+    """Return the milestones that are named, else those whose scripts the runs have.
+
+    A file of a site's own that is wrong is left out, and told of.
+    """
+    from runner import milestones
+    from runner.report.document import checklist
+
+    folders = settings.milestones
+    if names:
+        return [milestones.find(name, folders) for name in dict.fromkeys(names)]
+    found = []
+    for name in milestones.names(folders):
+        try:
+            found.append(milestones.find(name, folders))
+        except ConfigError as error:
+            common.warn(error.problems)
+    return checklist.concerning(found, records)
+
+
+def title(report: Report) -> str:
+    """Return the title of a report: its projects and its runs."""
+    names = dict.fromkeys(PurePath(run.project).name for run in report.runs)
+    runs = ", ".join(run.tag or run.run for run in report.runs)
+    several = "runs" if len(report.runs) > 1 else "run"
+    return f"{', '.join(names)}: {several} {runs}"
+
+
+def _check_points(visibility: str, points: float) -> None:
+    """Refuse what Gradescope would not take, with a UsageError."""
+    from runner.markup.gradescope import VISIBILITIES
+
+    if visibility not in VISIBILITIES:
+        text = f'--visibility is "{visibility}"'
+        raise UsageError(Problem(text, hint=f"there are {', '.join(VISIBILITIES)}"))
+    if not (math.isfinite(points) and points > 0):
+        raise UsageError(f"--points is {points:g}; expected a number above 0")
+
+
+def _exported(
+    runs: Sequence[RunPaths], form: ReportFormat, visibility: str, points: float
+) -> str:
+    """Return the runs as junit or gradescope.
+
+    Raises:
+        UsageError: some have not ended.
+    """
+    from runner import places
+    from runner.markup import gradescope, junit
+
+    records = [(paths, places.record_of(paths)) for paths in runs]
+    problems = [
+        Problem(f"run {record.id} has not ended", hint=f"rai wait {record.id}")
+        for _, record in records
+        if not record.state.final
+    ]
+    if problems:
+        raise UsageError(*problems)
+    found = [ci.of_run(paths, record) for paths, record in records]
+    if form is ReportFormat.JUNIT:
+        return junit.document(found)
+    return f"{common.json_text(gradescope.results(found, visibility, points))}\n"

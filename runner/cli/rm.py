@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common, copies
+from runner.core import Problem, State
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.core import Problem
     from runner.store.paths import RunPaths
 
 
@@ -34,7 +35,6 @@ def rm(
     this one, --force says that it is gone for good.
     """
     from runner import places
-    from runner.core.errors import UsageError
     from runner.report import size
     from runner.store import prune, removal, tags
     from runner.store.home import find
@@ -69,7 +69,6 @@ def rm(
 def _left(paths: RunPaths) -> str:
     """Remove what a lost run of this machine left with its engine; say what stays."""
     from runner import engines, places
-    from runner.core import State
     from runner.store import runs
 
     record = runs.read(paths)
@@ -83,7 +82,6 @@ def _left(paths: RunPaths) -> str:
 def _refusal(paths: RunPaths, force: bool) -> Problem | None:
     """Return why a run cannot be removed, None if it can."""
     from runner import places, report
-    from runner.core import Problem
     from runner.store import prune
 
     if prune.over(paths) or (places.known(paths) is None and not places.active(paths)):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from runner import archive
+from runner import archive, report, session
 from runner.archive import Survey
 from runner.cli import ci, common, gating, remotely, running, suggestions
-from runner.core import Severity
-from runner.core.errors import NotAllowedError
+from runner.core import Severity, record
+from runner.core.errors import NotAllowedError, UsageError
+from runner.core.events import Event, Finished
+from runner.core.variables import Secrets
+from runner.process.detached import Detached, python
 from runner.session.project import build_file, folder_project
 from runner.terminal.streams import say
+from runner.wire.addresses import SlurmTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from runner.core.events import Event
     from runner.report import Table
     from runner.store.paths import RunPaths
     from runner.terminal.console import Console
@@ -113,8 +115,6 @@ def run(
     rai run --watch -o build      again after each save
     rai run --fail-if "correctness<0.85"    exit with 7 if that holds
     """
-    from runner.core.errors import UsageError
-
     project = common.project(directory, path)
     if dry_run:
         _dry_run(project, as_json=as_json)
@@ -130,13 +130,8 @@ def run(
     if junit and (detach or watch):
         other = "--detach" if detach else "--watch"
         raise UsageError(f"--junit is written at the run's end; leave {other} out")
-    from msgspec.structs import replace
 
-    from runner import session
-    from runner.core import record
-    from runner.core.variables import Secrets
     from runner.terminal.console import Mode
-    from runner.wire.addresses import SlurmTarget
 
     options = session.Options(
         engine,
@@ -157,7 +152,6 @@ def run(
         given = {"--watch": watch, "--wait-for": wait_for}
         remotely.refuse(to, given)
         options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
-    from runner.process.detached import Detached, python
 
     # It loads its modules while this process loads the same and packs the project.
     loading = Detached(python("runner.worker")) if detach and to is None else None
@@ -222,8 +216,6 @@ def _detach(
 
     If it ended before it began, exit with its status.
     """
-    from runner.core.events import Finished
-
     while True:
         try:
             event = next(starting)
@@ -261,17 +253,12 @@ def _dry_run(path: Path, *, as_json: bool) -> None:
 
 
 def _plain(found: Survey, most: int) -> dict[str, Any]:
-    from msgspec.structs import replace
-
-    from runner.core import record
-
     shown: dict[str, Any] = record.plain(replace(found, members=found.members[:most]))
     counts = {"member_count": len(found.members), "total_bytes": found.total_bytes}
     return {**shown, **counts}
 
 
 def _print(found: Survey) -> None:
-    from runner import report
     from runner.terminal.tables import blocks
 
     count, total = len(found.members), report.size(found.total_bytes)
@@ -290,8 +277,6 @@ def _print(found: Survey) -> None:
 def _table(
     title: str, heads: tuple[str, str], rows: Sequence[tuple[str, str]], count: int
 ) -> Table:
-    from runner import report
-
     more = count - SHOWN
     cut = [*rows[:SHOWN], ("", f"... and {more:,} more")] if more > 0 else rows
     right = frozenset({0}) if heads[0] == "size" else frozenset[int]()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.core.errors import RaiError, UsageError
+
 if TYPE_CHECKING:
     from runner.cli.ci import CiSession
     from runner.session import Run
@@ -42,7 +44,6 @@ def refuse_output(
 ) -> None:
     """Refuse a folder that cannot be created or replaced, before anything runs."""
     from runner import archive
-    from runner.core.errors import UsageError
     from runner.store import outputs
 
     if output is None:
@@ -88,8 +89,6 @@ def carry_out(
 
 def report(ended: StartedRun, reported: CiSession) -> None:
     """Tell a CI system of a run; one whose record cannot be read has its own error."""
-    from runner.core.errors import RaiError
-
     with suppress(RaiError):
         reported.ended(ended.paths, ended.record, ended.places)
 

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from runner import places, report
 from runner.cli import common, copies
+from runner.core import Problem, RunRecord, Severity, quantities
+from runner.core.errors import RaiError, UsageError
+from runner.remote import profile
+from runner.remote.problems import clock, estimate
+from runner.remote.profile import ProfileEntry
+from runner.report import Listed, Table
+from runner.store import removal, tags
+from runner.store.home import RunQuery, list_runs, unfinished
+from runner.store.paths import Home, RunPaths
+from runner.store.runs import names
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.core import RunRecord
-    from runner.remote.profile import ProfileEntry
-    from runner.report import Listed, Table
-    from runner.store.home import RunQuery
-    from runner.store.paths import Home, RunPaths
-    from runner.wire.remote_runs import QueueView, RemoteRun
+from runner.terminal.tables import blocks
+from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
 
 MOST_LISTED = 10
 NO_RUNS = "No runs yet: rai run -p DIR"
@@ -75,8 +81,6 @@ def runs(
     listed if it matches every option. --on lists what runs and waits on a server, in
     the order of the starts.
     """
-    from runner.core.errors import UsageError
-
     given = {"--project": project, "--branch": branch, "--tag": tag}
     given |= {"--since": since, "--command": command}
     if on is not None and everyone:
@@ -98,8 +102,6 @@ history = runs
 
 def ps(as_json: common.JsonFlag = False) -> None:
     """List running runs."""
-    from runner.store.home import RunQuery
-
     _show(common.home(), RunQuery(active=True), as_json=as_json)
 
 
@@ -114,12 +116,6 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     Raises:
         UsageError: some are wrong; carries all of these problems.
     """
-    from datetime import datetime
-
-    from runner.core import Problem, quantities
-    from runner.core.errors import UsageError
-    from runner.store.home import RunQuery
-
     problems = [Problem(f"{name} is empty") for name, one in given.items() if one == ""]
     since, project = given["--since"], given["--project"] or ""
     began = quantities.moment(since, datetime.now().astimezone()) if since else None
@@ -142,8 +138,6 @@ def _query(given: dict[str, str | None]) -> RunQuery:
 
 def _there(home: Home, query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
     """Begin to ask the server for its runs, if there is one that may have some."""
-    from runner.remote import profile
-
     if everyone:
         return _There(common.server(None), home, query, limit, everyone=True)
     # A server knows neither branches nor tags nor commands.
@@ -167,7 +161,6 @@ class _There:
     ) -> None:
         from runner.places import server
         from runner.places.following import listed
-        from runner.store.runs import names
 
         here, now = names(home), time.time()
         self._entry, self._everyone = entry, everyone
@@ -184,8 +177,6 @@ class _There:
         Raises:
             RaiError: all teams' runs are asked for, and are not told.
         """
-        from runner.core import Problem, Severity
-        from runner.core.errors import RaiError
         from runner.places.server import name_of
 
         try:
@@ -201,7 +192,6 @@ class _There:
         from runner.places.following import listed
         from runner.places.server import name_of
         from runner.remote import problems
-        from runner.report import Listed
 
         whose = run.person if run.mine else f"{run.team}/{run.person}"
         own = run.mine and run.person == self._entry.person
@@ -219,9 +209,6 @@ def _show(
     as_json: bool,
 ) -> None:
     """Show the runs that are asked for, and name those that cannot be read."""
-    from runner import report
-    from runner.terminal.tables import blocks
-
     found, unreadable = read(home, query, limit)
     if there is not None:
         found += there.found()
@@ -248,11 +235,6 @@ def read(
     home: Home, query: RunQuery, limit: int | None = None
 ) -> tuple[list[Listed], list[str]]:
     """Return the runs that a query asks for, and the ids of unreadable ones."""
-    from runner import places
-    from runner.report import Listed
-    from runner.store import removal, tags
-    from runner.store.home import list_runs, unfinished
-
     copies.refresh(unfinished(home))
     unreadable: list[str] = []
 
@@ -282,9 +264,8 @@ def _plain(one: Listed) -> dict[str, object]:
 
 def _queue(on: str | None, *, as_json: bool) -> None:
     """Show what runs and what waits on a server; of other teams' runs only the team."""
-    from runner.core import Problem, Severity, record
+    from runner.core import record
     from runner.remote.api import ServerClient
-    from runner.terminal.tables import blocks
 
     entry = common.server(on)
     with ServerClient(entry) as client:
@@ -302,10 +283,6 @@ def _queue(on: str | None, *, as_json: bool) -> None:
 
 def _table(view: QueueView) -> Table:
     """Return the runs; a column that is empty for all is left out."""
-    import time
-
-    from runner.report import Table
-
     now = time.time()
     heads = ("place", "run", "state", "team", "person", "project", "gpus", "start", "")
     rows = [_row(run, now) for run in (*view.running, *view.waiting)]
@@ -322,9 +299,6 @@ def _table(view: QueueView) -> Table:
 
 
 def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
-    from runner.remote.problems import clock, estimate
-    from runner.wire.remote_runs import QueueState
-
     waits = run.state is QueueState.WAITING
     place = str(run.ahead + 1) if waits and run.ahead is not None else ""
     start = estimate(run.estimate_s) if waits else ""

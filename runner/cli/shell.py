@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common, running
+from runner.core import Reason
+from runner.core.errors import UsageError
+from runner.core.variables import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +80,6 @@ def shell(
     from runner.cli import interrupt
     from runner.core import events as ev
     from runner.core.cancel import Cancel
-    from runner.core.variables import Secrets
     from runner.terminal.console import Console
     from runner.terminal.own import OwnTerminal
 
@@ -118,7 +120,6 @@ def _prepared(
 ) -> tuple[Prepared, Sequence[str]]:
     """Return what was prepared, and the command in place of a shell."""
     from runner import session
-    from runner.core.errors import UsageError
 
     at = words.index("--") if "--" in words else len(words)
     run, command = [*words[:at]], [*words[at + 1 :]]
@@ -157,7 +158,6 @@ def _introduction(opened: Shell, output: Path | None) -> list[str]:
 def _end(opened: Shell, console: Console, output: Path | None) -> int:
     """Tell how the shell ended; return the exit code."""
     from runner import report
-    from runner.core import Reason
 
     ended = opened.ended
     if ended is None or ended.reason is Reason.CANCELLED:

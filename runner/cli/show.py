@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from runner.cli import common
 from runner.terminal.streams import say
 
@@ -14,8 +16,6 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
-    import time
-
     from runner import places, report
     from runner.core import record
     from runner.remote.problems import standing

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Annotated, NoReturn
 
 import typer
 
+from runner import milestones, report, session, submission
 from runner.cli import ci, common
-
-if TYPE_CHECKING:
-    from runner.session import Run
-    from runner.submission.outcome import SubmissionOutcome
-    from runner.submission.proposal import Proposal
-    from runner.terminal.console import Console
+from runner.core import Problem, record
+from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
+from runner.core.events import Finished
+from runner.session import Run
+from runner.submission import outcome
+from runner.submission.outcome import SubmissionOutcome
+from runner.submission.proposal import Proposal
+from runner.terminal.console import Console, Mode
+from runner.terminal.tables import blocks
 
 
 def submit(
@@ -55,12 +62,6 @@ def submit(
     rai submit final                  measure the project of this folder
     rai submit m2 -p DIR --rehearse   try it without counting
     """
-    from datetime import UTC, datetime
-
-    from runner import milestones, session, submission
-    from runner.core import Problem
-    from runner.core.errors import UsageError
-
     if milestone is None:
         known = ", ".join(milestones.names(common.settings().milestones))
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
@@ -85,12 +86,7 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-    from contextlib import closing
-
-    from runner import submission
     from runner.cli import interrupt
-    from runner.core.cancel import Cancel
-    from runner.core.events import Finished
 
     cancel = Cancel()
     going: Run | None = None
@@ -121,12 +117,6 @@ def _show(
     ended: SubmissionOutcome, reported: ci.CiSession, *, as_json: bool
 ) -> NoReturn:
     """Print the outcome, and exit with its status."""
-    from runner import report
-    from runner.core import record
-    from runner.submission import outcome
-    from runner.terminal.console import Mode
-    from runner.terminal.tables import blocks
-
     measured = ended.measurement
     if measured:
         reported.concluded("", report.measured(measured))

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shutil import which
 
 import typer
 
@@ -42,8 +43,6 @@ def commands(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def places(incomplete: str) -> list[str]:
     """Return where runs can go."""
-    from shutil import which
-
     slurm = ["slurm"] if which("sbatch") else []
     return _beginning(incomplete, ["here", *slurm, *_servers()])
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
+from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 
@@ -31,7 +32,6 @@ def tag(
     never removed to free space. A note is a line of at most 500 characters, which `rai
     show` and `rai runs` print; it does not keep the run.
     """
-    from runner.core.errors import UsageError
     from runner.store import tags
     from runner.store.home import find, set_tag
 
@@ -50,7 +50,7 @@ def tag(
     if name is not None or remove:
         losers = set_tag(home, paths, name or "")
     if note is not None:
-        tags.write_note(paths, note)
+        tags.write(paths.note, note)
     now, noted = tags.read(paths), tags.note(paths)
     if as_json:
         facts = {"run": paths.id, "tag": now or None, "before": before or None}

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common
+from runner.core import Limits, Problem, RunRecord
+from runner.core.errors import UsageError
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.core import Problem, RunRecord
     from runner.store.paths import Home, RunPaths
 
 MOST = 200_000
@@ -59,9 +62,8 @@ def timeline(
     files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and trace
     events in JSON, such as PyTorch's `export_chrome_trace("trace.json")`.
     """
-    from runner import files, pages, traces
+    from runner import pages, traces
     from runner.store import pages as kept
-    from runner.terminal.streams import say
 
     if output is not None:
         common.check_output(output, "-o")
@@ -86,8 +88,6 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
         yield Path(run).absolute(), Path(run).name
         return
     from runner import archive, places
-    from runner.core import Limits, Problem
-    from runner.core.errors import UsageError
     from runner.store.home import find
 
     if file is None and ("/" in run or run.endswith(_SUFFIXES)):
@@ -108,7 +108,6 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
 
 def _names_run(home: Home, text: str) -> bool:
     """Whether a word names a run: a project may have a file called `latest`."""
-    from runner.core.errors import UsageError
     from runner.store.home import find
 
     if "/" in text or text.endswith(_SUFFIXES):
@@ -128,7 +127,6 @@ def _name(
     Raises:
         UsageError: there is none, not the one that is named, or several.
     """
-    from runner.core.errors import UsageError
     from runner.evidence import BuildFiles
 
     a_trace = BuildFiles(record).is_trace
@@ -147,8 +145,6 @@ def _name(
 
 
 def _listed(text: str, paths: RunPaths, found: list[str]) -> Problem:
-    from runner.core import Problem
-
     if not found:
         return Problem(text, hint="it has no profile at all")
     names = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
@@ -156,8 +152,6 @@ def _listed(text: str, paths: RunPaths, found: list[str]) -> Problem:
 
 
 def _none(paths: RunPaths, record: RunRecord) -> Problem:
-    from runner.core import Problem
-
     text = f"run {paths.id} has no profile that rai reads over time"
     unread = [
         one.path

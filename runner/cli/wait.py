@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common, copies
+from runner.core.errors import UsageError
+from runner.core.quantities import duration_s
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
@@ -29,8 +31,6 @@ def wait(
     """
     from runner import places
     from runner.core import record
-    from runner.core.errors import UsageError
-    from runner.core.quantities import duration_s
     from runner.places import record_of
     from runner.terminal.console import Console
     from runner.terminal.messages import told

@@ -7,22 +7,22 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import typer
 
+from runner import archive, report, session
 from runner.cli import attach, common, copies, interrupt, remotely, running
 from runner.core import Problem, Reason, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
+from runner.remote.profile import ProfileEntry
+from runner.session.prepare import settings
+from runner.session.run import StartedRun
 from runner.terminal import messages
 from runner.terminal.console import Console, Mode
-
-if TYPE_CHECKING:
-    from runner import session
-    from runner.remote.profile import ProfileEntry
-    from runner.session.run import StartedRun
+from runner.terminal.problems import problems
 
 LOOK_S = 0.1
 SAVED = "a file was saved"
@@ -53,9 +53,6 @@ def watch(
             option is of no use here.
         RaiError: the first run cannot start, and no save could mend it.
     """
-    from runner import session
-    from runner.session.prepare import settings
-
     if one_run:
         text = f"{one_run} is for one run, and --watch makes many; leave one out"
         raise UsageError(text)
@@ -110,9 +107,6 @@ class _Loop:
         stop: Cancel,
         server: remotely.RunSender | None,
     ) -> None:
-        from runner import archive, report, session
-
-        self._session = session
         self._path, self._options = path, options
         self._console, self._saves, self._stop = console, saves, stop
         self._server, self._copies = server, ExitStack()
@@ -163,17 +157,15 @@ class _Loop:
         self._copies.close()
 
     def _start(self, cancel: Cancel) -> StartedRun:
-        prepared = self._session.prepare(self._path, self._options)
+        prepared = session.prepare(self._path, self._options)
         if self._console.mode is not Mode.QUIET:
             common.warn(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)
         if self._server is not None:
             return self._server.start(prepared, cancel, self._cache)
-        return self._session.start(prepared, self._cache)
+        return session.start(prepared, self._cache)
 
     def _refused(self, error: RaiError) -> None:
-        from runner.terminal.problems import problems
-
         if not self._started_any and error.reason not in FIXABLE:
             raise error
         problems(error.problems)
@@ -185,7 +177,7 @@ class _Loop:
         One that a save ends is left to a thread when its commands have ended: the next
         one begins while its container is removed. But its GPUs are not free until then.
         """
-        if not isinstance(run, self._session.Run):
+        if not isinstance(run, session.Run):
             return self._follow(run, cancel)
         events = run.events(cancel)
         try:
@@ -206,7 +198,7 @@ class _Loop:
 
         The copy of one that a save ends is kept up to date beside the next run.
         """
-        copy = self._copies.enter_context(copies.KeptCopy(run.paths, self._console))
+        copy = self._copies.enter_context(copies.kept(run.paths, self._console))
         watched = attach.WatchedRun(run.paths, self._console, copy)
         if watched.follow((), cancel) == 0:
             return True
@@ -227,8 +219,6 @@ class _Loop:
         self._ending = [t for t in self._ending if t.is_alive()] + [thread]
 
     def _bring_back(self, run: StartedRun, output: Path | None, *, force: bool) -> None:
-        from runner.terminal.problems import problems
-
         try:
             running.bring_back(run, output, self._console, force=force)
         except UsageError as error:

@@ -26,24 +26,16 @@ class State(StrEnum):
         return not TRANSITIONS[self]
 
 
+_ENDS = frozenset({State.DONE, State.CANCELLED, State.LOST})
+
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset({State.PACKED, State.DONE, State.CANCELLED, State.LOST}),
-    State.PACKED: frozenset(
-        {State.QUEUED, State.PREPARING, State.DONE, State.CANCELLED, State.LOST}
-    ),
-    State.QUEUED: frozenset(
-        {State.PREPARING, State.RUNNING, State.DONE, State.CANCELLED, State.LOST}
-    ),
-    State.PREPARING: frozenset(
-        {State.QUEUED, State.RUNNING, State.DONE, State.CANCELLED, State.LOST}
-    ),
-    State.RUNNING: frozenset(
-        {State.COLLECTING, State.DONE, State.CANCELLED, State.LOST}
-    ),
-    State.COLLECTING: frozenset({State.DONE, State.CANCELLED, State.LOST}),
-    State.DONE: frozenset(),
-    State.CANCELLED: frozenset(),
-    State.LOST: frozenset(),
+    State.NEW: _ENDS | {State.PACKED},
+    State.PACKED: _ENDS | {State.QUEUED, State.PREPARING},
+    State.QUEUED: _ENDS | {State.PREPARING, State.RUNNING},
+    State.PREPARING: _ENDS | {State.QUEUED, State.RUNNING},
+    State.RUNNING: _ENDS | {State.COLLECTING},
+    State.COLLECTING: _ENDS,
+    **dict.fromkeys(_ENDS, frozenset[State]()),
 }
 """The states that may follow each state."""
 

@@ -6,7 +6,8 @@ output is kept in the log files, and the event says where (stream, offset, lengt
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 from msgspec import Struct, json
 from msgspec.structs import asdict
@@ -31,11 +32,11 @@ from runner.core.expectations import Check
 from runner.core.units import Moment
 
 
-class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
+class RunEvent(Struct, frozen=True, tag=True, tag_field="event"):
     """Base of all events: in JSON an event has its name beside its fields."""
 
 
-class Created(_Tagged, frozen=True):
+class Created(RunEvent, frozen=True):
     """A run begins: the first event of every run.
 
     ``replays`` is the id of the earlier run that this one repeats, if any.
@@ -61,13 +62,13 @@ class Created(_Tagged, frozen=True):
     repeat: int = 1
 
 
-class StateChanged(_Tagged, frozen=True):
+class StateChanged(RunEvent, frozen=True):
     """The run changed its state."""
 
     state: State
 
 
-class EngineChosen(_Tagged, frozen=True):
+class EngineChosen(RunEvent, frozen=True):
     """The engine that runs the job: how it confines, and what it cannot enforce."""
 
     engine: EngineFacts
@@ -76,11 +77,11 @@ class EngineChosen(_Tagged, frozen=True):
     why: str = ""
 
 
-class Packing(_Tagged, frozen=True):
+class Packing(RunEvent, frozen=True):
     """The project is being packed."""
 
 
-class Packed(_Tagged, frozen=True):
+class Packed(RunEvent, frozen=True):
     """The project is in an archive."""
 
     sha256: str
@@ -88,13 +89,13 @@ class Packed(_Tagged, frozen=True):
     members: int
 
 
-class Warned(_Tagged, frozen=True):
+class Warned(RunEvent, frozen=True):
     """Something the user should know; the run goes on."""
 
     text: str
 
 
-class Progress(_Tagged, frozen=True):
+class Progress(RunEvent, frozen=True):
     """How far a step has come; ``total`` None where it is unknown.
 
     ``task`` is "pack", "upload", "download NAME" or "pull"; ``done`` and ``total`` are
@@ -106,13 +107,13 @@ class Progress(_Tagged, frozen=True):
     total: float | None
 
 
-class Waiting(_Tagged, frozen=True):
+class Waiting(RunEvent, frozen=True):
     """The run waits for what ``why`` says before it prepares its image."""
 
     why: str
 
 
-class DataReady(_Tagged, frozen=True):
+class DataReady(RunEvent, frozen=True):
     """A data file was found or downloaded, and its checksum is right."""
 
     name: str
@@ -121,7 +122,7 @@ class DataReady(_Tagged, frozen=True):
     md5: str = ""
 
 
-class DataMissing(_Tagged, frozen=True):
+class DataMissing(RunEvent, frozen=True):
     """A data file is not available; the commands run without it."""
 
     name: str
@@ -129,7 +130,7 @@ class DataMissing(_Tagged, frozen=True):
     why: str
 
 
-class BuildStarted(_Tagged, frozen=True):
+class BuildStarted(RunEvent, frozen=True):
     """An image build begins; ``unenforced`` are the limits that its builder ignores."""
 
     reference: str
@@ -138,38 +139,38 @@ class BuildStarted(_Tagged, frozen=True):
     unenforced: tuple[str, ...] = ()
 
 
-class BuildOutput(_Tagged, frozen=True):
+class BuildOutput(RunEvent, frozen=True):
     """A piece of an image build's own output. Shown, not recorded."""
 
     text: str
 
 
-class PullStarted(_Tagged, frozen=True):
+class PullStarted(RunEvent, frozen=True):
     """An image is fetched from its registry."""
 
     reference: str
 
 
-class ImageReady(_Tagged, frozen=True):
+class ImageReady(RunEvent, frozen=True):
     """The image that the run starts from is ready."""
 
     image: ImageUsed
 
 
-class Starting(_Tagged, frozen=True):
+class Starting(RunEvent, frozen=True):
     """The container or sandbox is about to start; ``what`` says which."""
 
     what: str = "container"
 
 
-class GpuBusy(_Tagged, frozen=True):
+class GpuBusy(RunEvent, frozen=True):
     """Others hold the GPUs that the run needs; it waits for ``wait_s`` at most."""
 
     why: str
     wait_s: float
 
 
-class GpuGiven(_Tagged, frozen=True):
+class GpuGiven(RunEvent, frozen=True):
     """The container or sandbox has its GPUs.
 
     Sent again when the commands are ``over``: ``use`` then holds the GPUs' state after
@@ -180,7 +181,7 @@ class GpuGiven(_Tagged, frozen=True):
     over: bool = False
 
 
-class CommandStarted(_Tagged, frozen=True):
+class CommandStarted(RunEvent, frozen=True):
     """A command begins.
 
     A repeat has an index of its own, after those of the build file. ``repeats`` is the
@@ -199,7 +200,7 @@ STOPPED = "the run was cancelled"
 """Why commands were skipped that had no turn."""
 
 
-class CommandSkipped(_Tagged, frozen=True):
+class CommandSkipped(RunEvent, frozen=True):
     """A command is not run."""
 
     index: int
@@ -208,7 +209,7 @@ class CommandSkipped(_Tagged, frozen=True):
     name: str | None = None
 
 
-class Output(_Tagged, frozen=True):
+class Output(RunEvent, frozen=True):
     """Bytes that a command wrote, unchanged.
 
     An engine sets ``data``; the recorder sets ``offset`` and ``length``, the bytes'
@@ -222,7 +223,7 @@ class Output(_Tagged, frozen=True):
     length: int = 0
 
 
-class Tick(_Tagged, frozen=True):
+class Tick(RunEvent, frozen=True):
     """A second of a command went by. Shown, not recorded.
 
     ``cpu_s`` and ``memory_bytes`` are what it has used so far and uses now, None where
@@ -235,7 +236,7 @@ class Tick(_Tagged, frozen=True):
     memory_bytes: int | None = None
 
 
-class CommandFinished(_Tagged, frozen=True):
+class CommandFinished(RunEvent, frozen=True):
     """A command ended.
 
     ``exit_code`` is 128 + n after signal n. ``reason`` is the limit that ended the
@@ -251,7 +252,7 @@ class CommandFinished(_Tagged, frozen=True):
     oom_killed: bool = False
 
 
-class RoundEnded(_Tagged, frozen=True):
+class RoundEnded(RunEvent, frozen=True):
     """A round of the commands ended, and another may follow. Not recorded.
 
     Nothing runs until the next event is asked for. ``round`` is 0 after the first.
@@ -260,34 +261,34 @@ class RoundEnded(_Tagged, frozen=True):
     round: int
 
 
-class Found(_Tagged, frozen=True):
+class Found(RunEvent, frozen=True):
     """The figures and faults in a command's output."""
 
     index: int
     findings: Findings
 
 
-class Checked(_Tagged, frozen=True):
+class Checked(RunEvent, frozen=True):
     """What a command printed was compared with what the build file expects."""
 
     index: int
     checks: tuple[Check, ...]
 
 
-class Profiled(_Tagged, frozen=True):
+class Profiled(RunEvent, frozen=True):
     """A command wrote profiles to the build folder; sent after Collected."""
 
     index: int
     files: tuple[ProfileFile, ...]
 
 
-class Usage(_Tagged, frozen=True):
+class Usage(RunEvent, frozen=True):
     """The resources that the whole run used."""
 
     peak_memory_bytes: int | None
 
 
-class BuildFolder(_Tagged, frozen=True):
+class BuildFolder(RunEvent, frozen=True):
     """A piece of the build folder as an uncompressed tar stream, root ``build/``.
 
     Not recorded: the job writes it to the run's archive.
@@ -296,7 +297,7 @@ class BuildFolder(_Tagged, frozen=True):
     data: bytes
 
 
-class Collected(_Tagged, frozen=True):
+class Collected(RunEvent, frozen=True):
     """The build folder is in an archive at ``path``."""
 
     path: str
@@ -304,44 +305,13 @@ class Collected(_Tagged, frozen=True):
     members: int
 
 
-class Finished(_Tagged, frozen=True):
+class Finished(RunEvent, frozen=True):
     """The run is over: the last event of every run."""
 
     verdict: Verdict
 
 
-Event = (
-    Created
-    | StateChanged
-    | EngineChosen
-    | Packing
-    | Packed
-    | Warned
-    | Progress
-    | Waiting
-    | DataReady
-    | DataMissing
-    | BuildStarted
-    | BuildOutput
-    | PullStarted
-    | ImageReady
-    | Starting
-    | GpuBusy
-    | GpuGiven
-    | CommandStarted
-    | CommandSkipped
-    | Output
-    | Tick
-    | CommandFinished
-    | RoundEnded
-    | Found
-    | Checked
-    | Profiled
-    | Usage
-    | BuildFolder
-    | Collected
-    | Finished
-)
+Event = RunEvent
 
 TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder, RoundEnded)
 """Events without a line in events.jsonl."""
@@ -365,4 +335,4 @@ def from_line(line: bytes) -> tuple[float, Event]:
 
 @cache
 def _decoder() -> json.Decoder[Event]:
-    return json.Decoder(Event)
+    return json.Decoder(reduce(or_, RunEvent.__subclasses__()))

@@ -100,8 +100,29 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
             return replace(record, build_bytes=size)
         case ev.Finished(verdict):
             return _finish(record, at, verdict)
+        case ev.CommandStarted(index, text, name, repeats, round):
+            started = CommandRecord(
+                index, text, name, Outcome.RUNNING, repeats=repeats, round=round
+            )
+            return replace(record, commands=(*record.commands, started))
+        case ev.CommandSkipped(index, text, why, name):
+            skipped = CommandRecord(index, text, name, Outcome.SKIPPED, why=why)
+            return replace(record, commands=(*record.commands, skipped))
+        case ev.CommandFinished():
+            return _ended(record, event)
+        case ev.Found(index, findings):
+            return _amend(record, index, findings=findings)
+        case ev.Checked(index, checks):
+            return _checked(record, index, checks)
+        case ev.Profiled(index, files):
+            return _amend(record, index, profile_files=files)
+        case ev.Output(_, stream, _, offset, length):
+            size = offset + length
+            if stream is Stream.STDOUT:
+                return replace(record, stdout_bytes=max(size, record.stdout_bytes))
+            return replace(record, stderr_bytes=max(size, record.stderr_bytes))
         case _:
-            return _command(record, event)
+            return record
 
 
 def lost(record: RunRecord, at: float) -> RunRecord:
@@ -146,33 +167,6 @@ def _finish(record: RunRecord, at: float, verdict: Verdict) -> RunRecord:
     cancelled = verdict.reason is Reason.CANCELLED
     state = State.CANCELLED if cancelled else State.DONE
     return end(record, state, at, verdict)
-
-
-def _command(record: RunRecord, event: ev.Event) -> RunRecord:
-    match event:
-        case ev.CommandStarted(index, text, name, repeats, round):
-            started = CommandRecord(
-                index, text, name, Outcome.RUNNING, repeats=repeats, round=round
-            )
-            return replace(record, commands=(*record.commands, started))
-        case ev.CommandSkipped(index, text, why, name):
-            skipped = CommandRecord(index, text, name, Outcome.SKIPPED, why=why)
-            return replace(record, commands=(*record.commands, skipped))
-        case ev.CommandFinished():
-            return _ended(record, event)
-        case ev.Found(index, findings):
-            return _amend(record, index, findings=findings)
-        case ev.Checked(index, checks):
-            return _checked(record, index, checks)
-        case ev.Profiled(index, files):
-            return _amend(record, index, profile_files=files)
-        case ev.Output(_, stream, _, offset, length):
-            end = offset + length
-            if stream is Stream.STDOUT:
-                return replace(record, stdout_bytes=max(end, record.stdout_bytes))
-            return replace(record, stderr_bytes=max(end, record.stderr_bytes))
-        case _:
-            return record
 
 
 def _ended(record: RunRecord, event: ev.CommandFinished) -> RunRecord:

@@ -13,7 +13,6 @@ import secrets
 import time
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct, json
@@ -100,12 +99,7 @@ class Claim:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -292,6 +292,6 @@ def set_tag(home: Home, paths: RunPaths, tag: str) -> list[str]:
     """Give a run a tag, or none if it is ""; return the runs that lose this tag."""
     before = [name for name in tagged(home, tag) if name != paths.id] if tag else []
     for name in before:
-        tags.write(home.run(name), "")
-    tags.write(paths, tag)
+        tags.write(home.run(name).tag, "")
+    tags.write(paths.tag, tag)
     return before

@@ -12,6 +12,17 @@ BUILD_FILES = ("rai_build.yml", "rai-build.yml")
 """The names of a project's build file."""
 
 
+class Entry:
+    """A file or folder of a run's folder or of the home folder, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, paths: RunPaths | Home, _: type | None = None) -> Path:
+        """Return its path."""
+        return paths.root / self._name
+
+
 class RunPaths(Struct, frozen=True):
     """The folder of one run."""
 
@@ -27,114 +38,72 @@ class RunPaths(Struct, frozen=True):
         """The home folder that it is in."""
         return Home(self.root.parent.parent)
 
-    @property
-    def events(self) -> Path:
-        """The events, one JSON line each, which all else is derived from."""
-        return self.root / "events.jsonl"
+    events = Entry("events.jsonl")
+    """The events, one JSON line each, which all else is derived from."""
 
-    @property
-    def stdout(self) -> Path:
-        """The commands' output to stdout, unchanged."""
-        return self.root / "stdout.log"
+    stdout = Entry("stdout.log")
+    """The commands' output to stdout, unchanged."""
 
-    @property
-    def stderr(self) -> Path:
-        """The commands' output to stderr, unchanged."""
-        return self.root / "stderr.log"
+    stderr = Entry("stderr.log")
+    """The commands' output to stderr, unchanged."""
 
-    @property
-    def source(self) -> Path:
-        """The packed project."""
-        return self.root / "source.tar.zst"
+    source = Entry("source.tar.zst")
+    """The packed project."""
 
     def log(self, stream: Stream) -> Path:
         """The raw bytes of a stream."""
         return self.stdout if stream is Stream.STDOUT else self.stderr
 
-    @property
-    def parcel(self) -> Path:
-        """What to run and how; with the packed project, all that a worker needs."""
-        return self.root / "parcel.json"
+    parcel = Entry("parcel.json")
+    """What to run and how; with the packed project, all that a worker needs."""
 
-    @property
-    def unpacked(self) -> Path:
-        """The files of a sealed project, during its run."""
-        return self.root / "project"
+    unpacked = Entry("project")
+    """The files of a sealed project, during its run."""
 
-    @property
-    def build(self) -> Path:
-        """The build folder that came back."""
-        return self.root / "build.tar.zst"
+    build = Entry("build.tar.zst")
+    """The build folder that came back."""
 
-    @property
-    def measurement(self) -> Path:
-        """The outcome of a submission, beside the run that measured it."""
-        return self.root / "measurement.json"
+    measurement = Entry("measurement.json")
+    """The outcome of a submission, beside the run that measured it."""
 
-    @property
-    def record(self) -> Path:
-        """The RunRecord, derived from the events."""
-        return self.root / "record.json"
+    record = Entry("record.json")
+    """The RunRecord, derived from the events."""
 
-    @property
-    def spec(self) -> Path:
-        """The build file as it was read."""
-        return self.root / "spec.yml"
+    spec = Entry("spec.yml")
+    """The build file as it was read."""
 
-    @property
-    def tag(self) -> Path:
-        """The name that the user gave the run."""
-        return self.root / "tag"
+    tag = Entry("tag")
+    """The name that the user gave the run."""
 
-    @property
-    def note(self) -> Path:
-        """What the user wrote about the run."""
-        return self.root / "note"
+    note = Entry("note")
+    """What the user wrote about the run."""
 
-    @property
-    def holder(self) -> Path:
-        """Who carries the run out; locked by that process for as long as it lives."""
-        return self.root / "holder.json"
+    holder = Entry("holder.json")
+    """Who carries the run out; locked by that process for as long as it lives."""
 
-    @property
-    def seen(self) -> Path:
-        """What the server that carries the run out said of it last."""
-        return self.root / "seen.json"
+    seen = Entry("seen.json")
+    """What the server that carries the run out said of it last."""
 
-    @property
-    def mirror(self) -> Path:
-        """Locked by the process that keeps the copy of a run on a server up to date."""
-        return self.root / "mirror.lock"
+    mirror = Entry("mirror.lock")
+    """Locked by the process that keeps the copy of a run on a server up to date."""
 
-    @property
-    def handed(self) -> Path:
-        """Where the run was handed to, and under which number, if to another place."""
-        return self.root / "handed.json"
+    handed = Entry("handed.json")
+    """Where the run was handed to, and under which number, if to another place."""
 
-    @property
-    def order(self) -> Path:
-        """What a worker on another machine shall do; gone once it has read it."""
-        return self.root / "order.json"
+    order = Entry("order.json")
+    """What a worker on another machine shall do; gone once it has read it."""
 
-    @property
-    def beat(self) -> Path:
-        """Changed all the time while the worker on another machine lives."""
-        return self.root / "beat"
+    beat = Entry("beat")
+    """Changed all the time while the worker on another machine lives."""
 
-    @property
-    def cancel(self) -> Path:
-        """There once somebody has asked for the run to be cancelled."""
-        return self.root / "cancel"
+    cancel = Entry("cancel")
+    """There once somebody has asked for the run to be cancelled."""
 
-    @property
-    def latest(self) -> Path:
-        """What the running command uses, each second anew; gone when the run ends."""
-        return self.root / "latest.json"
+    latest = Entry("latest.json")
+    """What the running command uses, each second anew; gone when the run ends."""
 
-    @property
-    def worker_log(self) -> Path:
-        """What the worker of a detached run printed: nothing, unless rai failed."""
-        return self.root / "worker.log"
+    worker_log = Entry("worker.log")
+    """What the worker of a detached run printed: nothing, unless rai failed."""
 
 
 class Home(Struct, frozen=True):
@@ -142,40 +111,26 @@ class Home(Struct, frozen=True):
 
     root: Path
 
-    @property
-    def runs(self) -> Path:
-        """The folders of the runs."""
-        return self.root / "runs"
+    runs = Entry("runs")
+    """The folders of the runs."""
 
-    @property
-    def slurm(self) -> Path:
-        """What Slurm's queue said last, for all processes."""
-        return self.root / "slurm.json"
+    slurm = Entry("slurm.json")
+    """What Slurm's queue said last, for all processes."""
 
-    @property
-    def data(self) -> Path:
-        """Downloaded data files, each in a folder named by its md5."""
-        return self.root / "data"
+    data = Entry("data")
+    """Downloaded data files, each in a folder named by its md5."""
 
-    @property
-    def pruned(self) -> Path:
-        """When rai last removed old runs by itself, and how much so far."""
-        return self.root / "pruned.json"
+    pruned = Entry("pruned.json")
+    """When rai last removed old runs by itself, and how much so far."""
 
-    @property
-    def submissions(self) -> Path:
-        """The folders of the runs of submissions, while these are made."""
-        return self.root / "submissions"
+    submissions = Entry("submissions")
+    """The folders of the runs of submissions, while these are made."""
 
-    @property
-    def benches(self) -> Path:
-        """The files of the commits that are benched, while that goes on."""
-        return self.root / "benches"
+    benches = Entry("benches")
+    """The files of the commits that are benched, while that goes on."""
 
-    @property
-    def pages(self) -> Path:
-        """Pages that a browser was shown, for a day."""
-        return self.root / "pages"
+    pages = Entry("pages")
+    """Pages that a browser was shown, for a day."""
 
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from runner import files
 from runner.core import Problem
@@ -40,22 +41,16 @@ def problem(tag: str) -> Problem | None:
 
 def read(paths: RunPaths) -> str:
     """Return a run's tag, "" if it has none or none that is valid."""
-    try:
-        if not paths.tag.exists():  # most runs have none; this is the fastest to ask
-            return ""
-        found = files.read_below(paths.root, paths.tag.name, MOST_CHARACTERS + 1)
-        tag = found.decode("ascii").strip()
-    except (OSError, ValueError):
-        return ""
+    tag = _read(paths.tag, MOST_CHARACTERS + 1)
     return "" if problem(tag) else tag
 
 
-def write(paths: RunPaths, tag: str) -> None:
-    """Keep a run's tag in its folder; "" for none."""
-    if tag:
-        files.write(paths.tag, f"{tag}\n".encode())
+def write(file: Path, text: str) -> None:
+    """Keep a run's tag or note in its file; "" for none."""
+    if text:
+        files.write(file, f"{text}\n".encode())
     else:
-        paths.tag.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 def note_problem(note: str) -> Problem | None:
@@ -76,19 +71,15 @@ def note_problem(note: str) -> Problem | None:
 
 def note(paths: RunPaths) -> str:
     """Return a run's note, "" if it has none or none that is valid."""
-    try:
-        if not paths.note.exists():  # most runs have none; this is the fastest to ask
-            return ""
-        most = 4 * LONGEST_NOTE + 1  # as UTF-8, with the end of its line
-        found = files.read_below(paths.root, paths.note.name, most).decode().strip()
-    except (OSError, ValueError):
-        return ""
+    found = _read(paths.note, 4 * LONGEST_NOTE + 1)  # as UTF-8, with its line's end
     return "" if note_problem(found) else found
 
 
-def write_note(paths: RunPaths, note: str) -> None:
-    """Keep a run's note in its folder; "" for none."""
-    if note:
-        files.write(paths.note, f"{note}\n".encode())
-    else:
-        paths.note.unlink(missing_ok=True)
+def _read(file: Path, most_bytes: int) -> str:
+    """Return the text of a file, "" if there is none that can be read."""
+    try:
+        if not file.exists():  # most runs have none; this is the fastest to ask
+            return ""
+        return files.read_below(file.parent, file.name, most_bytes).decode().strip()
+    except (OSError, ValueError):
+        return ""

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
 
 from runner.core import Severity
 from runner.core import events as ev
@@ -30,7 +29,7 @@ from runner.markup.annotations import Annotation
 from runner.report import one_line
 from runner.terminal import messages
 from runner.terminal.console import Console, Mode
-from runner.terminal.streams import BestEffort
+from runner.terminal.sinks import Sink
 
 MOST_ANNOTATIONS = 10
 """Of each kind GitHub keeps so many a step, no more (ExecutionContext.cs)."""
@@ -70,7 +69,7 @@ class CiLog:
             sys.stdout.flush()
             sys.stderr.flush()
             os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
-        self._stream: TextIO = BestEffort(sys.stderr)  # type: ignore[assignment]
+        self._sink = Sink(sys.stderr)
         self._token = ""
         self._folds = 0
         self._folded = ""
@@ -134,8 +133,7 @@ class CiLog:
     def _write(self, text: str) -> None:
         begin = "" if self.at_line_start else "\n"
         self.at_line_start = True
-        self._stream.write(begin + text)
-        self._stream.flush()
+        self._sink.own(begin + text)
 
 
 class CiConsole(Console):

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -131,9 +130,6 @@ class RoundsShown:
         first, self._told = wrong and not self._told, wrong or self._told
         return first
 
-
-if TYPE_CHECKING:
-    from runner.terminal.sinks import Sink
 
 EVERY_S = 0.25
 """Drawn again at most this often."""

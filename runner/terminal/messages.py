@@ -73,8 +73,25 @@ def lines(
             return [(text, "yellow")]
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
+        case ev.Starting(what):
+            return [(f"Starting {what}.", "yellow")]
+        case ev.CommandStarted(_, text):
+            return [(f"Running {text}", "green")]
+        case ev.CommandFinished() if event.exit_code or event.reason:
+            return [(_failed(event, running), "red")]
+        case ev.CommandFinished():
+            took = report.seconds(event.wall_s)
+            which = numbered(event.index, count, name)
+            return [(f"{which} done in {took}.", "green")]
+        case ev.Checked(_, checks):
+            wrong = [report.mismatch(check) for check in checks if not check.holds]
+            return [(f"Wrong answer: {text}.", "red") for text in wrong]
+        case ev.Collected(path):
+            run_id = RunPaths(Path(path).parent).id
+            text = f"Output files saved; get them with: rai pull {run_id}"
+            return [(text, "green")]
         case _:
-            return _command_lines(event, running, count, name)
+            return []
 
 
 def _gpus(use: GpuUse) -> Lines:
@@ -107,31 +124,6 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
         )
     how = ", ".join(filter(None, (f"{event.profile} profile", engine.how)))
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
-
-
-def _command_lines(
-    event: ev.Event, running: str, count: int, name: str | None
-) -> Lines:
-    match event:
-        case ev.Starting(what):
-            return [(f"Starting {what}.", "yellow")]
-        case ev.CommandStarted(_, text):
-            return [(f"Running {text}", "green")]
-        case ev.CommandFinished() if event.exit_code or event.reason:
-            return [(_failed(event, running), "red")]
-        case ev.CommandFinished():
-            took = report.seconds(event.wall_s)
-            which = numbered(event.index, count, name)
-            return [(f"{which} done in {took}.", "green")]
-        case ev.Checked(_, checks):
-            wrong = [report.mismatch(check) for check in checks if not check.holds]
-            return [(f"Wrong answer: {text}.", "red") for text in wrong]
-        case ev.Collected(path):
-            run_id = RunPaths(Path(path).parent).id
-            text = f"Output files saved; get them with: rai pull {run_id}"
-            return [(text, "green")]
-        case _:
-            return []
 
 
 def numbered(index: int, count: int, name: str | None = None) -> str:

@@ -79,33 +79,3 @@ def discard(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
-
-
-class BestEffort(io.TextIOBase):
-    """A text stream that drops text once it cannot be written.
-
-    So a run goes on, or ends cleanly, after its terminal was closed.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """The stream's encoding."""
-        return self._stream.encoding
-
-    def write(self, text: str) -> int:
-        """Write a text, or drop it."""
-        try:
-            return self._stream.write(text)
-        except OSError:
-            discard(self._stream)
-            return len(text)
-
-    def flush(self) -> None:
-        """Write what is buffered, or drop it."""
-        try:
-            self._stream.flush()
-        except OSError:
-            discard(self._stream)

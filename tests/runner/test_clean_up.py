@@ -225,7 +225,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         ended(home, days=days, size=size)
         for days, size in ((40, 0), (50, 0), (5, 3 << 20), (1, 0))
     )
-    tags.write(kept, "kept")
+    tags.write(kept.tag, "kept")
     with begun(home) as held:
         always = {kept.id, held.paths.id}
 

@@ -249,7 +249,7 @@ def test_without_runs_the_table_says_which_are_missing(home, capsys):
 
 
 def test_json_has_the_note_and_the_tag_of_each_run(home, capsys):
-    tags.write_note(home.run("f6"), "fast <b>")
+    tags.write(home.run("f6").note, "fast <b>")
     runs.runs(number=1, command="x.py", as_json=True)
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["id"], shown["note"], shown["tag"]) == ("f6", "fast <b>", None)
@@ -283,7 +283,7 @@ def test_a_note_is_given_replaced_and_removed_by_the_command(home, capsys):
 
 
 def test_show_has_the_note_of_a_run(home, capsys):
-    tags.write_note(home.run("a1"), "the baseline")
+    tags.write(home.run("a1").note, "the baseline")
     show.show("a1")
     assert "\nnote     the baseline\n" in capsys.readouterr().out
     show.show("a1", as_json=True)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
+from runner import images, session
 from runner.cli import common
 from runner.core import BuildImage, BuildSpec, ImageAction, Reason
+from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
+from runner.core.events import BuildStarted
+from runner.engines import imagestore, strict
+from runner.engines.imagestore import KEEPING, ImageStore
+from runner.report import size
+from runner.session.project import folder_project
+from runner.terminal.console import Console
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.engines.imagestore import ImageStore
 
 DONE = {
     ImageAction.BUILD: "was built",
@@ -48,15 +53,7 @@ def build(
     An image is built again only if something has changed. Its reference is the only
     line on stdout.
     """
-    from runner import images, session
     from runner.cli import interrupt
-    from runner.core.cancel import Cancel
-    from runner.core.events import BuildStarted
-    from runner.engines import imagestore, strict
-    from runner.engines.imagestore import KEEPING
-    from runner.report import size
-    from runner.session.project import folder_project
-    from runner.terminal.console import Console
 
     prepared = session.prepare(path, session.Options())
     request, settings = prepared.request, prepared.settings

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runner.cli import common
+from runner.core import BuiltImage, record
+from runner.engines import imagestore
+from runner.images import inventory
+from runner.report import Block, Pairs
 from runner.terminal.streams import say
+from runner.terminal.tables import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.cli.image.project import ImageProject
-    from runner.core import BuiltImage
-    from runner.report import Block
 
 
 def ls(
@@ -30,8 +33,6 @@ def ls(
     If the project's image would be built again, the reason is shown.
     """
     from runner.cli.image import project as projects
-    from runner.engines import imagestore
-    from runner.terminal.tables import blocks
 
     settings = common.settings()
     spec = projects.spec(path)
@@ -50,8 +51,6 @@ def _shown(
     built: Sequence[BuiltImage], project: ImageProject | None, machine: str
 ) -> list[Block]:
     from runner.cli.image import words
-    from runner.images import inventory
-    from runner.report import Pairs
 
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
@@ -74,9 +73,6 @@ def _shown(
 
 
 def _plain(built: Sequence[BuiltImage], project: ImageProject | None) -> dict[str, Any]:
-    from runner.core import record
-    from runner.images import inventory
-
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
     images = [

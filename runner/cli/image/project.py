@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from runner import images
 from runner.core import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
+from runner.engines.imagestore import ImageStore
 from runner.images import inventory
 from runner.session.project import build_file, folder_project, read_spec
-
-if TYPE_CHECKING:
-    from runner.engines.imagestore import ImageStore
-    from runner.store.settings import Settings
+from runner.store.settings import Settings
 
 NO_SPEC = BuildSpec("")
 """The spec to choose an engine with if there is no project."""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common
+from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import UsageError
+from runner.engines import imagestore
+from runner.engines.imagestore import ImageStore
+from runner.images import inventory
+from runner.images.inventory import Kept, Prune
+from runner.report import size
+from runner.store.settings import Settings
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.core import BuildSpec, BuiltImage
-    from runner.engines.imagestore import ImageStore
-    from runner.images.inventory import Kept, Prune
-    from runner.store.settings import Settings
+from runner.terminal.tables import blocks
 
 
 def prune(
@@ -33,9 +34,7 @@ def prune(
             help="All images that rai built; with -p, all of the project.",
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
-    ] = False,
+    dry_run: common.DryRun = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
     ] = False,
@@ -46,8 +45,6 @@ def prune(
     removes images with the name that a build file gave them.
     """
     from runner.cli.image import project as projects
-    from runner.engines import imagestore
-    from runner.images import inventory
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("cannot ask for confirmation here: add --yes or --dry-run")
@@ -84,9 +81,6 @@ def _candidates(
 def _show(found: Prune, machine: str) -> None:
     """Show what would be removed, what that frees, and what is kept."""
     from runner.cli.image import words
-    from runner.images import inventory
-    from runner.report import size
-    from runner.terminal.tables import blocks
 
     _show_kept(found.kept)
     if not found.removals:
@@ -102,8 +96,6 @@ def _show(found: Prune, machine: str) -> None:
 
 
 def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
-    from runner.report import size
-
     done = store.remove_images(images)
     _show_kept(done.kept)
     freed = "" if done.freed_bytes is None else f", {size(done.freed_bytes)} freed"
@@ -112,8 +104,6 @@ def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
 
 
 def _show_kept(kept: Sequence[Kept]) -> None:
-    from runner.images import inventory
-
     for one in kept:
         say(f"Keeping {inventory.reference(one.image)}: {one.why}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common
 from runner.cli.server import opening
 from runner.core.errors import UsageError
@@ -62,7 +63,6 @@ def invite(
 def _invitations(
     who: Sequence[str], team: str | None, role: str, roles: Collection[str]
 ) -> list[Invitation]:
-    from runner import files
     from runner.database.accounts import Invitation
     from runner.server import teams
 

@@ -15,11 +15,11 @@ import typer
 
 from runner.core import Problem
 from runner.core.errors import UsageError
+from runner.wire.addresses import SlurmTarget, slurm_target
 
 if TYPE_CHECKING:
     from runner.database import Store
     from runner.server.paths import ServerFolder
-    from runner.wire.addresses import SlurmTarget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,8 +63,6 @@ def target(place: str) -> SlurmTarget | None:
     Raises:
         UsageError: it names neither.
     """
-    from runner.wire.addresses import slurm_target
-
     if place and slurm_target(place) is None:
         text = f"--place {place}: expected slurm or slurm:PARTITION"
         raise UsageError(text)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from runner import files
 from runner.cli import common
 from runner.core import Problem, Severity
 from runner.core.errors import UsageError
@@ -72,8 +73,6 @@ def _program() -> str:
 
 
 def _write(directory: Path, made: dict[str, str], *, force: bool) -> None:
-    from runner import files
-
     differ = [
         name
         for name, text in made.items()
