@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.core import BuiltImage
-    from runner.engines.imagestore import ImageStore
+    from runner.engines.docker import DockerEngine as ImageStore
     from runner.report import Block
     from runner.store.prune import Removal
 

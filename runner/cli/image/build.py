@@ -14,7 +14,7 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.engines.imagestore import ImageStore
+    from runner.engines.docker import DockerEngine as ImageStore
 
 DONE = {
     ImageAction.BUILD: "was built",

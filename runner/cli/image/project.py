@@ -15,7 +15,7 @@ from runner.images import inventory
 from runner.session.project import build_file, folder_project, read_spec
 
 if TYPE_CHECKING:
-    from runner.engines.imagestore import ImageStore
+    from runner.engines.docker import DockerEngine as ImageStore
     from runner.store.settings import Settings
 
 NO_SPEC = BuildSpec("")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.core import BuildSpec, BuiltImage
-    from runner.engines.imagestore import ImageStore
+    from runner.engines.docker import DockerEngine as ImageStore
     from runner.images.inventory import Kept, Prune
     from runner.store.settings import Settings
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
-    from runner.engines.imagestore import Removed
+    from runner.engines.docker.images.built import Removed
 
 __all__ = ["DockerEngine", "probe"]
 
