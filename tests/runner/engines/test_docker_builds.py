@@ -20,7 +20,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, ImageReady
 from runner.engines.docker import DockerEngine
-from runner.engines.docker.images.written import BuildParts, engine_time
+from runner.engines.docker.images.classic import BuildParts, engine_time
 from runner.engines.local.cgroup import ROOT
 
 pytestmark = pytest.mark.docker

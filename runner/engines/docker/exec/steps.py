@@ -27,8 +27,7 @@ from runner.engines.docker.client import (
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
-from runner.engines.docker.exec.execution import Execution
-from runner.engines.docker.exec.terminal import TerminalExecution
+from runner.engines.docker.exec.execution import Execution, TerminalExecution
 from runner.process.child import checked_beside
 
 POLL_S = 0.1
