@@ -170,7 +170,8 @@ class RunContainers:
         containers = [self.name, f"{self.name}-files"]
         self._side_by_side(pool, self._remove_container, containers)
         volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
-        self._side_by_side(pool, self._remove_volume, volumes)
+        remove = partial(removed, self._client.remove_volume)
+        self._side_by_side(pool, remove, volumes)
         self._held()
         share.tidy(self._group)
         if self._work.data:
@@ -277,15 +278,12 @@ class RunContainers:
             raise EngineError("the upload was stopped")
 
     def _side_by_side(
-        self, pool: ThreadPoolExecutor, act: Callable[[str], None], names: list[str]
+        self, pool: ThreadPoolExecutor, act: Callable[[str], object], names: list[str]
     ) -> None:
         wait([pool.submit(act, name) for name in names], timeout=CLEAR_TIME_S)
 
     def _remove_container(self, name: str) -> None:
         removed(partial(self._client.remove_container, force=True, v=True), name)
-
-    def _remove_volume(self, name: str) -> None:
-        removed(self._client.remove_volume, name)
 
 
 def _not_started(error: APIError, name: str) -> EngineError:
@@ -328,7 +326,8 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
     if not pid:
         raise EngineError("the container ended as soon as it was started")
     try:
-        servers = private.name_servers(_text(Path(found["ResolvConfPath"])))
+        with Path(found["ResolvConfPath"]).open(errors="replace") as lines:
+            servers = private.name_servers(lines.read(MOST_BYTES))
     except OSError as error:
         return str(error)
     if not groups_of(pid, found["Id"]):
@@ -340,11 +339,6 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise EngineError(f"private addresses were not closed: {said}")
     return ""
-
-
-def _text(file: Path) -> str:
-    with file.open(errors="replace") as lines:
-        return lines.read(MOST_BYTES)
 
 
 def run(
@@ -379,7 +373,9 @@ def run(
             stage.blame_architecture(error)
             raise
         if cancel.requested:
-            yield from _nothing_ran(work)
+            for step in work.steps:
+                why, line = step.skip or STOPPED, step.command
+                yield CommandSkipped(step.index, line.text, why, line.name)
             return
         if work.gpu is not None:
             # The container of a killed run may still compute on the GPU that it held.
@@ -420,9 +416,3 @@ def _watch(
     from runner.engines.docker.gpu import query  # most runs do not need it
 
     return query.watch(client, work.gpu, support, lambda: stage.container)
-
-
-def _nothing_ran(work: Workspace) -> Iterator[Event]:
-    for step in work.steps:
-        why = step.skip or STOPPED
-        yield CommandSkipped(step.index, step.command.text, why, step.command.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -201,11 +201,9 @@ def _group(info: Info, endpoint: Endpoint, limits: Limits) -> Iterator[Group | N
     """
     group = None
     if can_group_builds(info, endpoint):
-        try:
-            own = replace(limits, pids=limits.build_pids)
+        own = replace(limits, pids=limits.build_pids)
+        with suppress(OSError):
             group = Group(f"build-{os.urandom(4).hex()}", own, at_top=True)
-        except OSError:
-            group = None
     try:
         yield group
     finally:
