@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner import files, machine, process, trees
+from runner.engines import cgroup
 
 PREFIX = "rai-"
 MOST_GROUPS_BYTES = 1 << 16
@@ -86,8 +87,6 @@ def reap() -> list[str]:
 
 
 def _remove_groups(left: Folders) -> None:
-    from runner.engines.local import cgroup
-
     with suppress(OSError, ValueError):
         listed = files.read_below(left.root, left.groups.name, MOST_GROUPS_BYTES)
         for line in listed.decode().splitlines():

@@ -31,12 +31,12 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick
 from runner.core.terminal import Terminal
-from runner.engines import datafile, launch
+from runner.engines import cgroup, datafile, launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless, fill
-from runner.engines.local import cgroup, network, sandbox
+from runner.engines.local import network, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import (
     NO_GPUS,

@@ -11,9 +11,9 @@ from runner.core import BuildImage, ImagePlan, Limits, Problem, Reason, quantiti
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.screen import uncoloured
+from runner.engines.cgroup import Group
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images.transfer import BASE_HINT, Message
-from runner.engines.local.cgroup import Group
 from runner.images import labels
 
 KILLED = 137

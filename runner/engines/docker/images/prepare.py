@@ -25,12 +25,12 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.events import BuildStarted, Event, ImageReady, Warned
+from runner.engines.cgroup import Group
 from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.facts import Info, can_group_builds, is_here
 from runner.engines.docker.images import buildx, built, classic, context, transfer
 from runner.engines.docker.images.build_run import BuildRun
-from runner.engines.local.cgroup import Group
 from runner.images import architecture, fetches, parts, substitutes
 
 
