@@ -51,7 +51,7 @@ def _sandbox(kind: str, program: str, install: str) -> str | None:
 
 
 def _groups() -> str | None:
-    from runner.engines.local import cgroup
+    from runner.engines import cgroup
 
     missing = "no control groups for this user (systemd-run --user --scope)"
     return None if cgroup.available() else missing

@@ -209,7 +209,11 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             lines.append(by_bytes(line))
             rules.append((number, text))
         else:
-            problems.append(_not_a_rule(label, number, text))
+            why, place = (
+                f"{text!r} is not a pattern and is ignored",
+                Place(label, number, 1),
+            )
+            problems.append(Problem(why, place, severity=Severity.WARNING))
     spec = made(lambda: GitIgnoreSpec.from_lines(lines, _pattern, backend="re2"))
     if spec is None:
         if len(lines) > MOST_RULES or any(
@@ -286,14 +290,6 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     found = linear(pattern.regex.pattern)
     few = line.count("*") <= MOST_STARS  # Python's are faster
     return pattern.regex if found is not None and few else found
-
-
-def _not_a_rule(label: str, number: int, text: str) -> Problem:
-    return Problem(
-        f"{text!r} is not a pattern and is ignored",
-        Place(label, number, 1),
-        severity=Severity.WARNING,
-    )
 
 
 def _misread(rule: str) -> bool:

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -25,44 +24,6 @@ from runner.core.request import MOST_PARCEL_BYTES, from_json, to_json
 
 LONGEST_HEADERS = 16 << 10
 """More than the headers and padding of one member take."""
-
-
-class Project(Protocol):
-    """The project of a run, which opens it, packs it, and closes it at the end.
-
-    ``folder`` has its files on this machine while it is open, for building images and
-    finding data files.
-    """
-
-    @property
-    def folder(self) -> Path:
-        """The project's files on this machine."""
-        ...
-
-    @property
-    def shown(self) -> Path:
-        """The client's own folder, which ``folder`` may be a copy of."""
-        ...
-
-    def git(self) -> GitState | None:
-        """Return the project's commit, None where there is none."""
-        ...
-
-    def open(self, into: Path) -> None:
-        """Prepare ``folder``; the archive will be written to ``into``."""
-        ...
-
-    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
-        """Write the project's archive to ``into`` and return its facts."""
-        ...
-
-    def names(self) -> frozenset[str]:
-        """Return the names of what is sent, which is all that an image build sees."""
-        ...
-
-    def close(self) -> None:
-        """Remove what ``open`` made in ``folder``."""
-        ...
 
 
 class FolderProject:
@@ -196,6 +157,14 @@ class SealedProject:
         """Remove the unpacked project."""
         with suppress(OSError):
             trees.remove(self.folder)
+
+
+Project = FolderProject | SealedProject
+"""The project of a run, which opens it, packs it, and closes it at the end.
+
+``folder`` has its files on this machine while it is open, for building images and
+finding data files; ``shown`` is the client's own folder, which that may be a copy of.
+"""
 
 
 def seal(

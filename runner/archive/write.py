@@ -104,9 +104,10 @@ def _add(
             if cache is None or member.size_bytes > LARGEST_BYTES:
                 whole = _copy(file, member, out)
             else:
-                status, copied = os.fstat(file.fileno()), Copied(out)
+                status, copied = os.fstat(file.fileno()), io.BytesIO()
                 if whole := _copy(file, member, copied):
-                    cache.keep(member, status, copied.data)
+                    cache.keep(member, status, copied.getvalue())
+                out.write(copied.getvalue())
     except OSError as error:
         if error.errno in files.FULL:  # the archive's own disk
             raise
@@ -116,7 +117,7 @@ def _add(
     return Problem(f"{member.name!r} changed while it was packed", hint="try again")
 
 
-def _copy(file: io.FileIO, member: Member, out: BinaryIO | Copied) -> bool:
+def _copy(file: io.FileIO, member: Member, out: BinaryIO) -> bool:
     """Copy a file; return whether it is still of its size."""
     if os.fstat(file.fileno()).st_size != member.size_bytes:
         return False
@@ -170,23 +171,6 @@ class PackCache:
         if fits and _settled(status):
             self._members[member.name] = _signature(member, status), data
             self._bytes += len(data)
-
-
-class Copied:
-    """Pass data on to another file, and keep it."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out, self._pieces = out, list[bytes]()
-
-    def write(self, data: bytes) -> int:
-        """Write the next piece."""
-        self._pieces.append(data)
-        return self._out.write(data)
-
-    @property
-    def data(self) -> bytes:
-        """What was written."""
-        return b"".join(self._pieces)
 
 
 def _signature(member: Member, status: os.stat_result) -> Signature:

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.cli import common
 from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import EngineError
 from runner.core.quantities import duration_s
 from runner.engines import imagestore
-from runner.engines.imagestore import ImageStore
 from runner.images import inventory
 from runner.report import Block, Table, date
 from runner.store import prune as store
@@ -20,6 +20,9 @@ from runner.store.prune import Removal
 from runner.store.retention import Retention
 from runner.terminal.streams import say
 from runner.terminal.tables import blocks
+
+if TYPE_CHECKING:
+    from runner.engines.docker import DockerEngine
 
 
 def prune(
@@ -70,7 +73,7 @@ def prune(
 
 def _unused(
     wanted: str, projects: Iterable[str], before: float
-) -> tuple[ImageStore | None, tuple[BuiltImage, ...]]:
+) -> tuple[DockerEngine | None, tuple[BuiltImage, ...]]:
     """Return the engine, if it answers, and the images on it that nothing uses.
 
     Images are those of this home's projects: others may share the engine.
@@ -88,7 +91,7 @@ def _unused(
 
 
 def _removed(
-    engine: ImageStore | None, images: tuple[BuiltImage, ...]
+    engine: DockerEngine | None, images: tuple[BuiltImage, ...]
 ) -> tuple[BuiltImage, ...]:
     """Remove images; return them without those that came into use meanwhile."""
     if engine is None:

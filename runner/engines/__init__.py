@@ -84,7 +84,8 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
         if not problems:
             # If the image cannot be pulled, the fallback must confine the run too.
             others = [make("local")] if wanted == "auto" and name == "docker" else []
-            return Choice((engine, *others), _why(wanted, refused))
+            why = "; ".join(p.message for p in refused)
+            return Choice((engine, *others), why if wanted == "auto" else "")
         refused += [Problem(f"{name}: {p.message}", p.place, p.hint) for p in problems]
     of_file = wanted != "auto" and all(p.place for p in refused)
     reason = Reason.BAD_SPEC if of_file else Reason.NO_ENGINE
@@ -94,9 +95,3 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
 def _confines(spec: BuildSpec) -> bool:
     """Whether the local engine works here, but for the network that a run wants."""
     return spec.limits.network and not make("local").check(BuildSpec(spec.file))
-
-
-def _why(wanted: str, refused: list[Problem]) -> str:
-    if wanted != "auto":
-        return ""
-    return "; ".join(p.message for p in refused)

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from runner import files, machine, process, trees
+from runner.engines import cgroup
 
 PREFIX = "rai-"
 MOST_GROUPS_BYTES = 1 << 16
@@ -19,75 +18,24 @@ MARK = "RAI_MARK"
 """The variable that names a process' folder, where no sandbox holds the process."""
 
 
-class Folders(Struct, frozen=True):
+class Folders:
     """The folders of one run; the name of ``root`` is unique on this machine."""
 
-    root: Path
-
-    @property
-    def source(self) -> Path:
-        """The unpacked project: /src."""
-        return self.root / "src"
-
-    @property
-    def build(self) -> Path:
-        """The commands' working folder: /build."""
-        return self.root / "build"
-
-    @property
-    def scratch(self) -> Path:
-        """The commands' /tmp."""
-        return self.root / "tmp"
-
-    @property
-    def home(self) -> Path:
-        """The commands' home folder, in ``scratch``."""
-        return self.scratch / "home"
-
-    @property
-    def tools(self) -> Path:
-        """Replacements for programs that the host lacks."""
-        return self.root / "tools"
-
-    @property
-    def overlay(self) -> Path:
-        """Programs to be shown in /usr/bin."""
-        return self.root / "overlay"
-
-    @property
-    def data(self) -> Path:
-        """Copies of data files that cannot be mounted where they are."""
-        return self.root / "data"
-
-    @property
-    def mount(self) -> Path:
-        """Where the sandbox's root is mounted."""
-        return self.root / "root"
-
-    @property
-    def empty(self) -> Path:
-        """A folder without files, shown in place of what is hidden."""
-        return self.root / "empty"
-
-    @property
-    def filter(self) -> Path:
-        """The filter of system calls."""
-        return self.root / "filter"
-
-    @property
-    def resolver(self) -> Path:
-        """The file that names the run's name server."""
-        return self.root / "resolv.conf"
-
-    @property
-    def groups(self) -> Path:
-        """Names the run's control groups, which may be made in any session."""
-        return self.root / "groups"
-
-    @property
-    def lock(self) -> Path:
-        """The lock file that the process holds which made the folders."""
-        return self.root / "lock"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.source = root / "src"  # the unpacked project: /src
+        self.build = root / "build"  # the commands' working folder: /build
+        self.scratch = root / "tmp"  # the commands' /tmp
+        self.home = self.scratch / "home"
+        self.tools = root / "tools"  # replacements for programs that the host lacks
+        self.overlay = root / "overlay"  # programs to be shown in /usr/bin
+        self.data = root / "data"  # copies of data files that cannot be mounted
+        self.mount = root / "root"  # where the sandbox's root is mounted
+        self.empty = root / "empty"  # no files; shown in place of what is hidden
+        self.filter = root / "filter"  # of system calls
+        self.resolver = root / "resolv.conf"  # names the run's name server
+        self.groups = root / "groups"  # names the run's control groups, for any session
+        self.lock = root / "lock"  # held by the process that made the folders
 
 
 @contextmanager
@@ -139,8 +87,6 @@ def reap() -> list[str]:
 
 
 def _remove_groups(left: Folders) -> None:
-    from runner.engines.local import cgroup
-
     with suppress(OSError, ValueError):
         listed = files.read_below(left.root, left.groups.name, MOST_GROUPS_BYTES)
         for line in listed.decode().splitlines():

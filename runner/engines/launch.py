@@ -61,7 +61,7 @@ def with_limits(
         "ulimit -c 0; "
         f"ulimit -n {limits.open_files} 2>/dev/null; "
         f"ulimit -f {limits.file_bytes // BLOCK_BYTES} 2>/dev/null; "
-        f"{_print(start_marker)}"
+        f"{f'printf %s {start_marker} >&2; ' if start_marker else ''}"
         f'{FIND}exec "$@"'
     )
     return ["/bin/sh", "-c", script, "rai", *command]
@@ -71,10 +71,6 @@ def exports(variables: Mapping[str, str]) -> bytes:
     """Return the shell script that sets variables, for stdin: nobody else sees that."""
     lines = (f"export {name}={quote(value)}\n" for name, value in variables.items())
     return "".join(lines).encode()
-
-
-def _print(start_marker: str) -> str:
-    return f"printf %s {start_marker} >&2; " if start_marker else ""
 
 
 def with_environment(

@@ -58,7 +58,9 @@ def _refuse(
     raise NotAllowedError(
         *(
             Problem(
-                f"{_cannot(engine, found)}{where}, which {by} asks for", hint=remedy
+                f"the {engine.name} engine cannot enforce {', '.join(found)} here"
+                f"{where}, which {by} asks for",
+                hint=remedy,
             )
             for remedy, found in names.items()
         )
@@ -70,10 +72,6 @@ def lost(what: str, why: str, by: str) -> NotAllowedError:
     return NotAllowedError(
         f"{what} is not enforced any more, which {by} asks for: {why}"
     )
-
-
-def _cannot(engine: EngineFacts, names: list[str]) -> str:
-    return f"the {engine.name} engine cannot enforce {', '.join(names)} here"
 
 
 def _remedy(

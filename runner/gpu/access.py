@@ -119,7 +119,8 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
         return ""
     if not names:
         return f"no specification names an NVIDIA GPU: {SPECIFY}"
-    if engine.here and host.gpus and not _any_named(host, names):
+    named = any(cdi_names((gpu,), names, host) for gpu in host.gpus)
+    if engine.here and host.gpus and not named:
         return f"the specification names other GPUs than are here: {SPECIFY} again"
     return ""
 
@@ -130,10 +131,6 @@ def _cdi_off(engine: DockerGpus) -> str:
     if not engine.cdi_folders:
         return 'CDI is off: set "features": {"cdi": true} in /etc/docker/daemon.json'
     return ""
-
-
-def _any_named(host: HostGpus, names: tuple[str, ...]) -> bool:
-    return any(cdi_names((gpu,), names, host) for gpu in host.gpus)
 
 
 def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:

@@ -76,7 +76,7 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
         EngineError: there are too few, or a UUID does not exist (no_gpu).
     """
     if not situation.any:
-        raise _none(situation)
+        raise _refused(situation.problem or "there is no GPU here", situation.hint)
     if situation.gpus is None:
         raise _refused(
             "the engine is on another machine, and its GPUs are not known",
@@ -184,11 +184,6 @@ def _unclear(
         text = f"the GPU {word} is not among those of {situation.allotted}"
         return Problem(text, hint=hint)
     return Problem(f"there is no GPU {word} here", hint=hint)
-
-
-def _none(situation: GpuSituation) -> EngineError:
-    problem = situation.problem or "there is no GPU here"
-    return _refused(problem, situation.hint)
 
 
 def _too_many(

@@ -200,7 +200,7 @@ def _named(image: str, place: Place | None, facts: ImageFacts | None) -> ImagePl
     reference = normalise(image)
     if facts is None:
         return ImagePlan(ImageAction.PULL, reference, "unless the engine has it")
-    if reference in _listed(facts):
+    if reference in map(normalise, facts.present):
         return ImagePlan(ImageAction.REUSE, reference, "the engine has it")
     return ImagePlan(ImageAction.PULL, reference, "the engine does not have it")
 
@@ -251,7 +251,3 @@ def _bases(build: BuildImage, text: str, platform: str) -> tuple[str, ...]:
         message = f"{build.dockerfile} has no stage `{build.target}`"
         raise ImageError(Problem(message, build.place, f"its stages are: {choices}"))
     return dockerfile.bases(found)
-
-
-def _listed(facts: ImageFacts) -> dict[str, str]:
-    return {normalise(tag): image_id for tag, image_id in facts.present.items()}

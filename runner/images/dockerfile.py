@@ -116,14 +116,18 @@ def _skip_past(lines: Iterator[tuple[int, str]], end: str, *, tabs: bool) -> Non
             return
 
 
+def words(rest: str) -> list[str]:
+    """Split an instruction's arguments as a shell does; at blanks if it cannot."""
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
+
+
 def _declared(
     rest: str, given: Mapping[str, str], values: Mapping[str, str]
 ) -> dict[str, str]:
-    try:
-        words = shlex.split(rest)
-    except ValueError:
-        words = rest.split()
-    pairs = (word.partition("=") for word in words)
+    pairs = (word.partition("=") for word in words(rest))
     return {
         name: given.get(
             name, _expand(default, values) if equals else values.get(name, "")

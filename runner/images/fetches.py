@@ -8,12 +8,11 @@ after the build was stopped. Of other front ends than Docker's BuildKit does as 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 
 from runner.core import BuildImage, Place, Problem, Reason
 from runner.core.errors import ImageError
-from runner.images.dockerfile import instructions
+from runner.images.dockerfile import instructions, words
 
 MOST_EXPANDED = 1 << 16
 """The most characters of a variable's value: one may be twice another, and so on."""
@@ -60,9 +59,7 @@ def check_variables(text: str, asked: BuildImage) -> None:
             name, _, value = each.rest.partition(" ")
             pairs = [(name, value)]
         else:
-            pairs = [
-                (n, v) for n, _, v in (w.partition("=") for w in _words(each.rest))
-            ]
+            pairs = [(n, v) for n, _, v in (w.partition("=") for w in words(each.rest))]
         for name, value in pairs:
             value = given.get(name, value) if each.word == "ARG" else value
             used = sum(lengths.get(other, 0) for other in _USED.findall(value))
@@ -94,13 +91,6 @@ def _join(text: str, sign: str) -> str:
     escape = re.escape(sign)
     continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*\r?\n)*"
     return re.sub(continued, lambda found: "\0" * found[0].count("\n"), text)
-
-
-def _words(rest: str) -> list[str]:
-    try:
-        return shlex.split(rest)
-    except ValueError:
-        return rest.split()
 
 
 def _front_end(text: str, asked: BuildImage) -> list[Problem]:

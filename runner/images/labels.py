@@ -46,8 +46,11 @@ def read(
     """
     names = tuple(tags)
     ours = not names or any(map(is_key, names))
-    label = _label(labels.get(BUILD, ""))
-    if label is None or not ours:
+    try:
+        label = msgspec.json.decode(labels.get(BUILD, ""), type=Label)
+    except msgspec.DecodeError:
+        return None
+    if not ours:
         return None
     found = ((version, labels.get(f"rai.{version}", "")) for version in VERSIONS)
     return BuiltImage(
@@ -65,10 +68,3 @@ def read(
 def is_key(tag: str) -> bool:
     """Whether a name is a tag that rai made from a key."""
     return tag.startswith(f"{KEY_REPOSITORY}:")
-
-
-def _label(text: str) -> Label | None:
-    try:
-        return msgspec.json.decode(text, type=Label)
-    except msgspec.DecodeError:
-        return None

@@ -22,10 +22,6 @@ class Rule(Struct, frozen=True):
     image: str
     place: Place
 
-    def fits(self, name: str) -> bool:
-        """Whether the pattern fits a name; one without a tag fits every tag."""
-        return fits(self.pattern, name)
-
 
 def decide(
     spec: BuildSpec, given: str | None, rules: Sequence[Rule]
@@ -46,7 +42,7 @@ def decide(
             raise UsageError(Problem(text, hint=hint))
         return Substitute(asked, given, OPTION)
     for rule in rules:
-        if asked and rule.fits(asked):
+        if asked and fits(rule.pattern, asked):
             return Substitute(asked, rule.image, f"images in {rule.place}")
     return None
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -153,9 +154,8 @@ def stream(
     started = time.monotonic()
     with readable(input) as stdin:
         child = _PipedChild(start(argv, env, cwd, stdin), started, index, room)
-    stop = ProcessStop(
-        started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
-    )
+    end = terminate or partial(signal_group, number=signal.SIGTERM)
+    stop = ProcessStop(started + timeout_s, grace_s, cancel, watch, child, end)
     try:
         with checked_beside(stop.check):
             yield from _follow(child, stop)
@@ -168,10 +168,6 @@ def stream(
 
 def _shown(argv: Argv) -> str:
     return " ".join(str(word) for word in argv)[:120]
-
-
-def _terminate(pid: int) -> None:
-    signal_group(pid, signal.SIGTERM)
 
 
 class _PipedChild(Child):

@@ -48,7 +48,6 @@ def interact(
     input: bytes | None = None,
     timeout_s: float,
     cancel: Cancel,
-    grace_s: float = HANG_UP_S,
     env: Mapping[str, str],
     cwd: Path | None = None,
     watch: Callable[[], Reason | None] | None = None,
@@ -58,7 +57,7 @@ def interact(
 
     Its stdin is ``input``, its stderr a pipe, for what goes wrong before it makes the
     terminal its own. At a limit, a cancel, or when the person leaves, the terminal is
-    hung up, and after ``grace_s`` the program's group is killed. ``owner`` is the user
+    hung up, and after HANG_UP_S the program's group is killed. ``owner`` is the user
     and group of the new terminal, for root only.
 
     Raises:
@@ -84,7 +83,7 @@ def interact(
                 relay,
                 ProcessStop(
                     began + timeout_s,
-                    grace_s,
+                    HANG_UP_S,
                     cancel,
                     watch,
                     child,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core import GIB, Limits
-from runner.engines.local import cgroup
+from runner.engines import cgroup
 from tests.hostile.case import Case, Ended, Site
 from tests.hostile.columns import Column
 from tests.hostile.family import below, children

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
@@ -15,11 +15,14 @@ from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.core.events import BuildStarted
 from runner.engines import imagestore, strict
-from runner.engines.imagestore import KEEPING, ImageStore
+from runner.engines.imagestore import KEEPING
 from runner.report import size
 from runner.session.project import folder_project
 from runner.terminal.console import Console
 from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from runner.engines.docker import DockerEngine
 
 DONE = {
     ImageAction.BUILD: "was built",
@@ -81,7 +84,7 @@ def build(
 
 def _wanted(
     spec: BuildSpec,
-    store: ImageStore,
+    store: DockerEngine,
     target: str | None,
     gpu: bool | None,
     no_cache: bool,
@@ -106,7 +109,7 @@ def _wanted(
     return spec.built_for(_given_here(spec, store) if gpu is None else gpu)
 
 
-def _given_here(spec: BuildSpec, store: ImageStore) -> bool:
+def _given_here(spec: BuildSpec, store: DockerEngine) -> bool:
     """Whether a run here would get a GPU."""
     if spec.gpu is None:
         return False

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from runner import images
 from runner.core import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
-from runner.engines.imagestore import ImageStore
 from runner.images import inventory
 from runner.session.project import build_file, folder_project, read_spec
 from runner.store.settings import Settings
+
+if TYPE_CHECKING:
+    from runner.engines.docker import DockerEngine
 
 NO_SPEC = BuildSpec("")
 """The spec to choose an engine with if there is no project."""
@@ -34,7 +37,7 @@ class ImageProject(Struct, frozen=True):
         return inventory.outdated(built, self.origin, self.plans)
 
 
-def built(store: ImageStore) -> list[BuiltImage]:
+def built(store: DockerEngine) -> list[BuiltImage]:
     """Return the images that rai built on an engine, newest first."""
     return sorted(store.built_images(), key=lambda image: -image.created_at)
 
@@ -50,7 +53,7 @@ def spec(path: Path | None) -> BuildSpec | None:
     return read_spec(path or Path())[0]
 
 
-def project(store: ImageStore, spec: BuildSpec, settings: Settings) -> ImageProject:
+def project(store: DockerEngine, spec: BuildSpec, settings: Settings) -> ImageProject:
     """Ask the engine how runs of a project would get their image."""
     folder = Path(spec.file).parent
     facts = store.image_facts(folder_project(folder, settings), spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +13,15 @@ from runner.cli import common
 from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import UsageError
 from runner.engines import imagestore
-from runner.engines.imagestore import ImageStore
 from runner.images import inventory
 from runner.images.inventory import Kept, Prune
 from runner.report import size
 from runner.store.settings import Settings
 from runner.terminal.streams import say
 from runner.terminal.tables import blocks
+
+if TYPE_CHECKING:
+    from runner.engines.docker import DockerEngine
 
 
 def prune(
@@ -65,7 +67,7 @@ def prune(
 
 
 def _candidates(
-    store: ImageStore, spec: BuildSpec | None, settings: Settings, everything: bool
+    store: DockerEngine, spec: BuildSpec | None, settings: Settings, everything: bool
 ) -> list[BuiltImage]:
     from runner.cli.image import project as projects
 
@@ -95,7 +97,7 @@ def _show(found: Prune, machine: str) -> None:
     say(f"{_images(len(found.removals))} to remove; at least {least} to free")
 
 
-def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
+def _remove(store: DockerEngine, images: Sequence[BuiltImage]) -> None:
     done = store.remove_images(images)
     _show_kept(done.kept)
     freed = "" if done.freed_bytes is None else f", {size(done.freed_bytes)} freed"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
-    from runner.engines.imagestore import Removed
+    from runner.engines.docker.images.built import Removed
 
 __all__ = ["DockerEngine", "probe"]
 
@@ -132,8 +132,8 @@ class DockerEngine(OnThisMachine):
 
         A step's own terminal is made by the engine, in the container.
         """
-        from runner.engines.docker.container.job import run
         from runner.engines.docker.container.share import of_this_process
+        from runner.engines.docker.container.stage import run
         from runner.engines.docker.facts import can_close
 
         support = self._support if work.gpu else None

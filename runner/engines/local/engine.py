@@ -18,7 +18,6 @@ from runner.archive import source
 from runner.archive.datafiles.room import check_disk
 from runner.core import (
     BuildSpec,
-    DataFile,
     DataMount,
     EngineFacts,
     Problem,
@@ -32,12 +31,12 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick
 from runner.core.terminal import Terminal
-from runner.engines import datafile, launch
+from runner.engines import cgroup, datafile, launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless, fill
-from runner.engines.local import cgroup, network, sandbox
+from runner.engines.local import network, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import (
     NO_GPUS,
@@ -329,7 +328,10 @@ class _SandboxRun:
         """
         files = list(mount.files)
         for number, file in enumerate(files):
-            if file.within is None and self._readable(file):
+            if file.within is None and (
+                self._sandbox.owner is None
+                or file.path.stat().st_mode & READABLE_BY_ALL
+            ):
                 continue
             copy = self.folders.data / mount.key / file.name
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -340,11 +342,6 @@ class _SandboxRun:
             copy.chmod(READABLE_BY_ALL | stat.S_IRUSR)
             files[number] = replace(file, path=copy, within=None)
         return replace(mount, files=tuple(files))
-
-    def _readable(self, file: DataFile) -> bool:
-        if self._sandbox.owner is None:
-            return True
-        return bool(file.path.stat().st_mode & READABLE_BY_ALL)
 
 
 def _own_environment() -> dict[str, str]:
@@ -382,10 +379,15 @@ class StartMarker:
                 except StopIteration as stop:
                     ended: Ended = stop.value
                     return ended
-                if not self.seen and _on_stderr(event):
-                    yield from self._search(event)
-                else:
+                if (
+                    self.seen
+                    or isinstance(event, Tick)
+                    or event.stream is not Stream.STDERR
+                ):
                     yield event
+                elif rest := self.search(event.data.decode(errors="surrogateescape")):
+                    data = rest.encode(errors="surrogateescape")
+                    yield replace(event, data=data)
         finally:
             stream.close()
 
@@ -396,12 +398,3 @@ class StartMarker:
         if found:
             self.seen, self.before = True, before
         return rest
-
-    def _search(self, event: Output | Tick) -> Generator[Output, None, None]:
-        assert isinstance(event, Output)
-        if rest := self.search(event.data.decode(errors="surrogateescape")):
-            yield replace(event, data=rest.encode(errors="surrogateescape"))
-
-
-def _on_stderr(event: Output | Tick) -> bool:
-    return isinstance(event, Output) and event.stream is Stream.STDERR

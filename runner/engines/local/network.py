@@ -63,10 +63,9 @@ class NetworkNamespace(Struct, frozen=True):
 
 
 class Connector(Struct, frozen=True):
-    """A program that connects a namespace, its package, and its options."""
+    """A program that connects a namespace, and its options."""
 
     program: str
-    package: str
     options: tuple[str, ...]
     roots: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
@@ -80,7 +79,6 @@ class Connector(Struct, frozen=True):
 WAYS: tuple[Connector, ...] = (
     Connector(
         "pasta",
-        "passt",
         (
             *("--foreground", "--quiet", "--ipv4-only", "--config-net"),
             *("--address", ADDRESS, "--netmask", "24", "--gateway", GATEWAY),
@@ -91,7 +89,6 @@ WAYS: tuple[Connector, ...] = (
         roots=("--runas", "0"),  # else it could not enter a namespace of root's
     ),
     Connector(
-        "slirp4netns",
         "slirp4netns",
         (
             *("--configure", "--mtu=65520", "--disable-host-loopback"),

@@ -159,11 +159,18 @@ def bwrap_argv(
     layout: Layout, me: tuple[int, int], command: Sequence[str]
 ) -> list[str]:
     """Return the command line by bubblewrap; ``me`` are the caller's ids."""
+    user = ["--unshare-user", "--uid", str(me[0]), "--gid", str(me[1])]
     return [
-        *_open_filter(layout),
+        *(
+            ["/bin/sh", "-c", OPEN_FILTER, "rai", layout.filter]
+            if layout.filter
+            else []
+        ),
         *_overlay(layout),
         "bwrap",
-        *_namespaces(layout, me),
+        *([] if layout.owner else user),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *([] if layout.network else ["--unshare-net"]),
         *_files(layout),
         *("--hostname", HOSTNAME, "--chdir", "/build", "--die-with-parent"),
         "--as-pid-1",
@@ -176,13 +183,6 @@ def bwrap_argv(
     ]
 
 
-def _open_filter(layout: Layout) -> list[str]:
-    """Return the words that first open the filter of system calls."""
-    if layout.filter is None:
-        return []
-    return ["/bin/sh", "-c", OPEN_FILTER, "rai", layout.filter]
-
-
 def _overlay(layout: Layout) -> list[str]:
     """Return the words that first mount an overlay on /usr/bin, in a namespace."""
     if layout.overlay is None:
@@ -191,15 +191,6 @@ def _overlay(layout: Layout) -> list[str]:
     return [
         *("unshare", "--mount", *user, "--", "/bin/sh", "-c", MOUNT_OVERLAY, "rai"),
         layout.overlay,
-    ]
-
-
-def _namespaces(layout: Layout, me: tuple[int, int]) -> list[str]:
-    user = ["--unshare-user", "--uid", str(me[0]), "--gid", str(me[1])]
-    return [
-        *([] if layout.owner else user),
-        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-        *([] if layout.network else ["--unshare-net"]),
     ]
 
 

@@ -71,7 +71,7 @@ def detect(root: Path) -> NvidiaPresence:
         nouveau,
         driver,
         nodes,
-        _closed(root, nodes),
+        tuple(n for n in nodes if not os.access(root / n[1:], os.R_OK | os.W_OK)),
         (root / WSL_CUDA).exists(),
         any((root / mark).exists() for mark in CONTAINER_MARKS),
         user(),
@@ -154,13 +154,6 @@ def _cards(root: Path) -> tuple[tuple[str, ...], bool]:
             with suppress(OSError):
                 nouveau |= (card / "driver").readlink().name == "nouveau"
     return tuple(found), nouveau
-
-
-def _closed(root: Path, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    def shut(node: str) -> bool:
-        return not os.access(root / node[1:], os.R_OK | os.W_OK)
-
-    return tuple(node for node in nodes if shut(node))
 
 
 def read(path: Path) -> str:

@@ -161,15 +161,15 @@ class GpuList(Struct, frozen=True):
 
 def list_gpus(library: str) -> GpuList:
     """Return all GPUs; raise NvmlError if the library fails."""
-    return _in_time(library, lambda: _list_gpus(library))
+    return _in_time(library, _list_gpus)
 
 
 def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
     """Return the present state of each GPU; raise NvmlError if the library fails."""
-    return _in_time(library, lambda: _states(library, gpus))
+    return _in_time(library, lambda nv: tuple(_state(nv, gpu) for gpu in gpus))
 
 
-def _in_time(library: str, query: Callable[[], T]) -> T:
+def _in_time(library: str, query: Callable[[Nvml], T]) -> T:
     """Run a query in a daemon thread; raise NvmlError if it takes over ANSWER_S.
 
     While an earlier query hangs no other is started, since it would hang too.
@@ -178,7 +178,8 @@ def _in_time(library: str, query: Callable[[], T]) -> T:
 
     def run() -> None:
         try:
-            result.append(query())
+            with _session(library) as nv:
+                result.append(query(nv))
         except NvmlError as error:
             result.append(error)
 
@@ -196,26 +197,20 @@ def _in_time(library: str, query: Callable[[], T]) -> T:
     return result[0]
 
 
-def _list_gpus(library: str) -> GpuList:
-    with _session(library) as nv:
-        gpus: list[ListedGpu] = []
-        lost: list[str] = []
-        sliced: list[str] = []
-        for index in range(nv.nvmlDeviceGetCount()):
-            try:
-                found = _card(nv, index)
-            except nv.NVMLError as error:
-                lost.append(f"GPU {index}: {error}")
-                continue
-            gpus += found.gpus
-            sliced += found.sliced
-        driver = str(nv.nvmlSystemGetDriverVersion())
-        return GpuList(driver, tuple(gpus), tuple(lost), tuple(sliced))
-
-
-def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    with _session(library) as nv:
-        return tuple(_state(nv, gpu) for gpu in gpus)
+def _list_gpus(nv: Nvml) -> GpuList:
+    gpus: list[ListedGpu] = []
+    lost: list[str] = []
+    sliced: list[str] = []
+    for index in range(nv.nvmlDeviceGetCount()):
+        try:
+            found = _card(nv, index)
+        except nv.NVMLError as error:
+            lost.append(f"GPU {index}: {error}")
+            continue
+        gpus += found.gpus
+        sliced += found.sliced
+    driver = str(nv.nvmlSystemGetDriverVersion())
+    return GpuList(driver, tuple(gpus), tuple(lost), tuple(sliced))
 
 
 @contextmanager

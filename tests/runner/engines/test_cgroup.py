@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.engines.local.cgroup import Counts, Parent, job_counts, parents
+from runner.engines.cgroup import Counts, Parent, job_counts, parents
 
 FIRST = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

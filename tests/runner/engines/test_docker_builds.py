@@ -19,9 +19,9 @@ from runner.core import MIB, BuildImage, BuildSpec, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, ImageReady
+from runner.engines.cgroup import ROOT
 from runner.engines.docker import DockerEngine
-from runner.engines.docker.images.written import BuildParts, engine_time
-from runner.engines.local.cgroup import ROOT
+from runner.engines.docker.images.classic import BuildParts, engine_time
 
 pytestmark = pytest.mark.docker
 

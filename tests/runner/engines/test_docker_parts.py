@@ -41,14 +41,13 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.attach import Demultiplexer
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
-from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
-from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
-from runner.engines.docker.images.messages import ErrorDetail, Message
-from runner.engines.docker.images.transfer import pull, split
+from runner.engines.docker.images.build_run import BuildxLog, ClassicLog
+from runner.engines.docker.images.transfer import ErrorDetail, Message, pull, split
 from tests.runner.engines.running import data_file
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR

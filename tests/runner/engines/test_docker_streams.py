@@ -15,7 +15,7 @@ from runner.core.errors import EngineError
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
-from runner.engines.docker.images.messages import (
+from runner.engines.docker.images.transfer import (
     LONGEST,
     Message,
     decoded,

@@ -13,9 +13,9 @@ import pytest
 from runner import machine
 from runner.core import DataFile, DataMount, Limits
 from runner.core.errors import EngineError
-from runner.engines import folders
+from runner.engines import cgroup, folders
 from runner.engines.bare import BareEngine
-from runner.engines.local import LocalEngine, cgroup
+from runner.engines.local import LocalEngine
 from tests import needs
 from tests.runner.engines.running import Subject, long_sleep, run
 from tests.waiting import running, until
@@ -121,7 +121,7 @@ def test_the_group_of_a_killed_process_is_removed_and_that_of_a_living_one_stays
     script = """
 import os, time
 from runner.core import Limits
-from runner.engines.local.cgroup import Group
+from runner.engines.cgroup import Group
 
 group = Group("dead", Limits())
 for file in group.joins:

@@ -76,7 +76,9 @@ def trim(client: Client, most_bytes: float, spare: Sequence[DataMount] = ()) -> 
     ours = client.volumes(filters={"label": DATA_BYTES})["Volumes"] or ()
     left = sum(map(_bytes, ours))
     spared = [data_volume(mount) for mount in spare]
-    for volume in sorted(ours, key=_created):
+    for volume in sorted(
+        ours, key=lambda each: datetime.fromisoformat(each["CreatedAt"]).timestamp()
+    ):
         if left <= most_bytes:
             return
         if volume["Name"] not in spared and _removed(client, volume["Name"]):
@@ -103,10 +105,6 @@ def _removed(client: Client, name: str) -> bool:
 def _bytes(volume: Mapping[str, Any]) -> int:
     size: str = (volume["Labels"] or {}).get(DATA_BYTES, "")
     return int(size) if size.isdigit() else 0
-
-
-def _created(volume: Mapping[str, Any]) -> float:
-    return datetime.fromisoformat(volume["CreatedAt"]).timestamp()
 
 
 def _there(client: Client) -> set[str]:

@@ -15,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from runner.core import Profile, Workspace
 from runner.engines.disk import DiskMeter, FreeSpace, Pace
 from runner.engines.docker.client import FAILURES, Client, UnusableError, explained
@@ -39,31 +37,14 @@ def measured_by_root() -> bool:
     return os.geteuid() == 0
 
 
-class Outside(Struct, frozen=True):
-    """The folders and processes of a container of this machine, as root sees them.
+def outside(
+    found: dict[str, Any], limit_bytes: int, *, open_root: bool
+) -> tuple[DiskMeter, bool] | None:
+    """Return a meter of a running container of this machine; None if there can be none.
 
-    ``whole`` says whether these are all that its commands may write to.
-    """
-
-    folders: tuple[Path, ...]
-    devices: frozenset[int]
-    processes: Path
-    whole: bool
-
-    def meter(self, limit_bytes: int) -> DiskMeter:
-        """Return a meter of what the container's commands write there."""
-
-        def listed() -> list[int]:
-            return [int(word) for word in self.processes.read_text().split()]
-
-        return DiskMeter(self.folders, limit_bytes, listed, self.devices)
-
-
-def outside(found: dict[str, Any], *, open_root: bool) -> Outside | None:
-    """Return how to look into a running container; None if that is not possible.
-
-    ``found`` is what the engine says of it. With ``open_root`` its commands may write
-    to its whole root.
+    Return also whether it measures all that the container's commands may write to.
+    ``found`` is what the engine says of it. With ``open_root`` they may write to its
+    whole root.
     """
     if not measured_by_root():
         return None
@@ -82,8 +63,12 @@ def outside(found: dict[str, Any], *, open_root: bool) -> Outside | None:
         layer = _layer(mounts)
         folders += [root / "src", *([layer] if layer else [])]
         devices |= {root.stat().st_dev, folders[-1].stat().st_dev}
-    whole = not open_root or layer is not None
-    return Outside(tuple(folders), frozenset(devices), lists[0], whole)
+
+    def processes() -> list[int]:
+        return [int(word) for word in lists[0].read_text().split()]
+
+    meter = DiskMeter(folders, limit_bytes, processes, devices)
+    return meter, not open_root or layer is not None
 
 
 def _layer(mounts: str) -> Path | None:
@@ -154,9 +139,9 @@ class ContainerDiskWatch:
     def _find(self, found: dict[str, Any]) -> None:
         """Look for the container's folders, unless they were found before."""
         if self._outside is None:
-            look = outside(found, open_root=self._open_root)
+            look = outside(found, self._limit, open_root=self._open_root)
             if look:
-                self._outside, self._whole = look.meter(self._limit), look.whole
+                self._outside, self._whole = look
                 self._space = self._outside.space
 
     def _look(self) -> None:

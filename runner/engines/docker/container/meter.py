@@ -65,17 +65,15 @@ class CounterReader:
         """Return the counters as they are now."""
         if self._files:
             return parse({file.name: _text(file) for file in self._files})
-        return parse(_sections(self._printed()))
+        printed = ""
+        with contextlib.suppress(*FAILURES):
+            command = ["/bin/sh", "-c", _PRINT_ALL]
+            printed = ask(self._client, self._container, command, PRINT_TIME_S)
+        return parse(_sections(printed))
 
     def quick(self) -> Counters | None:
         """Return the counters if they are files here; a command would take long."""
         return self.read() if self._files else None
-
-    def _printed(self) -> str:
-        with contextlib.suppress(*FAILURES):
-            command = ["/bin/sh", "-c", _PRINT_ALL]
-            return ask(self._client, self._container, command, PRINT_TIME_S)
-        return ""
 
 
 def parse(files: dict[str, str]) -> Counters:

@@ -1,4 +1,4 @@
-"""Make the containers and volumes of one run, and remove them.
+"""Run a job: make the containers and volumes of the run, and remove them.
 
 The project is sent through the engine's API into a volume, not mounted by its path, so
 that an engine on another machine works alike. It goes through a helper container that
@@ -11,21 +11,32 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from runner import process
+from runner import machine, process
 from runner.core import GpuWay, Problem, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import BuildFolder, Event, Progress, Warned
+from runner.core.events import (
+    STOPPED,
+    BuildFolder,
+    CommandSkipped,
+    Event,
+    Progress,
+    Starting,
+    Usage,
+    Warned,
+)
 from runner.core.policy import PrivateTarget
-from runner.engines import private, strict
+from runner.core.terminal import Terminal
+from runner.engines import leftovers, private, strict
 from runner.engines.docker import owner
 from runner.engines.docker.attach import hold_stdin, upload
 from runner.engines.docker.client import (
@@ -36,14 +47,21 @@ from runner.engines.docker.client import (
     failing,
     image,
     removed,
+    went_away,
 )
 from runner.engines.docker.container import confinement, share, tarstreams
 from runner.engines.docker.container.datavolumes import fill, trim
 from runner.engines.docker.container.meter import PROCESSES, groups_of
+from runner.engines.docker.exec.steps import Steps
 from runner.engines.docker.gpu import options
+from runner.engines.docker.gpu.options import GpuSupport
+from runner.engines.docker.owner import reap
+from runner.engines.sequence import in_order
 from runner.engines.slurmjob import NO_JOB, JobShare, may_leave_group
+from runner.gpu.watch import Watch
 from runner.images import architecture
 
+THREADS = 4
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
 SLACK_S = 3600.0
@@ -152,7 +170,8 @@ class RunContainers:
         containers = [self.name, f"{self.name}-files"]
         self._side_by_side(pool, self._remove_container, containers)
         volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
-        self._side_by_side(pool, self._remove_volume, volumes)
+        remove = partial(removed, self._client.remove_volume)
+        self._side_by_side(pool, remove, volumes)
         self._held()
         share.tidy(self._group)
         if self._work.data:
@@ -259,15 +278,12 @@ class RunContainers:
             raise EngineError("the upload was stopped")
 
     def _side_by_side(
-        self, pool: ThreadPoolExecutor, act: Callable[[str], None], names: list[str]
+        self, pool: ThreadPoolExecutor, act: Callable[[str], object], names: list[str]
     ) -> None:
         wait([pool.submit(act, name) for name in names], timeout=CLEAR_TIME_S)
 
     def _remove_container(self, name: str) -> None:
         removed(partial(self._client.remove_container, force=True, v=True), name)
-
-    def _remove_volume(self, name: str) -> None:
-        removed(self._client.remove_volume, name)
 
 
 def _not_started(error: APIError, name: str) -> EngineError:
@@ -310,7 +326,8 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
     if not pid:
         raise EngineError("the container ended as soon as it was started")
     try:
-        servers = private.name_servers(_text(Path(found["ResolvConfPath"])))
+        with Path(found["ResolvConfPath"]).open(errors="replace") as lines:
+            servers = private.name_servers(lines.read(MOST_BYTES))
     except OSError as error:
         return str(error)
     if not groups_of(pid, found["Id"]):
@@ -324,6 +341,78 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
     return ""
 
 
-def _text(file: Path) -> str:
-    with file.open(errors="replace") as lines:
-        return lines.read(MOST_BYTES)
+def run(
+    client: Client,
+    work: Workspace,
+    cancel: Cancel,
+    support: GpuSupport | None,
+    terminal: Terminal | None = None,
+    share: JobShare = NO_JOB,
+    *,
+    closes: bool = False,
+) -> Generator[Event, None, None]:
+    """Run the steps in a new container, and remove everything it made.
+
+    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
+    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
+    container. ``closes`` says that this user can close private addresses to a container
+    of this engine.
+    """
+    work, lowered = share.fitted(work)
+    pool = ThreadPoolExecutor(THREADS, "docker")
+    stage = RunContainers(client, work, cancel, support, share, closes=closes)
+    watch = _watch(client, work, stage, support)
+    try:
+        reaping = pool.submit(_reap, client)
+        yield Starting()
+        if lowered:
+            yield Warned(lowered)
+        try:
+            yield from stage.set_up(pool)
+        except EngineError as error:
+            stage.blame_architecture(error)
+            raise
+        if cancel.requested:
+            for step in work.steps:
+                why, line = step.skip or STOPPED, step.command
+                yield CommandSkipped(step.index, line.text, why, line.name)
+            return
+        if work.gpu is not None:
+            # The container of a killed run may still compute on the GPU that it held.
+            wait([reaping])
+        try:
+            with Steps(client, stage.container, work, cancel) as steps:
+                execute = (
+                    partial(steps.interact, terminal) if terminal else steps.execute
+                )
+                commands = in_order(work, cancel, execute)
+                yield from watch.around(stage.way, commands)
+                yield Usage(steps.counters.peak_memory_bytes)
+        except EngineError as error:
+            # The folder outlives the container.
+            if not went_away(error):
+                with suppress(EngineError):
+                    yield from stage.build_folder(pool, idle=False)
+            stage.blame_architecture(error)
+            raise
+        yield from stage.build_folder(pool, idle=steps.idle)
+        reaping.result()
+    finally:
+        stage.clear(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+        client.close()  # its idle connections; a process may make many runs
+
+
+def _reap(client: Client) -> None:
+    leftovers.remove()
+    reap(client, machine.this_process())
+
+
+def _watch(
+    client: Client, work: Workspace, stage: RunContainers, support: GpuSupport | None
+) -> Watch:
+    if support is None:
+        return Watch()
+    from runner.engines.docker.gpu import query  # most runs do not need it
+
+    return query.watch(client, work.gpu, support, lambda: stage.container)

@@ -1,20 +1,27 @@
-"""Run one command by the engine's exec API."""
+"""Run one command by the engine's exec API, on pipes or on a terminal."""
 
 from __future__ import annotations
 
 import re
+import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from runner.core import Invocation, Stream
 from runner.core.errors import EngineError
 from runner.core.pace import SMALL_BYTES, OutputPace, Piece
-from runner.engines.docker.attach import READ_BYTES, attach
-from runner.engines.docker.client import APIError, Client
-from runner.engines.docker.exec.frames import Demultiplexer
+from runner.core.terminal import Terminal, TerminalSize
+from runner.engines.docker.attach import READ_BYTES, Connection, Demultiplexer, attach
+from runner.engines.docker.client import FAILURES, APIError, Client
+from runner.engines.launch import FIND
+from runner.process.interactive import Relay
 
 LOOK_S = 0.5
 FIRST_PAUSE_S = 0.005
+BLOCK_BYTES = 1 << 16
+RESIZE_TRIES = 20
 AFTERMATH_S = 2.5
 """How long a stream may be silent after the command's end if others hold it open.
 
@@ -43,12 +50,34 @@ def words(invocation: Invocation) -> list[str]:
     return list(invocation.argv)
 
 
-class Execution:
-    """A started command.
+class _Started:
+    """A command in a container, by the id that the engine gives it.
 
     ``exit_code`` stays None if the container ended first. ``left_at`` is when the
     command's end was noticed; other processes may still hold its output open.
     """
+
+    def __init__(self, client: Client, container: str) -> None:
+        self._client, self._container, self._id = client, container, ""
+        self.ended = False
+        self.exit_code: int | None = None
+        self.left_at: float | None = None
+
+    def _still_runs(self, now: float) -> bool:
+        """Ask the engine whether it still runs; note its end."""
+        found = self._client.exec_inspect(self._id)
+        if not found["Running"]:
+            self.exit_code = found["ExitCode"]
+            self.left_at = self.left_at or now
+        return bool(found["Running"])
+
+    def _container_runs(self) -> bool:
+        state = self._client.inspect_container(self._container)["State"]
+        return bool(state["Running"])
+
+
+class Execution(_Started):
+    """A started command, whose output is read as it comes."""
 
     def __init__(
         self,
@@ -58,13 +87,11 @@ class Execution:
         user: str,
         variables: Mapping[str, str],
     ) -> None:
-        self._client, self._container, self._user = client, container, user
-        self.ended = False
-        self.exit_code: int | None = None
+        super().__init__(client, container)
+        self._user = user
         self._frames, self._pace = Demultiplexer(), OutputPace()
         self._heard_any = False
         self._refusal = b""
-        self.left_at: float | None = None
         self._look_at = time.monotonic() + LOOK_S
         # Only time spent waiting here counts, not that of a slow caller.
         self._silent_s = self._waited_s = 0.0
@@ -134,10 +161,7 @@ class Execution:
         The stream does not tell: a program may close its output and run on, and
         another process may hold it open after the command's end.
         """
-        found = self._client.exec_inspect(self._id)
-        if not found["Running"]:
-            self.exit_code = found["ExitCode"]
-            self.left_at = self.left_at or now
+        if not self._still_runs(now):
             waited_enough = (
                 self._silent_s >= AFTERMATH_S or self._waited_s >= LONGEST_AFTERMATH_S
             )
@@ -146,10 +170,6 @@ class Execution:
             self.ended = not self._container_runs()
             time.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, LOOK_S)
-
-    def _container_runs(self) -> bool:
-        state = self._client.inspect_container(self._container)["State"]
-        return bool(state["Running"])
 
     def _pass_on(self, stream: Stream, data: bytes) -> Iterator[tuple[Stream, bytes]]:
         """Yield output, but hold back what may be an error message of the engine.
@@ -178,3 +198,104 @@ class Execution:
         elif shut := re.match(rb'exec: "([^"]*)": permission denied', text):
             text = b"cannot run " + shut[1] + b": it is not an executable file"
         return Stream.STDERR, text + b"\n"
+
+
+class TerminalExecution(_Started):
+    """A started command, whose terminal is relayed to a person's.
+
+    Two threads carry its bytes between the engine's connection, which may be a socket,
+    TLS or ssh, and a pair of sockets, so that neither side waits for the other.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        container: str,
+        invocation: Invocation,
+        user: str,
+        variables: Mapping[str, str],
+        terminal: Terminal,
+    ) -> None:
+        super().__init__(client, container)
+        self._look_at = 0.0
+        self._size: TerminalSize | None = None
+        self._tries = 0
+        argv = ["/bin/sh", "-c", f'{FIND}exec "$@"', "rai", *words(invocation)]
+        made = client.exec_create(
+            container,
+            argv,
+            stdin=True,
+            tty=True,
+            user=user,
+            environment=dict(variables),
+        )
+        self._id = made["Id"]
+        self._connection = Connection(client, self._id, tty=True)
+        self._ours, self._theirs = socket.socketpair()
+        self._relay = Relay(terminal, self._ours.fileno(), self._resize)
+        self._threads = [_thread(self._bring), _thread(self._send)]
+
+    @property
+    def left(self) -> bool:
+        """Whether the person left."""
+        return self._relay.left
+
+    def relay(self, wait_s: float) -> None:
+        """Carry what there is, waiting up to ``wait_s`` for it; see its end."""
+        if not self._relay.ended:
+            self._relay.step(wait_s)
+            self._pass_size_on()
+        now = time.monotonic()
+        if self._relay.ended or now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._look(now)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.hang_up()
+        for end in (self._ours, self._theirs):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LOOK_S)
+        self._ours.close()
+        self._theirs.close()
+        self._connection.release()
+
+    def _look(self, now: float) -> None:
+        """Ask the engine whether the command still runs."""
+        runs = self._still_runs(now)
+        if self._relay.ended:
+            self.ended = not (runs and self._container_runs())
+
+    def _resize(self, size: TerminalSize) -> None:
+        self._size, self._tries = size, RESIZE_TRIES
+
+    def _pass_size_on(self) -> None:
+        """Set a new size; the engine refuses it until the command has started."""
+        if self._size is None or not self._tries:
+            return
+        self._tries -= 1
+        with suppress(*FAILURES):
+            self._client.exec_resize(self._id, self._size.rows, self._size.columns)
+            self._size = None
+
+    def _bring(self) -> None:
+        """Carry what the command prints."""
+        with suppress(OSError):
+            while block := self._connection.read(BLOCK_BYTES):
+                self._theirs.sendall(block)
+        with suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_WR)
+
+    def _send(self) -> None:
+        """Carry what is typed."""
+        with suppress(OSError):
+            while typed := self._theirs.recv(BLOCK_BYTES):
+                self._connection.write(typed)
+
+
+def _thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread

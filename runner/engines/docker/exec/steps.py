@@ -9,9 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec.structs import replace
-
-from runner.core import Limits, Reason, Step, Stream, Workspace
+from runner.core import Reason, Step, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
@@ -27,8 +25,7 @@ from runner.engines.docker.client import (
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
-from runner.engines.docker.exec.execution import Execution
-from runner.engines.docker.exec.terminal import TerminalExecution
+from runner.engines.docker.exec.execution import Execution, TerminalExecution
 from runner.process.child import checked_beside
 
 POLL_S = 0.1
@@ -90,9 +87,7 @@ class Steps:
                 self._user,
                 self._variables(step),
             )
-            stop = _ContainerStop(
-                self._client, self._container, self._limits, self._count, self._user
-            )
+            stop = self._stop(self._limits.stop_grace_s, TERMINATE_ALL)
             began, before = time.monotonic(), self.counters
             deadline = began + limit_s
 
@@ -113,15 +108,7 @@ class Steps:
     ) -> Generator[Event, None, CommandFinished]:
         """Run one step on a terminal in the container; return how it ended."""
         with failing(f"run `{step.command.text}`"), self._in_container(step):
-            limits = replace(self._limits, stop_grace_s=HANG_UP_S)
-            stop = _ContainerStop(
-                self._client,
-                self._container,
-                limits,
-                self._count,
-                self._user,
-                HANG_UP_ALL,
-            )
+            stop = self._stop(HANG_UP_S, HANG_UP_ALL)
             began, before = time.monotonic(), self.counters
             shell = TerminalExecution(
                 self._client,
@@ -150,6 +137,12 @@ class Steps:
             if self._disk.problem:
                 yield self._unenforced()
             return self._finished(step, shell, stop, before, began)
+
+    def _stop(self, grace_s: float, end_all: Sequence[str]) -> _ContainerStop:
+        client, container = self._client, self._container
+        return _ContainerStop(
+            client, container, grace_s, self._count, self._user, end_all
+        )
 
     def _follow(
         self, step: Step, execution: Execution, stop: _ContainerStop, deadline: float
@@ -294,14 +287,14 @@ class _ContainerStop:
         self,
         client: Client,
         container: str,
-        limits: Limits,
+        grace_s: float,
         before_kill: Callable[[], None],
         user: str,
-        end_all: Sequence[str] = TERMINATE_ALL,
+        end_all: Sequence[str],
     ) -> None:
         self._client, self._container, self._user = client, container, user
         self._before_kill, self._end_all = before_kill, list(end_all)
-        self._grace_s = limits.stop_grace_s
+        self._grace_s = grace_s
         self._kill_at: float | None = None
         self.reason: Reason | None = None
 

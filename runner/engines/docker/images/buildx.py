@@ -18,8 +18,7 @@ from runner.core.errors import EngineError
 from runner.core.events import BuildOutput, Event, Output
 from runner.engines.docker.endpoint import Endpoint
 from runner.engines.docker.images import context
-from runner.engines.docker.images.build_run import BuildRun, failed
-from runner.engines.docker.images.buildlog import BuildxLog
+from runner.engines.docker.images.build_run import BuildRun, BuildxLog, failed
 from runner.images import labels
 
 PROBE_TIME_S = 10.0

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import machine
@@ -22,12 +23,18 @@ from runner.engines.docker.client import (
     failing,
     image,
 )
-from runner.engines.imagestore import Removed
 from runner.images import labels
 from runner.images.inventory import Kept
 
 CONFLICT = 409
 FOLDER_DIGITS = 16
+
+
+class Removed(Struct, frozen=True):
+    """The images that were not removed, and the bytes freed (None: not known)."""
+
+    kept: tuple[Kept, ...]
+    freed_bytes: int | None
 
 
 def origin(project: Path) -> Origin:

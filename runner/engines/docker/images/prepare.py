@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,12 +25,12 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.events import BuildStarted, Event, ImageReady, Warned
+from runner.engines.cgroup import Group
 from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.facts import Info, can_group_builds, is_here
 from runner.engines.docker.images import buildx, built, classic, context, transfer
 from runner.engines.docker.images.build_run import BuildRun
-from runner.engines.local.cgroup import Group
 from runner.images import architecture, fetches, parts, substitutes
 
 
@@ -201,11 +201,9 @@ def _group(info: Info, endpoint: Endpoint, limits: Limits) -> Iterator[Group | N
     """
     group = None
     if can_group_builds(info, endpoint):
-        try:
-            own = replace(limits, pids=limits.build_pids)
+        own = replace(limits, pids=limits.build_pids)
+        with suppress(OSError):
             group = Group(f"build-{os.urandom(4).hex()}", own, at_top=True)
-        except OSError:
-            group = None
     try:
         yield group
     finally:

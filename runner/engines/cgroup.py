@@ -85,7 +85,7 @@ class Group:
         self._versions: dict[str, int] = {}
         self._folders: dict[str, Path] = {}
         try:
-            for controller, tries in _parents_here(at_top=at_top).items():
+            for controller, tries in parents(*_texts(), at_top=at_top).items():
                 self._make(controller, tries, self.name)
             self._limit(limits)
         except OSError:
@@ -197,10 +197,6 @@ def _count(file: Path, key: str) -> int:
     return int(rows.get(key, "0"))
 
 
-def _parents_here(*, at_top: bool = False) -> dict[str, list[Parent]]:
-    return parents(*_texts(), at_top=at_top)
-
-
 def _texts() -> tuple[str, str]:
     """Return the texts that name this process's groups, and where they are mounted."""
     mounts = Path("/proc/self/mountinfo").read_text()
@@ -246,7 +242,7 @@ def job_counts_here() -> Counts:
 
 def reap() -> None:
     """Kill and remove the groups that killed processes of this user left."""
-    tries = [p.folder for each in _parents_here().values() for p in each]
+    tries = [p.folder for each in parents(*_texts()).values() for p in each]
     for parent in dict.fromkeys((*tries, ROOT, *ROOT.glob("*/"))):
         for folder in parent.glob(f"{PREFIX}*"):
             remove_left(folder)
@@ -266,8 +262,9 @@ def _remove(folder: Path) -> None:
         (folder / "pids.max").write_text("0")
     while folder.exists() and time.monotonic() < deadline:
         groups = [*_subgroups(folder), folder]
-        for group in groups:
-            _kill(group)
+        for number in (each for group in groups for each in _processes(group)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
         with contextlib.suppress(OSError):  # its last process has not ended yet
             for group in groups:
                 group.rmdir()
@@ -295,12 +292,6 @@ def _refused(group: Path) -> bool:
     except OSError:
         return False
     return any(int(line.split()[1]) for line in text.splitlines())
-
-
-def _kill(folder: Path) -> None:
-    for number in _processes(folder):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(number, signal.SIGKILL)
 
 
 @cache
