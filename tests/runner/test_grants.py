@@ -18,7 +18,7 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.request import Terms
-from runner.engines.fake import FakeEngine, FakeResult
+from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_job import PROJECT, carry_out
 
 __all__ = ["PROJECT"]

@@ -24,11 +24,11 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.request import RunRequest
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.job.rounds import GoOn
 from runner.store import latest, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home
+from tests.runner.engines.fake import FakeEngine, FakeResult
 
 SPEC = """\
 rai: {version: 0.2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Outcome, Reason, RunRecord, events
-from runner.engines.fake import FakeEngine, FakeResult
+from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_job import PROJECT, carry_out
 
 __all__ = ["PROJECT"]

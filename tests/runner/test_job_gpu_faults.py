@@ -6,7 +6,7 @@ import pytest
 
 from runner import report
 from runner.core import GpuFaultKind, Reason
-from runner.engines.fake import FakeEngine, FakeResult
+from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_grants import HERE, spec
 from tests.runner.test_job import PROJECT, carry_out
 

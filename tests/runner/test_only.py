@@ -12,8 +12,8 @@ from runner.core import Command, Outcome, Reason, RunRecord
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.engines import Choice
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
+from tests.runner.engines.fake import FakeEngine, FakeResult
 
 COMMANDS = (
     Command("make -C /src", name="compile"),

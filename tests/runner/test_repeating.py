@@ -16,10 +16,10 @@ from runner.core.policy import NO_POLICY, Ceiling, Policy
 from runner.core.problem import Place
 from runner.core.samples import MOST_ROUNDS
 from runner.engines import Choice
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
 from runner.session.prepare import Options
 from tests.program import rai
+from tests.runner.engines.fake import FakeEngine, FakeResult
 
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
 TIMED = FakeResult(b"Op Time: 0.25\n")

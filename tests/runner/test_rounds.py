@@ -17,9 +17,9 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.samples import MOST_ROUNDS
 from runner.core.terminal import Terminal
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.store import runs
 from tests.runner import test_job
+from tests.runner.engines.fake import FakeEngine, FakeResult
 
 SPEC = """\
 rai: {version: 0.2}

@@ -13,8 +13,8 @@ from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.core.variables import Secrets
 from runner.engines import Choice
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
+from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_spec import wrong
 
 SPEC = """\

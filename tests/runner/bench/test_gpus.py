@@ -11,8 +11,8 @@ from runner.bench.sides import shared
 from runner.core import Gpu
 from runner.core.errors import BusyError
 from runner.engines.base import Engine
-from runner.engines.fake import FakeEngine
 from runner.gpu.nvidia import locks
+from tests.runner.engines.fake import FakeEngine
 
 FIRST = Gpu("GPU-a", "Model", 0)
 SECOND = Gpu("GPU-b", "Model", 1)

@@ -27,10 +27,10 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.engines import Choice
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.places import open_home
 from runner.store import runs
 from runner.store.paths import RunPaths
+from tests.runner.engines.fake import FakeEngine, FakeResult
 
 SPEC = """\
 rai: {version: 0.2}

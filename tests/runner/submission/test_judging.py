@@ -16,12 +16,12 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.measurement import Measurement
 from runner.core.milestone import Trust
-from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import Options
 from runner.store import measurements, runs
 from runner.store.paths import Home
 from runner.submission import SubmissionOutcome, host, outcome
 from tests.program import rai
+from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.judge import made
 from tests.runner.submission import sample
 
