@@ -18,20 +18,3 @@ from runner.analysis.kernel_analysis import (
     network_of,
 )
 from runner.analysis.occupancy import Occupancy, OccupancyStep
-
-__all__ = [
-    "LATENCY_BELOW",
-    "GpuBounds",
-    "KernelAnalysis",
-    "KernelBound",
-    "KnownGpu",
-    "LayerAnalysis",
-    "Occupancy",
-    "OccupancyStep",
-    "bounds",
-    "bounds_of",
-    "kernels",
-    "known_gpus",
-    "layers",
-    "network_of",
-]

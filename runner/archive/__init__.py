@@ -35,34 +35,3 @@ from runner.archive.read import (
 )
 from runner.archive.write import PackCache, pack
 from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
-
-__all__ = [
-    "BUILD",
-    "RUN_FILE",
-    "UPLOAD",
-    "BuildWriter",
-    "Caps",
-    "FolderProject",
-    "LeftBy",
-    "MemberKind",
-    "PackCache",
-    "Project",
-    "SealedProject",
-    "Survey",
-    "Unpacked",
-    "build_caps",
-    "checksums",
-    "creatable",
-    "exceeded",
-    "files",
-    "folder_beside",
-    "most_bytes",
-    "open_tar",
-    "pack",
-    "pick",
-    "read_parcel",
-    "seal",
-    "survey",
-    "taken",
-    "unpack",
-]

@@ -32,26 +32,3 @@ from runner.comparison.metrics import (
     samples,
 )
 from runner.comparison.paired import looks
-
-__all__ = [
-    "LEAST",
-    "PEAK_MEMORY",
-    "Change",
-    "Comparison",
-    "FigureChange",
-    "MetricName",
-    "Samples",
-    "Unit",
-    "amount",
-    "compare",
-    "compare_runs",
-    "counted",
-    "keys",
-    "known",
-    "looks",
-    "parsed",
-    "percent",
-    "samples",
-    "sentence",
-    "stands",
-]

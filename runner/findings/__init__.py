@@ -18,14 +18,3 @@ from runner.findings.scanner import EVERYTHING, Scanner, find
 from runner.findings.sources import attributed
 from runner.findings.timing import elapsed
 from runner.findings.units import seconds
-
-__all__ = [
-    "EVERYTHING",
-    "Scanner",
-    "attributed",
-    "combined",
-    "elapsed",
-    "find",
-    "fitting",
-    "seconds",
-]

@@ -20,23 +20,3 @@ from runner.session.run import Run, detach, resume, start, tidy
 from runner.session.shell import Shell
 from runner.session.validation import Validation, validate
 from runner.session.watching import Watcher, watcher
-
-__all__ = [
-    "Options",
-    "Prepared",
-    "Run",
-    "Shell",
-    "Validation",
-    "Watcher",
-    "detach",
-    "opened",
-    "prepare",
-    "reopen",
-    "replay",
-    "resume",
-    "staged",
-    "start",
-    "tidy",
-    "validate",
-    "watcher",
-]

@@ -17,13 +17,3 @@ from runner.submission.judging import (
 )
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import described, propose
-
-__all__ = [
-    "StageEnded",
-    "StageStarted",
-    "SubmissionEnded",
-    "SubmissionOutcome",
-    "described",
-    "judge",
-    "propose",
-]

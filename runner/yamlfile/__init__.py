@@ -11,18 +11,3 @@ if problems.fatal: ...                               # problems.in_file_order()
 from runner.yamlfile.composer import compose, decode, dump
 from runner.yamlfile.fields import Fields, Grammar, resembling
 from runner.yamlfile.nodes import Mapping, Node, Problems, Scalar, Sequence, kind
-
-__all__ = [
-    "Fields",
-    "Grammar",
-    "Mapping",
-    "Node",
-    "Problems",
-    "Scalar",
-    "Sequence",
-    "compose",
-    "decode",
-    "dump",
-    "kind",
-    "resembling",
-]

@@ -15,16 +15,3 @@ from runner.report.diff.nouns import (
     DiffSide,
     RunDiff,
 )
-
-__all__ = [
-    "NOT_COMPARABLE",
-    "DiffSide",
-    "RunDiff",
-    "between",
-    "blocks",
-    "changes",
-    "compared",
-    "differences",
-    "measured",
-    "unlike",
-]
