@@ -285,7 +285,7 @@ def test_parse_reads_a_file_and_standard_input_alike(tmp_path):
     assert inference["op_times_s"] == [0.5]
     assert inference["correctness"] == 0.8171
     assert inference["model"] == "ece408"
-    assert "0.500000" in rai("parse", tmp_path / "log").stdout
+    assert "500.0 ms" in rai("parse", tmp_path / "log").stdout
 
 
 def test_the_version_is_told():

@@ -240,6 +240,8 @@ def test_when_a_follower_has_gone_its_files_are_closed(web, token):
         return file
 
     web.runs.open = noted
+    # What a follower is told at once is over before they ask.
+    until(lambda: b'"state":"running"' in web.ask("GET", "/api/v1/queue", token).body)
     followers = [Follower(web, token, RUN) for _ in range(3)]
     for one in followers:
         one.ask(30)
