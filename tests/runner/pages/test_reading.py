@@ -62,7 +62,7 @@ def test_an_output_scrolls_in_its_own_box(opened):
 
 def test_a_link_to_a_folded_part_unfolds_it(opened):
     folded = Section("far", "Far", (Paragraph("what is folded"),), folded=True)
-    visit = opened(pages.report("T", (*sample.sections(), folded), {}, {}))
+    visit = opened(pages.report("T", (*sample.sections(), folded), {}))
     shown = visit.page.get_by_text("what is folded")
     assert not shown.is_visible()
     for _ in range(2):
