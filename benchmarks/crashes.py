@@ -25,6 +25,7 @@ from msgspec import Struct
 from benchmarks import projects, rows
 from runner import machine
 from runner.core import Reason, RunRecord, record
+from runner.remote.problems import RefusedError
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun
@@ -172,6 +173,8 @@ class Series:
         self.site, self._others, self._on_docker = site, others, on_docker
         self.clients: list[Client] = []
         self.kills: Counter[str] = Counter()
+        self.unsent: set[str] = set()
+        self._staff = site.person("staff", "sue", role="staff")
         self.away_s: list[float] = []
         self._chance = random.Random(1)
         self._lock = threading.Lock()
@@ -193,10 +196,7 @@ class Series:
 
     def remote(self, run: str) -> RemoteRun:
         """Return what the server says of a run, once it has ended."""
-        person = next(
-            (one.person for one in self.clients if one.run == run), self._people[0]
-        )
-        with person.client(MOST_WAIT_S) as client:
+        with self._staff.client(MOST_WAIT_S) as client:
             until(
                 lambda: client.run(run).state is QueueState.ENDED,
                 f"{run} has no end",
@@ -279,11 +279,18 @@ def _logged_in(site: Site, team: str, name: str) -> Person:
 
 def _new_run(series: Series, client: Client) -> str:
     """Return the run that a client began, "" where the server has none of it."""
-    known = {one.run for one in series.clients}
+    known = {one.run for one in series.clients} | series.unsent
     mine = [path.name for path in client.person.runs.glob("[0-9a-f]*")]
     new = [run for run in mine if run not in known]
     assert len(new) <= 1, f"a client began {new}"
-    return new[0] if new and (series.site.runs / new[0]).exists() else ""
+    if not new:
+        return ""
+    with client.person.client(MOST_WAIT_S) as asked:
+        try:
+            return asked.run(new[0]).id
+        except RefusedError:  # killed before it had asked for the run
+            series.unsent.add(new[0])
+            return ""
 
 
 def _copied(client: Client) -> bool:
