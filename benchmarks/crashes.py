@@ -192,7 +192,7 @@ class Series:
 
     def runs(self) -> list[str]:
         """Return the runs that the server has a folder of."""
-        return sorted(path.name for path in self.site.runs.iterdir())
+        return sorted(path.name for path in self.site.runs.glob("[0-9a-f]*"))
 
     def remote(self, run: str) -> RemoteRun:
         """Return what the server says of a run, once it has ended."""
