@@ -188,7 +188,8 @@ def seal(
 def read_parcel(path: Path) -> RunRequest:
     """Read a parcel's file; raise UsageError if it is absent, too large or damaged."""
     try:
-        return from_json(files.read_below(path.parent, path.name, MOST_PARCEL_BYTES))
+        data = files.read_below(path.parent, path.name, MOST_PARCEL_BYTES)
+        return from_json(data).kept  # others may have written it
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

@@ -45,7 +45,7 @@ IN_A_GROUP = 5
 LONGEST_CODE = 200
 """Characters of a code as it is typed; a longer one is not looked at."""
 
-_TOKEN = re.compile("rai_([0-9A-Za-z]{1,64})_([0-9A-Za-z_-]{16,128})")
+TOKEN = "rai_([0-9A-Za-z]{1,64})_([0-9A-Za-z_-]{16,128})"
 """A token: its id, which may be seen, and its secret."""
 
 
@@ -209,7 +209,7 @@ class Accounts(Transactions):
 
         Its last use is noted, at most once a minute.
         """
-        if (given := _TOKEN.fullmatch(token)) is None:
+        if (given := re.fullmatch(TOKEN, token)) is None:
             return None
         known = (tokens.c.id == given[1], _valid(now))
         whose = teams.c.name == tokens.c.team

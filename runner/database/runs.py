@@ -222,11 +222,11 @@ class Runs(Transactions):
         if state is not None:
             query = query.where(runs.c.state == state)
         if after:
-            last = self.run(after)
-            if last is None or team not in (None, last.team):
+            last = self._listed(_LISTING.where(runs.c.id == after))
+            if not last or team not in (None, last[0].team):
                 return []
             place = tuple_(runs.c.queued_at, runs.c.id)
-            query = query.where(place < (last.queued_at, after))
+            query = query.where(place < (last[0].queued_at, after))
         return self._listed(query.limit(limit))
 
     def unfinished(self) -> list[QueueRow]:

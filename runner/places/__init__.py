@@ -38,6 +38,7 @@ SHARE = 4
 MOST_PAUSE_S = 2.0
 LOOK_S = 0.005
 REFRESHED_WITHIN_S = 5.0
+STOPS_WITHIN_S = 1.0
 AT_ONCE = 16
 """How many copies are brought up to date at the same time."""
 
@@ -101,6 +102,11 @@ def _started(found: list[Following]) -> Iterator[list[Following]]:
     finally:
         for one in found:
             one.stop()
+        by = time.monotonic() + STOPS_WITHIN_S
+        for one in found:
+            # A place that is not reached may hold up its thread, and nobody's copy.
+            left_s = 0.0 if one.trouble else by - time.monotonic()
+            one.thread.join(max(left_s, 0.0))
 
 
 def refresh(

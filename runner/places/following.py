@@ -34,7 +34,6 @@ from runner.wire.tail import FILES, TailHeader
 NOT_NOW = (429, 500, *PASSING)
 POLL_S = 0.3
 CATCH_UP_S = 2.0
-STOPS_WITHIN_S = 1.0
 WAIT_S = 20
 """How long the server may wait for news, once it has told all there is."""
 
@@ -69,8 +68,6 @@ class Follower(Following):
         super().stop()
         if self._client is not None:
             self._client.close()
-        # A server that is not reached may hold up the thread, and nobody's copy.
-        self.thread.join(0.0 if self.trouble else STOPS_WITHIN_S)
 
     @property
     def settled(self) -> bool:

@@ -194,8 +194,8 @@ def connect(paths: RunPaths) -> ServerClient:
         RaiError: nobody is logged in there.
     """
     holder = claim.holder(paths)
-    entry = profile.chosen(holder.url, profile.settings()) if holder else None
-    if entry is None:
+    url = holder.url if holder else ""
+    if not url or (entry := profile.chosen(url, profile.settings())) is None:
         raise RaiError(f"{paths.holder} names no server")
     return ServerClient(entry)
 

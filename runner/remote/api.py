@@ -311,7 +311,8 @@ class ServerClient:
             raise LoginNeededError(url, f"you are not logged in at {url}")
         request = replace(request, path=f"{API}{request.path}")
         with self._connection.send(request) as answer:
-            if answer.status >= 400 and answer.status != NO_SUCH_RANGE:
+            ranged = answer.status == NO_SUCH_RANGE and "Range" in request.headers
+            if answer.status >= 400 and not ranged:
                 raise self._refused(answer.status, self._whole(answer))
             yield answer
 

@@ -17,6 +17,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies
@@ -26,7 +27,7 @@ from msgspec import Struct
 
 from runner import __version__
 from runner.core import Problem
-from runner.core.errors import RaiError
+from runner.core.errors import ConfigError, RaiError
 from runner.remote import bounds
 from runner.remote.problems import (
     NoServerError,
@@ -59,7 +60,7 @@ class ServerConnection:
         self._headers = {"User-Agent": f"rai/{__version__}"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._proxy = _proxy(url) if url.startswith("https:") else None
+        self._proxy = _proxy(url)
         self._through = " through the proxy" if self._proxy else ""
         self._idle: list[http.client.HTTPConnection] = []
         self._busy: set[socket.socket] = set()
@@ -141,32 +142,54 @@ class ServerConnection:
             link.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             link.sock.settimeout(bounds.CONNECT_S)
             return link
-        at, wait_s = addresses.host_and_port(self.url), bounds.CONNECT_S
+        at, proxy = addresses.host_and_port(self.url), self._proxy
+        given: dict[str, Any] = {"timeout": bounds.CONNECT_S, "blocksize": PIECE_BYTES}
         if self.url.startswith("http:"):
-            return http.client.HTTPConnection(*at, timeout=wait_s)
-        context = ssl.create_default_context()
-        if self._pin:  # it alone decides, so that a self-signed certificate will do
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        else:
-            context.load_verify_locations(certifi.where())
-        if (proxy := self._proxy) is None:
-            return http.client.HTTPSConnection(*at, context=context, timeout=wait_s)
-        by = proxy.hostname or "", proxy.port or 80
-        link = http.client.HTTPSConnection(*by, context=context, timeout=wait_s)
+            return http.client.HTTPConnection(*at, **given)
+        by = (proxy.hostname or "", proxy.port or 80) if proxy else at
+        link = http.client.HTTPSConnection(*by, context=self._tls, **given)
+        if proxy is None:
+            return link
         user = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
         allowed = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"}
         link.set_tunnel(*at, allowed if proxy.username else None)
         return link
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        if self._pin:  # it alone decides, so that a self-signed certificate will do
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        else:
+            context = ssl.create_default_context()
+            context.load_verify_locations(certifi.where())
+        return context
+
 
 def _proxy(url: str) -> SplitResult | None:
-    """Return the proxy that the environment names for an address."""
-    if not getproxies():
+    """Return the proxy that the environment names for an address of another machine.
+
+    Raise ConfigError for one that is not spoken to by plain HTTP.
+    """
+    if not url.startswith("https:") or not getproxies():
+        return None
+    if addresses.is_loopback(addresses.host_and_port(url)[0]):
         return None
     from requests.utils import get_environ_proxies, select_proxy  # it loads slowly
 
     found = select_proxy(url, get_environ_proxies(url, no_proxy=None))
-    return urlsplit(found if "://" in found else f"http://{found}") if found else None
+    if not found:
+        return None
+    try:
+        proxy = urlsplit(found if "://" in found else f"http://{found}")
+        known = proxy.scheme == "http" and proxy.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        hint = "expected https_proxy=http://host:port; no_proxy names hosts without one"
+        text = f"the environment's proxy for {url} is not an address of http://"
+        raise ConfigError(Problem(text, hint=hint))
+    return proxy
 
 
 def served_fingerprint(url: str) -> str:

@@ -61,8 +61,9 @@ asked about requests that have taken as long: what is revoked ends within three 
 this."""
 
 STORE_THREADS = 6
-FILE_THREADS = 12
-"""Calls at a time of the store, and of what reads and writes files."""
+FILE_THREADS = 6
+RUN_THREADS = 6
+"""Calls at a time of the store, of files, and of what begins and ends runs."""
 
 MOST_OPEN = 256
 """Requests that one person may have under way."""

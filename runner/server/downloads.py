@@ -53,7 +53,7 @@ class FileRoutes:
             raise nothing("file")
         if name == PARCEL and row.parcel:  # of a run that waits there is no folder
             return FilesAnswer(self._site, row.parcel, (), lambda: None)
-        file = await self._site.in_files(self._site.runs.open, row.id, name)
+        file = await self._site.in_runs(self._site.runs.open, row.id, name)
         if file is None and name == SOURCE:
             path = upload_path(self._site.uploads, row.team, row.sha256)
             with suppress(OSError):

@@ -53,8 +53,9 @@ MOST_WHY = 500
 """So much of Slurm's words is kept, in characters."""
 
 MOST_TOLD = 20
-FAR_BEHIND = "many runs before it"
 """Behind so many runs the store no longer keeps the number: it changes too often."""
+
+FAR_BEHIND = "many runs before it"
 
 AGAIN_S = 10.0
 """A start that could not be made is tried again after this."""
@@ -70,8 +71,9 @@ MOST_ATTEMPTS = 3
 MOST_KEPT_BYTES = 1 << 50
 """More than any disk has: whatever a file system says, the store goes on."""
 
+AGAIN = "send it again"
 UPLOAD_GONE = Problem(
-    "the server no longer has the packed project of this run", hint="send it again"
+    "the server no longer has the packed project of this run", hint=AGAIN
 )
 
 Launch = Callable[[Callable[[], None]], None]
@@ -345,11 +347,13 @@ class Feeder:
             return partial(self._refused, (UPLOAD_GONE,), Reason.INTERNAL)
         role, whose = self._rules.role(row.role), f"rai:{row.team}/{row.person}"
         slurm = {**role.slurm, "comment": printable(whose)}
-        asked = replace(
-            from_json(row.parcel),
-            secret=json.decode(row.secrets, type=Secrets),
-            terms=Terms(allowed=role.policy, slurm=slurm),
-        )
+        terms = Terms(allowed=role.policy, slurm=slurm)
+        try:
+            secret = json.decode(row.secrets, type=Secrets)
+            asked = replace(from_json(row.parcel), secret=secret, terms=terms)
+        except ValueError as error:  # as another version of rai wrote it
+            problem = Problem(f"this request cannot be read: {error}", hint=AGAIN)
+            return partial(self._refused, (problem,), Reason.INTERNAL)
         try:
             answer = self._runs.start(row.id, asked, source)
         except NotBegunError as error:

@@ -23,8 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct, json
+
 from runner import files, machine, places, trees
-from runner.core import Reason, RunRecord, RunRequest, State, record
+from runner.core import GpuUse, Reason, RunRecord, RunRequest, State, Verdict
 from runner.core import events as ev
 from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.request import Answer, to_json
@@ -266,7 +268,7 @@ class ServerRuns:
         try:
             name = paths.record.name
             data = files.read_below(paths.root, name, runs.MOST_RECORD_BYTES)
-            found = _seen(paths, record.from_json(data))
+            found = _seen(paths, json.decode(data, type=_EndedRun))
         except (OSError, ValueError):
             return None
         self._active.pop(paths.id, None)
@@ -318,7 +320,17 @@ def _gone(run_id: str) -> RunStatus:
     return RunStatus(run_id, claimed=True, ended=False, state=State.LOST)
 
 
-def _seen(paths: RunPaths, seen: RunRecord) -> RunStatus:
+class _EndedRun(Struct, frozen=True):
+    """What is read of a record, which may be large."""
+
+    state: State
+    created_at: float | None = None
+    verdict: Verdict | None = None
+    ended_at: float | None = None
+    gpu: GpuUse | None = None
+
+
+def _seen(paths: RunPaths, seen: _EndedRun | RunRecord) -> RunStatus:
     """Return a run that has ended."""
     return RunStatus(
         paths.id,

@@ -117,7 +117,11 @@ def unix(path: Path, mode: int) -> socket.socket:
     """
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if server_at(path):
+        try:
+            taken = server_at(path) is not None
+        except BlockingIOError:  # its backlog is full
+            taken = True
+        if taken:
             text = f"another server listens at {path}"
             hint = "stop it first, or name another socket by --socket"
             raise BusyError(Problem(text, hint=hint), advice="")

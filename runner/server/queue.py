@@ -65,7 +65,7 @@ class QueueSnapshot:
     async def facts(self) -> Capacity | None:
         """Return what can run now; None if that is not known yet."""
         with anyio.move_on_after(FIRST_FACTS_S):
-            while not (found := await self._site.in_files(self._site.runs.capacity)):
+            while not (found := await self._site.in_runs(self._site.runs.capacity)):
                 await anyio.sleep(LOOK_S)
             return found
         return None

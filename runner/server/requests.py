@@ -31,7 +31,7 @@ from starlette.types import Scope as AsgiScope
 from runner.core import Reason
 from runner.core.errors import RaiError
 from runner.database import Store
-from runner.database.accounts import Identity
+from runner.database.accounts import TOKEN, Identity
 from runner.scheduling.decision import QueueDecision
 from runner.scheduling.queue import ServerRules
 from runner.server import bounds, logs
@@ -43,7 +43,7 @@ from runner.wire.accounts import Scope
 REVOKED = "revoked"
 OTHER = "other"
 MOST_KEPT = 1024
-_TOKEN = re.compile(r"bearer +(rai_[A-Za-z0-9]{1,64}_[A-Za-z0-9_-]{16,128})", re.I)
+_BEARER = re.compile(f"bearer +({TOKEN})", re.I)
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -101,8 +101,8 @@ class Site(Struct, eq=False):
     queue changed, ``decision`` returns what the feeder decided last, and ``now``
     returns seconds since 1970. All these may be called from any thread.
 
-    Calls of the store go to Starlette's threads, those about files and Slurm to others:
-    a disk that hangs holds up nothing else.
+    Calls of the store go to Starlette's threads, those of ``runs`` and those that read
+    and write files to others: what hangs holds up nothing else.
     """
 
     store: Store
@@ -122,18 +122,28 @@ class Site(Struct, eq=False):
     file_threads: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(bounds.FILE_THREADS)
     )
+    run_threads: CapacityLimiter = field(
+        default_factory=lambda: CapacityLimiter(bounds.RUN_THREADS)
+    )
 
     async def in_files(
         self, call: Callable[P, T], *args: P.args, **named: P.kwargs
     ) -> T:
-        """Return what a call about uploads or the folders of runs returns."""
+        """Return what a call that reads or writes files returns."""
         made = partial(call, *args, **named)
         return await to_thread.run_sync(made, limiter=self.file_threads)
+
+    async def in_runs(
+        self, call: Callable[P, T], *args: P.args, **named: P.kwargs
+    ) -> T:
+        """Return what a call of ``runs`` returns."""
+        made = partial(call, *args, **named)
+        return await to_thread.run_sync(made, limiter=self.run_threads)
 
     async def identify(self, request: Request) -> Identity:
         """Return whose a request is; refuse one without a valid token."""
         given = request.headers.getlist("authorization")
-        match = _TOKEN.fullmatch(given[0].strip()) if len(given) == 1 else None
+        match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
         if match is None:
             raise _unknown("no token was sent")
         now, token = self.now(), match[1]

@@ -160,7 +160,7 @@ class RunRoutes:
             logs.step("cancel", run=row.id, team=row.team, person=identity.person)
             if row.state is not QueueState.ENDED:
                 try:
-                    await self._site.in_files(self._site.runs.cancel, row.id)
+                    await self._site.in_runs(self._site.runs.cancel, row.id)
                 except RaiError as error:
                     logs.step("unable", run=row.id, why=str(error))
             self._site.wake()

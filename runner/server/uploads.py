@@ -132,6 +132,7 @@ class UploadRoutes:
         if file.digest.hexdigest() != sha256:
             text = "what was sent does not have the SHA-256 that it is named by"
             raise refuse(Reason.USAGE, text, status=422, hint="send it again")
+        await self._site.in_files(file.sync)
         now, add = self._site.now(), self._site.store.add_upload
         await run_in_threadpool(add, team, sha256, file.size, now)
         path = upload_path(self._site.uploads, team, sha256)
@@ -157,14 +158,14 @@ class UploadRoutes:
         if size > role.upload_bytes:
             hint = "leave large files out by a .raiignore"
             text = (
-                f"the packed project takes {mib(size)}, and the role"
-                f" `{role.name}` of this server allows {mib(role.upload_bytes)}"
+                f"the packed project takes {_mib(size)}, and the role"
+                f" `{role.name}` of this server allows {_mib(role.upload_bytes)}"
             )
         elif used + size > role.disk_bytes:
             hint = "older runs are removed with time, or by your staff"
             text = (
-                f"your team's uploads and runs take {mib(used)} here, and may take"
-                f" {mib(role.disk_bytes)}"
+                f"your team's uploads and runs take {_mib(used)} here, and may take"
+                f" {_mib(role.disk_bytes)}"
             )
         else:
             return
@@ -180,7 +181,7 @@ class UploadRoutes:
         return refuse(Reason.BUSY, text, retry_at=self._site.now() + LOW_DISK_S)
 
 
-def mib(size: int) -> str:
+def _mib(size: int) -> str:
     """Return a size for people."""
     return f"{size / MIB:,.1f} MiB"
 
@@ -219,13 +220,16 @@ class ArrivingFile:
         self.digest.update(data)
         self.size += len(data)
 
+    def sync(self) -> None:
+        """Have all of it on the disk; raise OSError where there is no room for it."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
     def name_it(self, path: Path) -> None:
         """Rename it to its path, durably.
 
         Another file there has the same bytes, or is damaged.
         """
-        self._file.flush()
-        os.fsync(self._file.fileno())
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self._path.rename(path)
         for folder in (path.parent, path.parent.parent):

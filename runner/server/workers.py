@@ -197,7 +197,8 @@ class Executor:
             begun = time.time()
             found = self._survey()
             self._begun = begun
-            self._gpus.looked({gpu.uuid: gpu.out for gpu in found.gpus}, begun)
+            if found.gpus:  # else another gives them to runs
+                self._gpus.looked({gpu.uuid: gpu.out for gpu in found.gpus}, begun)
             keep(self._home, found)
             self._found = found
         finally:
@@ -323,7 +324,7 @@ class ThisMachine(Executor):
 
 def as_now(found: Capacity, out: GpusOut, home: Home) -> Capacity:
     """Return what can run without the GPUs that are out, with the disk as it is now."""
-    why = out.words()
+    why = out.words() if found.gpus else {}
     gpus = tuple(
         replace(gpu, out="; ".join(filter(None, (why.get(gpu.uuid, ""), gpu.out))))
         for gpu in found.gpus
