@@ -102,11 +102,12 @@ def report(
 ) -> None:
     """Make a report of runs, with the figures a milestone asks for.
 
-    The check-list of each milestone says what is there, what is missing, and which
-    command would give it. Then come Op Times and correctness, run times, the kernels
-    and API calls that together take over 90 % of the time, layers, what bounds each
-    kernel, timelines, and what the commands printed. Several runs stand side by side;
-    of two it says what changed.
+    It begins with whether the results are right, how fast the best is, which step
+    brought what, and what bounds it. The check-list of each milestone says what is
+    there, what is missing, and which command would give it. Then come Op Times and
+    correctness, run times, the kernels and API calls that together take over 90 % of
+    the time, layers, what bounds each kernel, timelines, and what the commands printed.
+    Several runs stand side by side; of two it says what changed.
 
     \b
     rai report latest --open            a page of HTML, in a browser

@@ -108,7 +108,9 @@ class GateOutcome(Struct, frozen=True):
     def headline(self, command: str) -> str:
         """Return the outcome in a line that begins with ✅ or ❌."""
         sign = "❌" if self.failed or self.refused else "✅"
-        return f"{sign} {command}: {self.brief or 'the gate cannot be judged'}"
+        judged = self.failed or not self.refused
+        brief = self.brief if judged and self.brief else "the gate cannot be judged"
+        return f"{sign} {command}: {brief}"
 
 
 def parse(texts: Iterable[str]) -> tuple[Condition, ...]:

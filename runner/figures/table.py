@@ -49,7 +49,7 @@ class Figure(Struct, frozen=True):
 
     ``command`` is the command's number from 1, ``name`` what it is called, ``script``
     its program's file. ``model``, ``variant`` and ``images`` are the network's, "" and
-    None where that is not known. ``layer`` is the layer's name or number, "" for all of
+    None where that is not known. ``layer`` is the layer's number from 1, "" for all of
     them. ``profiled`` names the profilers that ran along and took time. ``place`` is
     which network of the command's output it is of, ``round`` the command's round.
     """
@@ -194,11 +194,8 @@ def _of_command(
     for place, one in enumerate(found.inferences):
         network = _described(shapes, command.text, one)
         images = network.batch_size if network else None
-        described = network.layers if network else ()
-        layers = [layer.name for layer in described if layer.timed]
         under = one.source.under or found.under
-        about = (place, command.round, under, images, layers)
-        yield from _of_inference(where, one, *about)
+        yield from _of_inference(where, one, place, command.round, under, images)
 
 
 def _of_times(
@@ -225,12 +222,10 @@ def _of_inference(
     round_: int = 0,
     under: tuple[str, ...] = (),
     images: int | None = None,
-    layers: Sequence[str] = (),
 ) -> Iterator[Figure]:
     source = one.source
-    named = layers if len(layers) == len(one.op_times_s) else ()
     values: list[tuple[FigureKind, float | None, str]] = [
-        (kind, value, named[i] if named else str(i + 1))
+        (kind, value, str(i + 1))
         for kind, every in (
             (FigureKind.OP_TIME, one.op_times_s),
             (FigureKind.LAYER_TIME, one.layer_times_s),

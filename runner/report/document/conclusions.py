@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from runner.analysis import LATENCY_BELOW, KernelAnalysis, KernelBound, Occupancy
 from runner.core.milestone import ReportedKind
+from runner.figures.commands import script
 from runner.figures.table import NetworkFigures
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Bar, BarChart, Picture
@@ -28,6 +29,7 @@ LONGEST_NAME = 48
 MUCH = 50.0
 """Percent of the kernels' time; what takes more is worth a sentence."""
 
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9-]")
 _CONVOLUTION = re.compile(r"conv|fprop|winograd|xmma|cutlass", re.IGNORECASE)
 """Names of kernels of libraries that compute a convolution."""
 
@@ -70,11 +72,15 @@ def _timed(report: Report, run: str) -> list[NetworkFigures]:
 def _right(report: Report, run: RunSummary) -> str:
     """Return what the networks got right, model by model."""
     found: dict[str, dict[int | None, dict[str, list[str]]]] = {}
+    shares: dict[tuple[str, int | None], set[tuple[float | None, ...]]] = {}
     for one in report.networks:
         if one.run == run.run and one.result:
             by_images = found.setdefault(one.model, {}).setdefault(one.images, {})
             by_images.setdefault(one.result, []).append(one.title)
-    agree = all(len(by) == 1 for sizes in found.values() for by in sizes.values())
+            # One of another accuracy class may print the same.
+            share = (one.correctness, one.accuracy, one.agreement)
+            shares.setdefault((one.model, one.images), set()).add(share)
+    agree = all(len(printed) == 1 for printed in shares.values())
     sentences = [_verdict_of(run, agree=agree if found else None)]
     for model, sizes in found.items():
         alike = all(len(by) == 1 for by in sizes.values())
@@ -152,6 +158,15 @@ def _median(one: NetworkFigures) -> float:
     return one.op_time_s.median if one.op_time_s else 0.0
 
 
+def _bar(one: NetworkFigures) -> Bar:
+    """Return the bar of a network, with the least and the most of several rounds."""
+    found = one.op_time_s
+    low, high = (
+        (found.smallest, found.largest) if found and found.n > 1 else (None, None)
+    )
+    return Bar(one.title, _median(one), low, high)
+
+
 class _Answers:
     """The answers about one model in a run."""
 
@@ -161,15 +176,17 @@ class _Answers:
         self.found = largest(timed)
         self.best = min(self.found, key=_median)
         self.of = of
-        self.name = "-".join(filter(None, (run.run, model)))
+        self.name = "-".join(filter(None, (run.run, _NOT_IN_NAME.sub("_", model))))
 
     def parts(self) -> Iterator[Part]:
         """Yield how fast the best is, what each step brought, and what bounds it."""
         yield Paragraph(self.of + self._fast(), strong="How fast is the best?")
         steps = self._steps()
+        if brought := self._brought(steps):
+            yield Paragraph(self.of + brought, strong="What brought it?")
         if len(steps) > 1:
-            yield Paragraph(self.of + self._brought(steps), strong="What brought it?")
             yield self._table(steps)
+        if len(self.found) > 1:
             yield self._picture()
         yield Paragraph(self.of + self._bounds(), strong="What bounds it, what next?")
 
@@ -181,18 +198,21 @@ class _Answers:
         told = [f"{best.title} has Op Times of {spent}{each}{_on(best.images)}"]
         if whole := self._whole(best):
             told[0] += f"; its whole program takes {whole}"
-        ratios = []
+        others = []
         first = first_on_gpu(self.report, self.found)
         if first and first is not best:
-            ratio = times(_median(first), _median(best))
-            ratios.append(f"{ratio} as fast as the first GPU version, {first.title}")
+            others.append((_median(first), f"the first GPU version, {first.title}"))
         if library := self._library():
-            seconds, script = library
-            ratio = times(seconds, _median(best))
-            ratios.append(
-                f"{ratio} as fast as the library's convolutions in {script}"
-                f" ({brief(seconds)} of GPU time)"
+            seconds, where = library
+            what = (
+                f"the library's convolutions in {where} ({brief(seconds)} of GPU time)"
             )
+            others.append((seconds, what))
+        ratios = [
+            f"{ratio} as fast as {what}"
+            for seconds, what in others
+            if (ratio := times(seconds, _median(best)))
+        ]
         if ratios:
             told.append(f"That is {', and '.join(ratios)}")
         if judged := self._judged():
@@ -249,11 +269,11 @@ class _Answers:
 
     def _brought(self, steps: Sequence[NetworkFigures]) -> str:
         said = [
-            f"{after.title} is {times(_median(before), _median(after))} as fast as"
-            f" {before.title}"
+            f"{after.title} is {ratio} as fast as {before.title}"
             for before, after in pairwise(steps)
+            if (ratio := times(_median(before), _median(after)))
         ]
-        return f"{'; '.join(said)}."
+        return f"{'; '.join(said)}." if said else ""
 
     def _table(self, steps: Sequence[NetworkFigures]) -> Table:
         first = first_on_gpu(self.report, steps)
@@ -278,11 +298,11 @@ class _Answers:
         )
 
     def _picture(self) -> Picture:
-        bars = tuple(Bar(one.title, _median(one)) for one in self.found[:MOST_BARS])
+        bars = tuple(_bar(one) for one in self.found[:MOST_BARS])
         values = [bar.value for bar in bars if bar.value > 0]
         wide = bool(values) and max(values) > 50 * min(values)
         model = f"{self.best.model}: " if self.best.model else ""
-        title = f"{model}Op Times{_on(self.best.images)}"
+        title = f"{self.of or model}Op Times{_on(self.best.images)}"
         text = "The sum of the Op Times of each program and variant."
         chart = BarChart(title, "s", bars, logarithmic=wide)
         return Picture(f"op-times-{self.name}", text, chart)
@@ -297,21 +317,23 @@ class _Answers:
         """Return what bounds the kernels of the best, and what to try."""
         best = self.best
         profiles = self.profiles()
-        every = [one for one in self._kernels() if one.trace in profiles]
-        own = [
-            one
-            for one in every
-            if one.variant
-            and best.variant in ("", one.variant)
-            and one.bound
-            and one.batch_size in (None, best.images)
-        ]
+
+        def is_own(one: KernelAnalysis) -> bool:
+            alike = one.variant and best.variant in ("", one.variant) and one.bound
+            return bool(alike) and one.batch_size in (None, best.images)
+
+        by_profile: dict[str, list[KernelAnalysis]] = {}
+        for one in self._kernels():
+            if one.trace in profiles:
+                by_profile.setdefault(one.trace, []).append(one)
+        # Shares are those of one profile.
+        every = max(by_profile.values(), key=lambda e: sum(map(is_own, e)), default=[])
+        own = sorted(filter(is_own, every), key=lambda one: -one.total_s)
         if not own:
             return self._by_layer()
-        own.sort(key=lambda one: -one.total_s)
         told = [_bounded(one) for one in own[:2]]
         share = sum(one.percent for one in own)
-        others = [one for one in every if one not in own]
+        others = [one for one in every if not is_own(one)]
         if others and share < MUCH:
             other = max(others, key=lambda one: one.percent)
             told.append(
@@ -330,8 +352,9 @@ class _Answers:
             if run.run == best.run
             for one in run.layers
             if one.bound
-            and (one.variant, one.batch_size) == (best.variant, best.images)
-            and one.op_time_s in {layer.median for layer in best.op_times_s}
+            and script(one.command) == best.script
+            and best.variant in ("", one.variant)
+            and one.batch_size == best.images
         ]
         if self.run.gpu is None:
             return "Not known: the run had no GPU."

@@ -67,8 +67,11 @@ def layers(report: Report) -> Iterator[Part]:
             )
             for one in shown[:MOST_RATES]
         ]
+        size = f", {most} images" if most else ""
+        again = (n.rounds > 1 for n in report.networks if n.run == analysed.run)
+        first = ", of the first round" if any(again) else ""
         columns = ("program", "layer", "Op Time", "GFLOP/s", "GB/s", "bound by")
-        title = of_run(report, analysed.run, f"Rates by Op Time, {most} images")
+        title = of_run(report, analysed.run, f"Rates by Op Time{size}{first}")
         yield filled(title, columns, reached, columns[2:5])
 
 

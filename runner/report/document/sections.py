@@ -8,7 +8,7 @@ so that links lead there in Markdown as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from runner.core import Reason
 from runner.core.milestone import ReportedKind
@@ -35,9 +35,10 @@ def sections(report: Report) -> tuple[Section, ...]:
     submissions = (measured(r.measurement) for r in report.runs if r.measurement)
     differing = differences(report.comparison) if report.comparison else ()
     kernels, calls = ReportedKind.KERNELS, ReportedKind.API_CALLS
-    analysed = rates.kernels(report, set(conclusions.best_profiles(report)))
+    best = conclusions.best_profiles(report)
+    analysed = rates.kernels(report, set(best))
     found = [
-        _section("Summary", _head(report)),
+        _section("Summary", _head(report, best)),
         _section("Check-list", checklist.parts(report)),
         _section("Submission", (block for each in submissions for block in each)),
         _section("Side by side", tables.beside(report)),
@@ -70,7 +71,7 @@ def _section(title: str, parts: Iterable[Part], *, folded: bool = False) -> Sect
     return Section(anchor(title), title, tuple(parts), folded=folded)
 
 
-def _head(report: Report) -> Iterator[Part]:
+def _head(report: Report, best: Sequence[tuple[str, str]]) -> Iterator[Part]:
     """Yield what each run is, what to be careful about, and the answers."""
     for run in report.runs:
         if run.synthetic:
@@ -82,7 +83,7 @@ def _head(report: Report) -> Iterator[Part]:
             )
         yield Pairs(tuple((name, value) for name, value in _brief(run) if value))
     yield from conclusions.parts(report)
-    for profile in conclusions.best_profiles(report):
+    for profile in best:
         yield from rates.rooflines(report, profile)
 
 

@@ -78,6 +78,7 @@ def _op_times(
     columns: dict[Hashable, str] = {one: str(one) for one in sizes}
     columns |= {None: DEFAULT} if any(one.images is None for one in timed) else {}
     most = largest(timed)
+    size = most[0].images if most else None
     first = first_on_gpu(report, most)
     versus = {"versus": f"as fast as {first.script}"} if first else {}
 
@@ -85,7 +86,7 @@ def _op_times(
         for one in timed:
             row = (one.title,)
             yield row, one.images, spread(one.op_time_s)
-            if first and first is not one and one in most and one.op_time_s:
+            if first and first is not one and one.images == size and one.op_time_s:
                 assert first.op_time_s
                 faster = times(first.op_time_s.median, one.op_time_s.median)
                 yield row, "versus", faster

@@ -12,7 +12,7 @@ from runner.session import remote
 from runner.session.remote import upload
 from tests.runner.remote.played import refusal
 
-CONTENT = bytes(range(64)) * 1000
+CONTENT = bytes(range(64)) * 10_000  # more than one piece of what is sent
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 

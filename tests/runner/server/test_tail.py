@@ -240,10 +240,10 @@ def test_when_a_follower_has_gone_its_files_are_closed(web, token):
         return file
 
     web.runs.open = noted
-    # What a follower is told at once is over before they ask.
-    until(lambda: b'"state":"running"' in web.ask("GET", "/api/v1/queue", token).body)
     followers = [Follower(web, token, RUN) for _ in range(3)]
     for one in followers:
+        one.ask()
+        assert one.take()  # what there is so far: now they wait for more
         one.ask(30)
     until(lambda: b"rai_followers 3.0" in web.ask("GET", "/metrics").body)
     until(lambda: len([one for one in opened if not one.closed]) == 9)
