@@ -1,14 +1,16 @@
-"""Which command, inference or table of one run belongs to which of the other."""
+"""Which command, network or table of one run belongs to which of the other."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from runner.core import CommandRecord, RunRecord
+from runner.figures import table
+from runner.figures.table import NetworkFigures
 
 T = TypeVar("T")
 Pair = tuple[T | None, T | None]
@@ -45,6 +47,33 @@ def commands(
 ) -> list[Pair[CommandRecord]]:
     """Pair the commands of two runs by their names, or else by their texts."""
     return paired(before, after, identity, lambda command: command.text)
+
+
+Networks = Mapping[int, Sequence[NetworkFigures]]
+"""What the networks of a run printed, by the number of their command."""
+
+
+def networks(run: RunRecord) -> Networks:
+    """Return the figures of a run's networks, of all rounds."""
+    found: dict[int, list[NetworkFigures]] = {}
+    for one in table.networks(table.of(run)):
+        found.setdefault(one.number, []).append(one)
+    return found
+
+
+def alike(
+    pair: Pair[CommandRecord], before: Networks, after: Networks
+) -> list[Pair[NetworkFigures]]:
+    """Pair the networks of a command by model, variant and images, else in order."""
+    one, other = pair
+    return paired(
+        before.get(one.number, ()) if one else (),
+        after.get(other.number, ()) if other else (),
+        lambda n: (n.model, n.variant, n.images, n.accuracy_class),
+        lambda n: (n.model, n.variant, n.images),
+        lambda n: n.variant,
+        lambda _: None,
+    )
 
 
 def identity(command: CommandRecord) -> str:

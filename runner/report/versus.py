@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from runner.core import CommandRecord, Outcome, RunRecord
 from runner.figures.commands import one_line
-from runner.figures.table import outcome
-from runner.report.pairs import identity, paired
+from runner.figures.table import NetworkFigures
+from runner.report.pairs import Pair, alike, identity, networks, paired
 from runner.report.words import seconds
 
 NOISE, LEAST_WALL_S = 0.05, 0.25
@@ -46,8 +46,11 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     """Return the line; commands are the same if their names or texts are."""
     matched = paired(before.first_round, after.first_round, identity)
     pairs = [(one, other) for one, other in matched if one and other]
-    told = [text for pair in pairs for text in _results(*pair)]
-    timings = [timing for pair in pairs for timing in _timings(*pair)]
+    printed = (networks(before), networks(after))
+    told = [text for pair in pairs for text in _results(*pair, alike(pair, *printed))]
+    timings = [
+        timing for pair in pairs for timing in _timings(*pair, alike(pair, *printed))
+    ]
     notable = sorted(timing for timing in timings if timing[0] <= -NOISE)
     told += [text for _, text in notable[:MOST]]
     if len(notable) > MOST:
@@ -63,32 +66,33 @@ def _shown(command: CommandRecord) -> str:
     return f"`{text}`" if len(text) <= LONGEST else f"command {command.index + 1}"
 
 
-def _results(before: CommandRecord, after: CommandRecord) -> Iterator[str]:
+def _results(
+    before: CommandRecord, after: CommandRecord, found: Sequence[Pair[NetworkFigures]]
+) -> Iterator[str]:
     """Yield what became right or wrong."""
     states = before.outcome, after.outcome
     if states == (Outcome.OK, Outcome.FAILED):
         yield f"{_shown(after)} fails now"
     elif states == (Outcome.FAILED, Outcome.OK):
         yield f"{_shown(after)} works now"
-    old, new = before.findings.inferences, after.findings.inferences
-    for one, other in zip(old, new, strict=False):
-        if outcome(one) != outcome(other):
-            was = outcome(one).rpartition(" ")[2] or "none"
-            yield f"{outcome(other) or 'no correctness'} (was {was})"
+    for one, other in found:
+        if one and other and one.result != other.result:
+            was = one.result.rpartition(" ")[2] or "none"
+            yield f"{other.result or 'no correctness'} (was {was})"
 
 
 def _timings(
-    before: CommandRecord, after: CommandRecord
+    before: CommandRecord, after: CommandRecord, found: Sequence[Pair[NetworkFigures]]
 ) -> Iterator[tuple[float, str]]:
     """Yield the times that both have, of commands that succeeded, as ``_timing``."""
     if (before.outcome, after.outcome) != (Outcome.OK, Outcome.OK):
         return
-    old, new = before.findings.inferences, after.findings.inferences
-    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
-        times = sum(one.op_times_s), sum(other.op_times_s)
-        which = f" {number}" if len(new) > 1 else ""
-        if all(times):
-            yield _timing(f"op time{which} of {_shown(after)}", *times)
+    for number, (one, other) in enumerate(found, 1):
+        which = f" {number}" if len(found) > 1 else ""
+        if one and other and one.op_time_s and other.op_time_s:
+            times = one.op_time_s.median, other.op_time_s.median
+            if all(times):
+                yield _timing(f"op time{which} of {_shown(after)}", *times)
     walls = before.wall_s or 0.0, after.wall_s or 0.0
     if all(walls):
         differ = abs(walls[1] - walls[0]) >= LEAST_WALL_S

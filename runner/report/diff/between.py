@@ -19,7 +19,7 @@ from runner.report.diff.nouns import (
     RunDiff,
     TextChange,
 )
-from runner.report.pairs import aligned, commands
+from runner.report.pairs import aligned, commands, networks
 from runner.report.words import commit, size
 
 MOST_NAMED = 1000
@@ -59,7 +59,7 @@ def between(
         figures=tuple(figures.changes(old, new, found, odd)),
         paired=found.paired,
         rounds=found.pairs,
-        inferences=measured.inference_changes(pairs),
+        inferences=measured.inference_changes(pairs, networks(old), networks(new)),
         profiles=measured.profile_changes(pairs),
         ends=_beside(_ends(old), _ends(new)),
         project=_beside(_inputs(old, summed), _inputs(new, summed)),
@@ -72,7 +72,8 @@ def between(
 def unlike(before: RunRecord, after: RunRecord) -> tuple[Mismatch, ...]:
     """Return what makes figures of two runs not comparable."""
     pairs = commands(before.first_round, after.first_round)
-    return (*mismatches.surroundings(before, after), *measured.mismatches(pairs))
+    found = measured.mismatches(pairs, networks(before), networks(after))
+    return (*mismatches.surroundings(before, after), *found)
 
 
 def differences(found: RunDiff) -> tuple[Difference, ...]:

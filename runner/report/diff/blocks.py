@@ -209,9 +209,7 @@ class _Shown:
         if rows:
             heads = ("#", "command", "variant", "batch", "what", *self.names, "change")
             right = ("#", "batch", *self.names, "change")
-            again = any(map(_sampled, self.found.figures))
-            title = f"Op Times and results{' of the first round' if again else ''}"
-            yield filled(title, heads, rows, right)
+            yield filled("Op Times and results", heads, rows, right)
 
     def profiles(self) -> Iterator[Block]:
         """Yield the rows of each profile that have most of the change."""

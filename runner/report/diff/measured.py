@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from runner.core import CommandRecord, Inference, ProfileRow, ProfileTable
+from runner.core import CommandRecord, ProfileRow, ProfileTable
 from runner.figures.commands import main_part
-from runner.figures.table import outcome
+from runner.figures.table import NetworkFigures
 from runner.report.diff.mismatches import (
     BOTH,
     RESULTS,
@@ -23,7 +23,7 @@ from runner.report.diff.nouns import (
     ProfileChange,
     ProfileRowChange,
 )
-from runner.report.pairs import Pair, identity, paired
+from runner.report.pairs import Networks, Pair, alike, identity, paired
 
 Commands = Sequence[Pair[CommandRecord]]
 
@@ -42,12 +42,14 @@ def command_changes(pairs: Commands) -> tuple[CommandChange, ...]:
     )
 
 
-def inference_changes(pairs: Commands) -> tuple[InferenceChange, ...]:
-    """Return each inference that a command of either run printed."""
+def inference_changes(
+    pairs: Commands, before: Networks, after: Networks
+) -> tuple[InferenceChange, ...]:
+    """Return each network that a command of either run printed figures of."""
     return tuple(
         _inference(place(*pair), named(*pair), number, *found)
         for pair in pairs
-        for number, found in enumerate(_inferences(*pair), 1)
+        for number, found in enumerate(alike(pair, before, after), 1)
     )
 
 
@@ -67,7 +69,9 @@ def profile_changes(pairs: Commands) -> tuple[ProfileChange, ...]:
     )
 
 
-def mismatches(pairs: Commands) -> Iterator[Mismatch]:
+def mismatches(
+    pairs: Commands, before: Networks, after: Networks
+) -> Iterator[Mismatch]:
     """Yield what makes figures of commands not comparable: other work was measured."""
     for gone, new in _replaced(pairs):
         at, texts = new.index + 1, (identity(gone), identity(new))
@@ -79,7 +83,7 @@ def mismatches(pairs: Commands) -> Iterator[Mismatch]:
             means = "not all that it printed was read"
             what = f"figures of {named(*pair)}"
             yield mismatch(what, cut, means, BOTH, command=place(*pair))
-        for number, (one, other) in enumerate(_inferences(*pair), 1):
+        for number, (one, other) in enumerate(alike(pair, before, after), 1):
             if one and other:
                 of = f", inference {number} of {named(*pair)}"
                 works = (_work(one), _work(other))
@@ -118,40 +122,32 @@ def _cut(command: CommandRecord) -> bool:
     return bool(command.findings.unsearched or command.findings.left_out)
 
 
-def _inferences(
-    one: CommandRecord | None, other: CommandRecord | None
-) -> list[Pair[Inference]]:
-    """Pair inferences of a command by model, variant and batch, else in their order."""
-    return paired(
-        one.findings.inferences if one else (),
-        other.findings.inferences if other else (),
-        lambda i: (i.model, i.source.variant, i.source.batch_size),
-        lambda i: i.source.variant,
-        lambda _: None,
-    )
-
-
 def _inference(
     place: int,
     command: str,
     number: int,
-    one: Inference | None,
-    other: Inference | None,
+    one: NetworkFigures | None,
+    other: NetworkFigures | None,
 ) -> InferenceChange:
-    shown = other or one or Inference()
+    shown = other or one
+    assert shown
     return InferenceChange(
         command_number=place,
         command=command,
         number=number,
-        model_before=(one.model or "") if one else "",
-        model_after=(other.model or "") if other else "",
-        variant=shown.source.variant,
-        batch_size=shown.source.batch_size,
-        op_times_before_s=one.op_times_s if one else (),
-        op_times_after_s=other.op_times_s if other else (),
-        result_before=outcome(one) if one else "",
-        result_after=outcome(other) if other else "",
+        model_before=one.model if one else "",
+        model_after=other.model if other else "",
+        variant=shown.variant,
+        batch_size=shown.images,
+        op_times_before_s=_op_times(one),
+        op_times_after_s=_op_times(other),
+        result_before=one.result if one else "",
+        result_after=other.result if other else "",
     )
+
+
+def _op_times(one: NetworkFigures | None) -> tuple[float, ...]:
+    return tuple(each.median for each in one.op_times_s) if one else ()
 
 
 _MEASURED: dict[str, Meaning] = {
@@ -164,15 +160,15 @@ _MEASURED: dict[str, Meaning] = {
 }
 
 
-def _work(one: Inference) -> dict[str, str]:
-    """Return what an inference is of."""
+def _work(one: NetworkFigures) -> dict[str, str]:
+    """Return what the figures are of."""
     return {
-        "batch size": str(one.source.batch_size or ""),
+        "batch size": str(one.images or ""),
         "class": one.accuracy_class or "usual",
-        "model": one.model or "",
-        "variant": one.source.variant,
+        "model": one.model,
+        "variant": one.variant,
         "images": "made up" if one.synthetic else "real",
-        "under": ", ".join(one.source.under),
+        "under": ", ".join(one.under),
     }
 
 

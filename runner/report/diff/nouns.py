@@ -103,12 +103,13 @@ class CommandChange(Struct, frozen=True):
 
 
 class InferenceChange(Struct, frozen=True):
-    """One inference of a command in both runs, or in one.
+    """One network of a command in both runs, or in one.
 
     ``command_number`` is the command's place in the later run, from 1, or in the
-    earlier one if only that has it; ``number`` counts the command's inferences, those
-    of the later run first. Op times are in seconds, () where it is absent or printed
-    none. ``result`` is the correctness, accuracy or agreement in words.
+    earlier one if only that has it; ``number`` counts the command's networks, those of
+    the later run first. Op times are in seconds, medians of the rounds, () where it is
+    absent or printed none. ``result`` is the correctness, accuracy or agreement
+    in words, the least of the rounds.
     """
 
     command_number: int
