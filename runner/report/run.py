@@ -24,6 +24,7 @@ from runner.report.figures import profile_files, shown
 from runner.report.samples import sampled
 from runner.report.summary import listed
 from runner.report.words import (
+    brief,
     commit,
     condition,
     date,
@@ -147,7 +148,7 @@ def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
         *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
         run.engine.name if run.engine else "",
         seconds(max(0.0, (run.ended_at or now) - run.created_at)),
-        "" if op_time is None else f"{op_time:.6f} s",
+        brief(op_time),
         size(one.size_bytes),
         _standing(one),
         named(_project(run.project, projects), run.title),

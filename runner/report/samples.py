@@ -8,7 +8,7 @@ from runner.core import RunRecord
 from runner.core.samples import CommandSamples, Spread, samples
 from runner.figures.commands import main_part
 from runner.report.blocks import Table
-from runner.report.words import seconds, titled
+from runner.report.words import brief, seconds, titled
 
 
 def sampled(record: RunRecord) -> list[Table]:
@@ -28,9 +28,9 @@ def sampled_lines(record: RunRecord) -> list[str]:
     for one in samples(record):
         told = []
         for figure, found, (median, smallest, largest) in _figures(one):
-            plain = smallest.count(" ") == largest.count(" ") == 1
-            if plain and largest.endswith(" s"):
-                smallest = smallest.removesuffix(" s")  # the unit once
+            value, _, unit = smallest.partition(" ")
+            if largest.partition(" ")[2] == unit:
+                smallest = value  # the unit once
             few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
             told.append(f"{figure} {median} ({smallest} to {largest}{few})")
         name = one.name or main_part(one.text)
@@ -43,7 +43,7 @@ def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
     """Yield each figure with its median, its smallest and its largest value."""
     if found := one.op_time_s:
         times = (found.median, found.smallest, found.largest)
-        yield "op time", found, [f"{time_s:.6f} s" for time_s in times]
+        yield "op time", found, list(map(brief, times))
     found = one.wall_s
     times = (found.median, found.smallest, found.largest)
     yield "wall", found, list(map(seconds, times))

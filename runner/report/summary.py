@@ -9,7 +9,7 @@ from runner.figures.commands import main_part
 from runner.figures.table import outcome
 from runner.report.blocks import Table
 from runner.report.samples import sampled_lines
-from runner.report.words import in_round, seconds, words
+from runner.report.words import brief, in_round, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
@@ -78,9 +78,10 @@ def figures(found: Findings) -> str:
     answers = list(dict.fromkeys(filter(None, map(outcome, found.inferences))))
     said = []
     if len(times) == 1:
-        said.append(f"op time {times[0]:.6f} s")
+        said.append(f"op time {brief(times[0])}")
     elif times:
-        said.append(f"{len(times)} op times, {min(times):.6f} to {max(times):.6f} s")
+        ends = f"{brief(min(times))} to {brief(max(times))}"
+        said.append(f"{len(times)} op times, {ends}")
     if len(answers) > 1:
         said.append(f"{answers[0]} and {len(answers) - 1} other results")
     return ", ".join(said + answers[:1] * (len(answers) == 1))

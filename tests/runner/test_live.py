@@ -193,7 +193,7 @@ ENDS = (
     ev.Finished(Verdict(True, False, None, Reason.COMMAND_FAILED, "why")),
 )
 SUMMARY = [
-    "✱ 1  ok      2.0 s  python one.py  op time 0.750000 s, correctness 0.8898",
+    "✱ 1  ok      2.0 s  python one.py  op time 750.0 ms, correctness 0.8898",
     "✱ 2  failed  1.0 s  python two.py  exit status 3",
     "✱ Run 0a1b ended: command failed: why",
     "✱ Read the output of each command that failed. See what it printed: rai logs 0a1b",

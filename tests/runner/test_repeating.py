@@ -103,7 +103,7 @@ def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
     done = rai("run", "--engine", "bare", "--repeat", "4", cwd=project)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Op Time: 0.0123\n"
-    assert "Command 1 (final), median of 4 rounds: op time 0.012300 s" in done.stderr
+    assert "Command 1 (final), median of 4 rounds: op time 12.30 ms" in done.stderr
     assert (
         rai("logs", "latest", "--command", "1", cwd=project).stdout == 4 * done.stdout
     )

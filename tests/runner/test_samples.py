@@ -107,7 +107,7 @@ def test_a_report_lists_a_command_once_and_sums_up_its_samples():
     assert len(table(ROUNDS, "Inferences")) == 1
     name = "final: ./final"
     assert table(ROUNDS, "Samples") == (
-        ("2", name, "op time", "3", "0.500000 s", "0.250000 s", "0.750000 s"),
+        ("2", name, "op time", "3", "500.0 ms", "250.0 ms", "750.0 ms"),
         ("2", name, "wall", "3", "0.400 s", "0.300 s", "0.500 s"),
     )
 
@@ -125,15 +125,15 @@ def test_the_lines_at_the_end_have_a_command_once_and_the_median_of_its_rounds()
     found, lines = report.summary(ROUNDS)
     assert [row[:2] for row in found.rows] == [("1", "ok"), ("2", "ok")]
     assert lines == [
-        "Command 2 (final), median of 3 rounds: op time 0.500000 s (0.250000 to"
-        " 0.750000 s), wall 0.400 s (0.300 to 0.500 s)."
+        "Command 2 (final), median of 3 rounds: op time 500.0 ms (250.0 to"
+        " 750.0 ms), wall 0.400 s (0.300 to 0.500 s)."
     ]
 
 
 def test_a_figure_that_not_all_rounds_printed_says_in_how_many():
     first, silent = command(0, 0.5, 0.25), command(1, 0.5, repeats=0, round=1)
     _, (line,) = report.summary(measured(first, silent))
-    assert "op time 0.250000 s (0.250000 to 0.250000 s; printed in 1 only)" in line
+    assert "op time 250.0 ms (250.0 to 250.0 ms; printed in 1 only)" in line
 
 
 def test_of_many_repeats_that_went_wrong_the_first_are_listed():

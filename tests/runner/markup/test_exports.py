@@ -127,7 +127,7 @@ def test_an_autograder_gets_a_test_for_each_command():
     assert {test["max_score"] for test in tests} == {1.0}
     assert {test["visibility"] for test in tests} == {"hidden"}
     assert tests[2]["output"].endswith("last words")
-    assert "op time 0.75" in tests[1]["output"]
+    assert "op time 750.0 ms" in tests[1]["output"]
     assert "score" not in found
     json.dumps(found, allow_nan=False)
 
