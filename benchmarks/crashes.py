@@ -191,8 +191,9 @@ class Series:
                 one.result()
 
     def runs(self) -> list[str]:
-        """Return the runs that the server has a folder of."""
-        return sorted(path.name for path in self.site.runs.glob("[0-9a-f]*"))
+        """Return the server's runs: of one that never began there is no folder."""
+        queued = {one.run for one in self.clients if one.run}
+        return sorted(queued | {path.name for path in self.site.runs.glob("[0-9a-f]*")})
 
     def remote(self, run: str) -> RemoteRun:
         """Return what the server says of a run, once it has ended."""
