@@ -147,8 +147,9 @@ class RunRoutes:
         row = await self.reached(request, identity)
         own = (row.team, row.person) == (identity.team, identity.person)
         if not own and not identity.staff:
-            text = f"only {row.person}, whose run it is, and staff may cancel {row.id}"
-            raise refuse(Reason.NOT_ALLOWED, text)
+            text = f"{row.id} is {row.person}'s run"
+            hint = f"ask {row.person} or staff to cancel it"
+            raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
         if row.state is not QueueState.ENDED:
             if not own:
                 await self._note(identity, "cancel", _about(row), once=False)
