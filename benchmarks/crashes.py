@@ -138,6 +138,11 @@ def _site(
             slurm.start("slurmctld")
 
         others["slurmctld"] = controller
+        over = threading.Event()
+        tending = threading.Thread(target=_tend, args=(slurm, over))
+        tending.start()
+        stack.callback(tending.join)
+        stack.callback(over.set)
     else:
         docker = stack.enter_context(daemon.daemon("debian:bookworm-slim"))
         environ["DOCKER_HOST"] = docker.url
@@ -164,6 +169,19 @@ def _site(
     site.environ |= environ
     site.start()
     return site, others
+
+
+def _tend(slurm: cluster.Cluster, over: threading.Event) -> None:
+    """Resume nodes, as who runs a cluster does.
+
+    A controller that is killed forgets its newest jobs and gives their numbers to
+    others; it drains the node that has such a job still.
+    """
+    while not over.wait(1):
+        with suppress(AssertionError):  # while the controller is away
+            for node, state in slurm.node_states().items():
+                if state.startswith("dra"):
+                    slurm.resume(node)
 
 
 class Series:
