@@ -10,7 +10,7 @@ from runner.core import CommandRecord
 
 LONGEST_NAME = 100
 _WORD = re.compile(r"[^\s\"'=;|&()<>]+")
-_SCRIPT = re.compile(r"(?<=.)\.py(?![\w.])")
+_SCRIPTS = [re.compile(rf"(?<=.)\.{ends}(?![\w.])") for ends in ("py", "sh")]
 _IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
@@ -32,10 +32,11 @@ def called(command: CommandRecord) -> str:
 
 
 def program(text: str) -> str:
-    """Return the path of a command line's first script, else its program."""
-    for word in _WORD.findall(text):
-        if ends := [match.end() for match in _SCRIPT.finditer(word)]:
-            return str(word[: ends[-1]])
+    """Return the path of a command's script, of Python if any, else its program."""
+    for ending in _SCRIPTS:
+        for word in _WORD.findall(text):
+            if ends := [match.end() for match in ending.finditer(word)]:
+                return str(word[: ends[-1]])
     words = main_part(text).split()
     return words[0] if words else ""
 

@@ -322,15 +322,17 @@ def _network(found: Sequence[Figure]) -> NetworkFigures:
 def times(found: Iterable[Figure]) -> dict[int, CommandTimes]:
     """Return what each command took, by its number: medians, and the most memory.
 
-    Of what an output says several times, as of parts of a command, the last counts.
+    Times that an output says more than once are those of a command's parts: they do
+    not count.
     """
-    last: dict[tuple[int, FigureKind, int], float] = {}
+    parts: dict[tuple[int, FigureKind, int], list[float]] = {}
     for one in found:
         if one.figure not in _OF_NETWORKS:
-            last[one.command, one.figure, one.round] = one.value
+            parts.setdefault((one.command, one.figure, one.round), []).append(one.value)
     values: dict[int, dict[FigureKind, list[float]]] = {}
-    for (command, kind, _), value in last.items():
-        values.setdefault(command, {}).setdefault(kind, []).append(value)
+    for (command, kind, _), said in parts.items():
+        if len(said) == 1 or kind is FigureKind.MEMORY:
+            values.setdefault(command, {}).setdefault(kind, []).append(max(said))
 
     def median(every: dict[FigureKind, list[float]], kind: FigureKind) -> float | None:
         known = spread(every.get(kind, []))

@@ -39,8 +39,8 @@ def seconds(value: float | None) -> str:
 
 def brief(value: float | None) -> str:
     """Format a short time with four digits, as profilers do: 992.0 ns, 16.60 ms."""
-    if value is None:
-        return ""
+    if not value:
+        return "" if value is None else "0 s"
     for unit, scale in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
         if value * scale < 999.95:
             return f"{value * scale:#.4g} {unit}"

@@ -121,7 +121,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
     ("value", "text"),
     [
         (None, ""),
-        (0.0, "0.000 ns"),
+        (0.0, "0 s"),
         (992e-9, "992.0 ns"),
         (1.12e-6, "1.120 µs"),
         (0.00099996, "1.000 ms"),

@@ -73,12 +73,13 @@ def concerning(
 
 
 def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
+    folder = _folder(report)
     for item in milestone.report:
         every = list(_FINDERS[item.kind](report, item, milestone.images))
         there = [one for one in every if one.run]
         whys = [one.why for one in every if one.why]
         ran = [t for t in report.times if t.script == item.script]
-        own = [t for t in ran if t.command == item.command]
+        own = [t for t in ran if t.command == item.command.replace(PROJECT, folder)]
         how, numbers = _how(every, ran, own, item)
         if not there and not whys:
             whys = list(_unrun(own or ran, item)) or [_lacking(item)]

@@ -11,9 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from runner.analysis import LATENCY_BELOW, KernelAnalysis, KernelBound, Occupancy
+from runner.analysis import (
+    LATENCY_BELOW,
+    KernelAnalysis,
+    KernelBound,
+    LayerAnalysis,
+    Occupancy,
+)
 from runner.core.milestone import ReportedKind
-from runner.figures.commands import script
 from runner.figures.table import NetworkFigures
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Bar, BarChart, Picture
@@ -106,7 +111,7 @@ def _verdict_of(run: RunSummary, *, agree: bool | None) -> str:
     verdict = run.verdict
     if verdict and verdict.passed is not None:
         good = "Yes: all results are as the build file expects."
-        return good if verdict.passed else f"No: {verdict.message}."
+        return good if verdict.passed else "No, as the result says."
     if agree is None:
         return "Not known: no command printed a correctness."
     if not agree:
@@ -172,8 +177,8 @@ class _Answers:
 
     def __init__(self, report: Report, run: RunSummary, model: str, of: str) -> None:
         self.report, self.run = report, run
-        timed = [one for one in _timed(report, run.run) if one.model == model]
-        self.found = largest(timed)
+        self.timed = [one for one in _timed(report, run.run) if one.model == model]
+        self.found = largest(self.timed)
         self.best = min(self.found, key=_median)
         self.of = of
         self.name = "-".join(filter(None, (run.run, _NOT_IN_NAME.sub("_", model))))
@@ -215,6 +220,13 @@ class _Answers:
         ]
         if ratios:
             told.append(f"That is {', and '.join(ratios)}")
+        unknown = (one for one in self.timed if one.images is None)
+        other = min(unknown, key=_median, default=best)
+        if best.images is not None and _median(other) < _median(best):
+            told.append(
+                f"{other.title} has {brief(_median(other))}, on a number of images that"
+                " its command does not name"
+            )
         if judged := self._judged():
             told.append(judged)
         return f"{'. '.join(told)}."
@@ -308,10 +320,22 @@ class _Answers:
         return Picture(f"op-times-{self.name}", text, chart)
 
     def profiles(self) -> set[str]:
-        """Return the files of profilers that the best's program wrote."""
+        """Return the files of profilers that the best's program wrote of its model."""
         best = (self.best.run, self.best.script)
-        traces = self.report.traces
-        return {one.trace.path for one in traces if (one.run, one.script) == best}
+        return {
+            one.trace.path
+            for one in self.report.traces
+            if (one.run, one.script) == best and self._ran(one.number)
+        }
+
+    def _ran(self, number: int | None) -> bool:
+        """Return whether a command may have run the model: it printed no other."""
+        models = {
+            one.model
+            for one in self.report.networks
+            if (one.run, one.number) == (self.run.run, number)
+        }
+        return not models or self.best.model in models
 
     def _bounds(self) -> str:
         """Return what bounds the kernels of the best, and what to try."""
@@ -351,10 +375,7 @@ class _Answers:
             for run in self.report.layers
             if run.run == best.run
             for one in run.layers
-            if one.bound
-            and script(one.command) == best.script
-            and best.variant in ("", one.variant)
-            and one.batch_size == best.images
+            if one.bound and one.command == self._command() and self._printed(one)
         ]
         if self.run.gpu is None:
             return "Not known: the run had no GPU."
@@ -367,6 +388,18 @@ class _Answers:
         assert slowest.bound
         where = f"Layer {slowest.layer} ({brief(slowest.op_time_s)})"
         return f"{where} {_verdict(slowest.bound, None)}"
+
+    def _command(self) -> str:
+        best = (self.best.run, self.best.number)
+        every = (one for one in self.report.times if (one.run, one.number) == best)
+        return next((one.command for one in every), "")
+
+    def _printed(self, layer: LayerAnalysis) -> bool:
+        """Return whether the best printed a layer's time, in a round."""
+        return layer.variant == self.best.variant and any(
+            one.smallest <= layer.op_time_s <= one.largest
+            for one in self.best.op_times_s
+        )
 
 
 MOST_BARS = 40

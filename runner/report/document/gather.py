@@ -321,7 +321,7 @@ def _cut(
     rest = ordered[count:]
     if not rest:
         return tuple(shown), None, 0
-    others = summed(rest)
+    others = rest[0] if len(rest) == 1 else summed(rest)
     return tuple(shown), _share(others, reached + others.percent), len(rest)
 
 

@@ -190,9 +190,9 @@ def shares(report: Report, kind: ReportedKind) -> Iterator[Part]:
         yield Paragraph(f"{more} more profiles are in the report as JSON.")
     heads = ("time", "total", "calls", "average", "min", "max", "name")
     for one in shown[:MOST_PROFILES]:
-        rows = [_share(row, row.name) for row in one.rows]
+        rows = list(map(_share, one.rows))
         if one.rest:
-            rows.append(_share(one.rest, f"and {one.rest_rows} more"))
+            rows.append(_share(one.rest))
         title = of_run(report, one.run, _shares_title(one))
         numbers, names = frozenset(range(6)), frozenset({6})
         yield Table(title, heads, tuple(rows), numbers, names)
@@ -209,7 +209,7 @@ def _shares_title(one: TimeShares) -> str:
     return f"{of}{one.section} ({', '.join(about)}); {rows}"
 
 
-def _share(row: TimeShare, name: str) -> tuple[str, ...]:
+def _share(row: TimeShare) -> tuple[str, ...]:
     return (
         f"{row.percent:.2f} %",
         brief(row.total_s),
@@ -217,5 +217,5 @@ def _share(row: TimeShare, name: str) -> tuple[str, ...]:
         brief(row.avg_s),
         brief(row.min_s),
         brief(row.max_s),
-        name,
+        row.name,
     )

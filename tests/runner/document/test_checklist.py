@@ -13,6 +13,7 @@ from runner.core.work import NO_GPU_HERE
 from runner.report import document
 from runner.report.blocks import Paragraph
 from runner.report.document import checklist
+from tests.runner import records
 from tests.runner.document.made import command, evidence, inference, run, table
 
 PROFILER = "nvprof -f -o {}.nvprof --print-summary"
@@ -75,6 +76,17 @@ def test_what_is_missing_has_the_command_that_would_give_it():
     assert how[ReportedKind.OP_TIMES, 100] == ""
     assert how[ReportedKind.OP_TIMES, 1000].endswith("/project/m3.1.py 1000")
     assert how[ReportedKind.TIMELINE, None].startswith("nvprof -f -o m3.1.nvprof")
+
+
+def test_what_failed_is_a_command_to_run_again_wherever_the_programs_lie():
+    line = "/usr/bin/time python $RAI_SOURCE_DIR/m3.1.py 100"
+    failed = records.command(0, line, outcome=Outcome.FAILED, exit_code=1)
+
+    items = checked("m3", failed)
+
+    how = {(item.kind, item.images): item for item in items}
+    again = how[ReportedKind.OP_TIMES, 100]
+    assert (again.how, again.numbers) == ("rai run -p . --only 1", (1,))
 
 
 def test_rates_need_what_the_project_says_of_its_kernels():

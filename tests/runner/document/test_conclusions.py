@@ -90,6 +90,34 @@ def test_two_models_of_two_commands_are_compared_each_with_its_own():
     assert counted == ["1.000 s to 2.000 s, 2 models"]
 
 
+def test_each_model_is_bound_by_what_its_own_profile_shows():
+    """So a figure of one model's kernels never stands under the other."""
+    line = "nvprof -o low.nvprof python $RAI_SOURCE_DIR/final.py --low"
+    found = attributed(find(printed(LOW)), 3, line, line)
+    sections = parts(
+        ran(0, "final.py", printed(HIGH)),
+        ran(1, "final.py --low", printed(LOW)),
+        records.command(2, line, findings=replace(found, under=("nvprof",))),
+        traces=(kernels("final.py", "low.nvprof", launched("conv", 0.01)),),
+        shapes=KernelShapes(kernels=(CONVOLUTION,)),
+    )
+
+    high, low = said(sections)[BOUND].split("ece408-low: ")
+    assert high.startswith("ece408-high: Not known")
+    assert low.startswith("conv (conv2, 10.00 ms) is bound by")
+
+
+def test_a_faster_one_on_an_unknown_number_of_images_is_named_and_not_compared():
+    sections = parts(
+        command(0, "m3.1.py 10000", inference(10000, times=(2.0,))),
+        command(1, "both.sh", inference(None, times=(0.5,))),
+    )
+
+    fast = said(sections)[FAST]
+    assert fast.startswith("m3.1.py has Op Times of 2.000 s on 10000 images")
+    assert "both.sh has 500.0 ms, on a number of images that its command does" in fast
+
+
 def test_rai_show_tells_two_models_of_a_command_apart():
     figures = table.of(run(ran(0, "final.py", printed(HIGH, LOW))))
 
@@ -164,15 +192,16 @@ def test_the_best_is_compared_with_a_librarys_convolutions():
 
 
 DENSE = launched("dense", 3.0)
+CONVOLUTION = KernelWork(
+    "conv", variant="best", layer="conv2", flops=1e11, bytes=1e6, unit="fp32"
+)
 
 
 def bounds(flops: float, *others: KernelLaunches) -> str:
     profiled = command(1, "final.py", before="nvprof -o final.nvprof")
     ran = (command(0, "final.py 10000", inference(10000, "best")), profiled)
     file = kernels("final.py", "final.nvprof", launched("conv", 0.01), *others)
-    work = KernelWork("conv", variant="best", layer="conv2", flops=flops, bytes=1e6)
-    work = replace(work, unit="fp32")
-    shapes = KernelShapes(kernels=(work,))
+    shapes = KernelShapes(kernels=(replace(CONVOLUTION, flops=flops),))
     return said(parts(*ran, traces=(file,), shapes=shapes))[BOUND]
 
 
@@ -199,7 +228,7 @@ def test_what_is_wrong_is_said_first_with_who_disagrees():
     )
 
     assert said(sections)["Is it right?"] == (
-        "No: expected 0.9. net: correctness 0.85 on 100 images by m4.1.py plain,"
+        "No, as the result says. net: correctness 0.85 on 100 images by m4.1.py plain,"
         " correctness 0.5 on 100 images by m4.1.py tiled."
     )
 

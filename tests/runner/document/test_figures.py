@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runner.core import Outcome
 from runner.core.milestone import ReportedKind
@@ -30,7 +31,7 @@ def test_the_rows_end_where_their_sum_passes_ninety_percent():
     assert [row.percent for row in found.rows] == [50.0, 40.0, 6.0]
     assert found.rows[-1].reached_percent == pytest.approx(96.0)
     assert found.rest_rows == 1
-    assert found.rest.percent == 4.0
+    assert (found.rest.percent, found.rest.name) == (4.0, "row3")
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=30))
@@ -141,4 +142,16 @@ def test_times_are_what_rai_measured_and_what_time_printed():
     assert found.script == "m1.1.py"
     assert found.wall_s.median == 2.0
     assert (found.elapsed_s, found.user_s, found.system_s) == (1.75, 1.5, 0.25)
+    assert found.max_rss_bytes == 1 << 20
+
+
+def test_of_a_command_that_times_its_parts_the_whole_is_what_rai_measured():
+    one = command(0, "both.sh")
+    usage = one.findings.time_usage[0]
+    twice = replace(one.findings, time_usage=(usage, usage))
+
+    (found,) = report(replace(one, findings=twice)).times
+
+    assert (found.elapsed_s, found.user_s, found.system_s) == (None, None, None)
+    assert found.wall_s.median == 2.0
     assert found.max_rss_bytes == 1 << 20
