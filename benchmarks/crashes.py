@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from itertools import cycle
 from pathlib import Path
 
 from msgspec import Struct
@@ -194,6 +195,7 @@ class Series:
         self.unsent: set[str] = set()
         self._staff = site.person("staff", "sue", role="staff")
         self.away_s: list[float] = []
+        self._victims = cycle(("server", "worker", "client", *others))
         self._chance = random.Random(1)
         self._lock = threading.Lock()
         self._people = [_logged_in(site, f"team{n}", "ann") for n in range(PEOPLE)]
@@ -257,8 +259,7 @@ class Series:
                 return
 
     def _kill_one(self) -> None:
-        victims = ("server", "worker", "client", *self._others)
-        victim = victims[self.kills.total() % len(victims)]
+        victim = next(self._victims)
         if victim == "server":
             self.site.kill()
             began = time.monotonic()
