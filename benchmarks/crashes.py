@@ -119,7 +119,8 @@ def _series(store: str, stack: ExitStack) -> dict[str, object]:
     )
 
 
-Kill = Callable[[], None]
+Kill = Callable[[], bool]
+"""Kills and starts again; False if this is no time to."""
 
 
 def _site(
@@ -133,35 +134,29 @@ def _site(
         options = ["--place", "slurm"]
         environ["SLURM_CONF"] = str(slurm.conf)
 
-        def controller() -> None:
-            slurm.kill("slurmctld")
-            time.sleep(random.uniform(*AWAY_S))
-            slurm.start("slurmctld")
-
-        others["slurmctld"] = controller
-        over = threading.Event()
-        tending = threading.Thread(target=_tend, args=(slurm, over))
-        tending.start()
-        stack.callback(tending.join)
-        stack.callback(over.set)
+        tended = _Tended(slurm)
+        stack.callback(tended.stop)
+        others["slurmctld"] = tended.kill
     else:
         docker = stack.enter_context(daemon.daemon("debian:bookworm-slim"))
         environ["DOCKER_HOST"] = docker.url
 
-        def dockerd() -> None:
+        def dockerd() -> bool:
             docker.signal(signal.SIGKILL)
             time.sleep(random.uniform(*AWAY_S))
             docker.start()
+            return True
 
         others["dockerd"] = dockerd
     if store == "PostgreSQL":
         base = stack.enter_context(postgres.server())
         environ["RAI_DATABASE_URL"] = base.url
 
-        def postmaster() -> None:
+        def postmaster() -> bool:
             base.kill()
             time.sleep(random.uniform(*AWAY_S))
             base.start()
+            return True
 
         others["PostgreSQL"] = postmaster
     (folder / "state").mkdir(parents=True, mode=0o700)
@@ -172,17 +167,48 @@ def _site(
     return site, others
 
 
-def _tend(slurm: cluster.Cluster, over: threading.Event) -> None:
-    """Resume nodes, as who runs a cluster does.
+class _Tended:
+    """A cluster whose controller is killed, and mended as who runs one does.
 
-    A controller that is killed forgets its newest jobs and gives their numbers to
-    others; it drains the node that has such a job still.
+    A controller that is killed forgets what was newest. It gives the numbers of jobs
+    to others, and drains the node that has such a job still: that is resumed. It takes
+    jobs that ended meanwhile to be running, until their nodes register once more, not
+    before ``BatchStartTimeout`` and ``MessageTimeout``, 20 s in all.
     """
-    while not over.wait(1):
-        with suppress(AssertionError):  # while the controller is away
-            for node, state in slurm.node_states().items():
-                if state.startswith("dra"):
-                    slurm.resume(node)
+
+    HEALS_S = 25.0
+
+    def __init__(self, slurm: cluster.Cluster) -> None:
+        self._slurm, self._over = slurm, threading.Event()
+        self._started = self._registered = time.monotonic()
+        self._thread = threading.Thread(target=self._tend)
+        self._thread.start()
+
+    def kill(self) -> bool:
+        """Kill the controller, unless it did not recover from the last time."""
+        if self._registered < self._started + self.HEALS_S:
+            return False
+        self._slurm.kill("slurmctld")
+        time.sleep(random.uniform(*AWAY_S))
+        self._slurm.start("slurmctld")
+        self._started = time.monotonic()
+        return True
+
+    def stop(self) -> None:
+        """Tend it no longer."""
+        self._over.set()
+        self._thread.join()
+
+    def _tend(self) -> None:
+        while not self._over.wait(1):
+            with suppress(AssertionError):  # while the controller is away
+                for node, state in self._slurm.node_states().items():
+                    if state.startswith("dra"):
+                        self._slurm.resume(node)
+                now = time.monotonic()
+                if self._registered < self._started + self.HEALS_S < now:
+                    self._slurm.ask("scontrol", "reconfigure")
+                    self._registered = now
 
 
 class Series:
@@ -283,7 +309,8 @@ class Series:
             one.killed = True
             one.program.kill()
         else:
-            self._others[victim]()
+            if not self._others[victim]():
+                return
         self.kills[victim] += 1
 
 
