@@ -18,7 +18,7 @@ from runner.core import (
     RunRecord,
 )
 from runner.figures import table as figures
-from runner.figures.table import outcome
+from runner.figures.table import NetworkFigures
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import profile_files, shown
 from runner.report.samples import sampled
@@ -143,14 +143,15 @@ def table(
 
 
 def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
-    run, op_time = one.record, op_time_s(one.record)
+    run = one.record
+    networks = figures.networks(figures.of(run))
     return (
         *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
         run.engine.name if run.engine else "",
         seconds(max(0.0, (run.ended_at or now) - run.created_at)),
-        brief(op_time),
+        brief(op_time_s(networks)),
         size(one.size_bytes),
-        _standing(one),
+        _standing(one, networks),
         named(_project(run.project, projects), run.title),
         one.note,
     )
@@ -178,12 +179,11 @@ def _project(path: str, projects: Set[str]) -> str:
     return name if len(same) == 1 else path
 
 
-def result(record: RunRecord) -> str:
+def result(record: RunRecord, networks: Sequence[NetworkFigures]) -> str:
     """Return the result of a run in a word or two."""
     if record.verdict is None:
         return ""
-    last = next((i for i in reversed(record.findings.inferences)), None)
-    answer = outcome(last) if last else ""
+    answer = networks[-1].result if networks else ""
     match record.verdict.reason:
         case Reason.DONE:
             reason = "ok"
@@ -194,14 +194,14 @@ def result(record: RunRecord) -> str:
     return f"{reason}, {answer}" if answer else reason
 
 
-def op_time_s(record: RunRecord) -> float | None:
-    """Return the sum of op times of a run's last inference, as a list shows it.
+def op_time_s(networks: Sequence[NetworkFigures]) -> float | None:
+    """Return the Op Times of a run's last network, as a list shows them.
 
     One that ran under a profiler counts only if all did.
     """
-    timed = [one for one in record.findings.inferences if one.op_times_s]
-    plain = [one for one in timed if not one.source.under] or timed
-    return sum(plain[-1].op_times_s) if plain else None
+    timed = [one for one in networks if one.op_time_s]
+    last = ([one for one in timed if not one.under] or timed)[-1:]
+    return last[0].op_time_s.median if last and last[0].op_time_s else None
 
 
 def named(project: str, title: str) -> str:
@@ -210,9 +210,9 @@ def named(project: str, title: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-def _standing(one: Listed) -> str:
+def _standing(one: Listed, networks: Sequence[NetworkFigures]) -> str:
     """Return the result or state of a run, where it is, and whose."""
-    found = result(one.record) or one.record.state.value
+    found = result(one.record, networks) or one.record.state.value
     where = f"{found} on {one.away}" if one.away else found
     return f"{where}, {one.whose}" if one.whose else where
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.figures import table
 from runner.figures.commands import main_part
-from runner.figures.table import outcome
 from runner.report.blocks import Table
 from runner.report.samples import sampled_lines
 from runner.report.words import brief, in_round, seconds, words
@@ -23,16 +23,16 @@ def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
     ran = [c for c in record.first_round if c.outcome is not Outcome.SKIPPED]
     wrong = _wrong_repeats(record)
     ran += wrong[:MOST_REPEATS]
-    shown = _chosen(ran)
-    rows = tuple(_row(command) for command in shown)
+    chosen = _chosen(ran)
+    rows = tuple(_row(command) for command in chosen)
     heads = ("#", "outcome", "took", "command", "result")
-    table = Table("", heads, rows, frozenset({0, 2})) if rows else None
+    shown = Table("", heads, rows, frozenset({0, 2})) if rows else None
     lines = []
-    if len(ran) > len(shown):
-        lines.append(f"{len(ran) - len(shown)} more ended well.")
+    if len(ran) > len(chosen):
+        lines.append(f"{len(ran) - len(chosen)} more ended well.")
     if len(wrong) > MOST_REPEATS:
         lines.append(f"{len(wrong) - MOST_REPEATS} more repeats went wrong.")
-    return table, [*lines, *sampled_lines(record)]
+    return shown, [*lines, *sampled_lines(record)]
 
 
 def listed(record: RunRecord) -> list[CommandRecord]:
@@ -74,8 +74,9 @@ def _row(command: CommandRecord) -> tuple[str, ...]:
 
 def figures(found: Findings) -> str:
     """Return a program's main figures in a few words."""
-    times = [sum(i.op_times_s) for i in found.inferences if i.op_times_s]
-    answers = list(dict.fromkeys(filter(None, map(outcome, found.inferences))))
+    networks = table.networks(table.of_findings(found))
+    times = [one.op_time_s.median for one in networks if one.op_time_s]
+    answers = list(dict.fromkeys(one.result for one in networks if one.result))
     said = []
     if len(times) == 1:
         said.append(f"op time {brief(times[0])}")

@@ -23,6 +23,7 @@ from runner.core import (
     RunRecord,
     Source,
 )
+from runner.figures import table as figures
 from runner.job import preparation
 from runner.report.figures import profile
 from runner.report.names import shortened
@@ -225,7 +226,8 @@ def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
         command = CommandRecord(
             0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
         )
-        return op_time_s(RunRecord("1", "/p", "f", 0.0, commands=(command,)))
+        record = RunRecord("1", "/p", "f", 0.0, commands=(command,))
+        return op_time_s(figures.networks(figures.of(record)))
 
     assert of(plain, profiled) == of(profiled, plain) == 0.75
     assert of(profiled) == 5.0
