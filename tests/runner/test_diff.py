@@ -109,7 +109,7 @@ def test_equal_runs_show_no_table_and_a_count_of_the_rows_left_out():
     assert found.mismatches == ()
     assert titles(found) == ["before", "verdict", "not shown"]
     *_, last = diff.blocks(found)
-    assert last == report.Pairs((("not shown", "36 equal rows: rai diff a1 b2 --all"),))
+    assert last == report.Pairs((("not shown", "37 equal rows: rai diff a1 b2 --all"),))
     assert "Figures" in titles(found, everything=True)
 
 
@@ -124,19 +124,19 @@ def test_equal_runs_show_no_table_and_a_count_of_the_rows_left_out():
         (
             {"image": ImageUsed("gcc:12", "sha256:2", ImageAction.BUILD, "gone")},
             ["image digest"],
-            {"image"},
+            {"image digest"},
         ),
-        ({"image": None}, ["image", "image digest"], {"image"}),
+        ({"image": None}, ["image", "image digest"], {"image digest"}),
         (
             {"gpu": GpuUse(GpuWay.CDI, (Gpu("GPU-2", "H200", 0),), "590")},
-            ["GPU", "driver"],
+            ["GPU", "GPU board", "driver"],
             {"GPU", "driver"},
         ),
-        ({"gpu": None}, ["GPU", "driver", "GPU by"], {"GPU"}),
+        ({"gpu": None}, ["GPU", "GPU board", "driver", "GPU by"], {"GPU"}),
         (
             {"gpu": GpuUse(GpuWay.CDI, (Gpu("GPU-2", "H100", 0),), "580.1")},
-            ["GPU"],
-            {"which GPU"},
+            ["GPU board"],
+            {"GPU board"},
         ),
         ({"data_md5": {"/data/a": "22"}}, ["data /data/a"], {"data /data/a"}),
         ({"data_md5": {}}, [], set()),

@@ -177,7 +177,7 @@ def test_a_percentage_of_what_is_not_comparable_is_refused_and_a_value_is_judged
     done = rai("diff", *GATE)
 
     assert done.returncode == 2
-    assert "op_time[1] is not comparable (CPU: cpu, 2 cores before" in done.stderr
+    assert "op_time[1] is not comparable (CPU: cpu before" in done.stderr
     assert rai("diff", "--fail-if", "op_time>1.5s").returncode == 7
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from runner.comparison import Comparison, compare_runs
-from runner.core import LIMITS, RunRecord
+from runner.core import RunRecord
 from runner.report.diff import figures, measured, mismatches
+from runner.report.diff.mismatches import inputs, surroundings
 from runner.report.diff.nouns import (
     DiffedRun,
     Difference,
@@ -20,7 +21,7 @@ from runner.report.diff.nouns import (
     TextChange,
 )
 from runner.report.pairs import aligned, commands, networks
-from runner.report.words import commit, size
+from runner.report.words import commit
 
 MOST_NAMED = 1000
 """So many files are named at most."""
@@ -49,8 +50,8 @@ def between(
     old, new = before.record, after.record
     found = comparison or compared(old, new)
     pairs = commands(old.first_round, new.first_round)
-    summed = old.data_md5.keys() & new.data_md5.keys()
     odd = unlike(old, new)
+    summed = old.data_md5.keys() & new.data_md5.keys()
     return RunDiff(
         before=_run(before),
         after=_run(after),
@@ -62,8 +63,8 @@ def between(
         inferences=measured.inference_changes(pairs, networks(old), networks(new)),
         profiles=measured.profile_changes(pairs),
         ends=_beside(_ends(old), _ends(new)),
-        project=_beside(_inputs(old, summed), _inputs(new, summed)),
-        surroundings=_beside(_surroundings(old), _surroundings(new)),
+        project=_beside(inputs(old, summed), inputs(new, summed)),
+        surroundings=_beside(surroundings(old), surroundings(new)),
         spec=_spec(before.spec, after.spec),
         files=_files(before.files, after.files),
     )
@@ -73,7 +74,7 @@ def unlike(before: RunRecord, after: RunRecord) -> tuple[Mismatch, ...]:
     """Return what makes figures of two runs not comparable."""
     pairs = commands(before.first_round, after.first_round)
     found = measured.mismatches(pairs, networks(before), networks(after))
-    return (*mismatches.surroundings(before, after), *found)
+    return (*mismatches.of_runs(before, after), *found)
 
 
 def differences(found: RunDiff) -> tuple[Difference, ...]:
@@ -143,9 +144,6 @@ def _files(
     )
 
 
-Facts = dict[str, str]
-
-
 def _beside(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> tuple[Difference, ...]:
@@ -155,7 +153,7 @@ def _beside(
     return tuple(Difference(*pair) for pair in pairs if any(pair[1:]))
 
 
-def _ends(run: RunRecord) -> Facts:
+def _ends(run: RunRecord) -> dict[str, str]:
     """Return how a run ended, and the errors that its programs told."""
     found = run.findings
     return {
@@ -164,45 +162,6 @@ def _ends(run: RunRecord) -> Facts:
         "memory errors": ", ".join(map(str, found.memory_errors)),
         "GPU faults": ", ".join(fault.kind.words for fault in found.gpu_faults),
     }
-
-
-def _inputs(run: RunRecord, summed: Set[str]) -> Facts:
-    """Return what went into a run; the checksums of the data files in ``summed``.
-
-    Of other data files it says only whether they were there.
-    """
-    limits = run.limits
-    data = {name: run.data_md5[name] if name in summed else "here" for name in run.data}
-    data |= dict.fromkeys(run.missing_data, "missing")
-    return {
-        "project": run.archive_sha256,
-        "commit": commit(run.git),
-        "profile": run.profile.value if run.profile else "",
-        "only": ", ".join(run.only),
-        "variables": ", ".join(run.env_given),
-        **{f"limit {x.key}": x.written(limits) for x in LIMITS if limits},
-        **{f"data {name}": state for name, state in data.items()},
-    }
-
-
-def _surroundings(run: RunRecord) -> Facts:
-    """Return where and with what a run took place."""
-    facts: Facts = {}
-    if machine := run.machine:
-        facts |= {"machine": machine.host, "CPU": machine.cpu}
-        facts |= {"cores": str(machine.cores), "memory": size(machine.memory_bytes)}
-        facts |= {"system": machine.system, "Python": machine.python}
-        facts |= {"rai": machine.rai}
-    if engine := run.engine:
-        facts |= {"engine": engine.name, "engine version": engine.version}
-        facts |= {"isolation": engine.how, "not enforced": ", ".join(engine.unenforced)}
-    if image := run.image:
-        facts |= {"image": image.reference, "image digest": image.digest}
-        facts |= {"CUDA": image.cuda}
-    if use := run.gpu:
-        facts |= {"GPU": ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in use.gpus)}
-        facts |= {"driver": use.driver, "GPU by": use.way.words}
-    return facts
 
 
 def _changed(before: str, after: str) -> TextChange:

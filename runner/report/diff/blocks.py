@@ -261,8 +261,10 @@ class _Shown:
             yield Table("Files", ("", "name"), tuple(kept))
 
     def facts(self, title: str, found: Sequence[Difference]) -> Iterator[Block]:
-        """Yield facts of both runs."""
-        odd = self._of(found, lambda one: one.same)
+        """Yield facts of both runs, but those that are not comparable for it."""
+        told = {one.what for one in self.found.mismatches}
+        rest = [one for one in found if self.everything or one.what not in told]
+        odd = self._of(rest, lambda one: one.same)
         rows = tuple((one.what, _became(one.before, one.after)) for one in odd)
         if rows:
             yield Table(title, ("what", _became(*self.names)), rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from runner.core import LIMITS, GpuState, GpuUse, RunRecord
 from runner.report.diff.nouns import Affected, Mismatch
-from runner.report.words import processes
+from runner.report.words import commit, processes, size
 
 TIMES, RESULTS = (Affected.TIMES,), (Affected.RESULTS,)
 BOTH = (*TIMES, *RESULTS)
@@ -18,16 +18,28 @@ CLOCKS_APART, HOTTER_C = 0.05, 15
 _SPENT = ("memory", "pids", "disk", "shm", "network")
 """The limits that a program can meet without the run's end."""
 
+Facts = dict[str, str]
+
 Meaning = tuple[str, tuple[Affected, ...], bool]
 """What a difference means, what it affects, and whether it is hard."""
 
+_OTHER_DATA = ("results are of other data", RESULTS, True)
 _FACTS: dict[str, Meaning] = {
     "GPU": ("times are of another GPU", ALL, True),
+    "GPU board": ("GPUs of one model differ by some percent", TIMES, False),
+    "driver": ("the driver compiles and starts kernels", TIMES, False),
     "CPU": ("times on the CPU are of another one", TIMES, True),
+    "cores": ("times on the CPU are of more cores, or fewer", TIMES, True),
     "engine": ("each engine costs time of its own, and has other programs", ALL, False),
     "profile": ("confinement costs time", TIMES, False),
-    "image": ("compilers and libraries may be others", ALL, False),
+    "image digest": ("compilers and libraries may be others", ALL, False),
+    **{
+        f"limit {key}": ("the programs could use more, or less", ALL, False)
+        for key in _SPENT
+    },
 }
+_ONE_WITHOUT = ("GPU", "CPU", "cores", "engine", "profile", "image digest")
+"""Facts that make runs differ also where one of them does not have it."""
 
 
 def unlike(
@@ -39,7 +51,7 @@ def unlike(
 ) -> Iterator[Mismatch]:
     """Yield the facts that differ; ``of`` says what of, after their names."""
     for what, (means, affects, hard) in meanings.items():
-        values = (old[what], new[what])
+        values = (old.get(what, ""), new.get(what, ""))
         if values[0] != values[1]:
             named = f"{what}{of}"
             yield mismatch(named, values, means, affects, hard=hard, command=command)
@@ -59,44 +71,69 @@ def mismatch(
     return Mismatch(what, before, after, means, affects, hard, command)
 
 
-def surroundings(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
+def of_runs(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
     """Yield each difference of machine, GPU, image, engine, limits and data files."""
-    yield from unlike(_FACTS, _facts(before), _facts(after))
-    yield from _gpus(before.gpu, after.gpu)
-    if before.limits and after.limits:
-        for limit in LIMITS:
-            one, other = limit.written(before.limits), limit.written(after.limits)
-            if limit.key in _SPENT and one != other:
-                means = "the programs could use more, or less"
-                yield mismatch(f"limit {limit.key}", (one, other), means, ALL)
-    yield from _data(before, after)
+    summed = before.data_md5.keys() & after.data_md5.keys()
+    old, new = ({**inputs(run, summed), **surroundings(run)} for run in (before, after))
+    meanings = {
+        name: meaning
+        for name, meaning in _FACTS.items()
+        if name in _ONE_WITHOUT or (old.get(name) and new.get(name))
+    }
+    if old.get("GPU") != new.get("GPU"):
+        meanings.pop("GPU board", None)
+    for name in dict.fromkeys((*old, *new)):
+        values = (old.get(name), new.get(name))
+        if name.startswith("data ") and (all(values) or "missing" in values):
+            meanings[name] = _OTHER_DATA
+    yield from unlike(meanings, old, new)
+    if before.gpu and after.gpu:
+        yield from _gpus(before.gpu, after.gpu)
 
 
-def _facts(run: RunRecord) -> dict[str, str]:
-    machine, image = run.machine, run.image
+def inputs(run: RunRecord, summed: Set[str]) -> Facts:
+    """Return what went into a run; the checksums of the data files in ``summed``.
+
+    Of other data files it says only whether they were there.
+    """
+    limits = run.limits
+    data = {name: run.data_md5[name] if name in summed else "here" for name in run.data}
+    data |= dict.fromkeys(run.missing_data, "missing")
     return {
-        "GPU": ", ".join(gpu.name for gpu in run.gpu.gpus) if run.gpu else "none",
-        "CPU": f"{machine.cpu}, {machine.cores} cores" if machine else "",
-        "engine": run.engine.name if run.engine else "",
+        "project": run.archive_sha256,
+        "commit": commit(run.git),
         "profile": run.profile.value if run.profile else "",
-        "image": f"{image.reference} {image.digest[:19]}".strip() if image else "",
+        "only": ", ".join(run.only),
+        "variables": ", ".join(run.env_given),
+        **{f"limit {x.key}": x.written(limits) for x in LIMITS if limits},
+        **{f"data {name}": state for name, state in data.items()},
     }
 
 
-def _gpus(before: GpuUse | None, after: GpuUse | None) -> Iterator[Mismatch]:
-    """Yield how two runs on GPUs differ, apart from the models."""
-    if before is None or after is None:
-        return
+def surroundings(run: RunRecord) -> Facts:
+    """Return where and with what a run took place."""
+    facts: Facts = {}
+    if machine := run.machine:
+        facts |= {"machine": machine.host, "CPU": machine.cpu}
+        facts |= {"cores": str(machine.cores), "memory": size(machine.memory_bytes)}
+        facts |= {"system": machine.system, "Python": machine.python}
+        facts |= {"rai": machine.rai}
+    if engine := run.engine:
+        facts |= {"engine": engine.name, "engine version": engine.version}
+        facts |= {"isolation": engine.how, "not enforced": ", ".join(engine.unenforced)}
+    if image := run.image:
+        facts |= {"image": image.reference, "image digest": image.digest}
+        facts |= {"CUDA": image.cuda}
+    if use := run.gpu:
+        facts |= {"GPU": ", ".join(gpu.name for gpu in use.gpus)}
+        facts |= {"GPU board": ", ".join(gpu.uuid for gpu in use.gpus)}
+        facts |= {"driver": use.driver, "GPU by": use.way.words}
+    return facts
+
+
+def _gpus(before: GpuUse, after: GpuUse) -> Iterator[Mismatch]:
+    """Yield how the states of the GPUs of two runs differ."""
     uses = (before, after)
-    drivers = [use.driver for use in uses]
-    if drivers[0] != drivers[1]:
-        means = "the driver compiles and starts kernels"
-        yield mismatch("driver", drivers, means, TIMES)
-    names = [[gpu.name for gpu in use.gpus] for use in uses]
-    boards = [", ".join(gpu.uuid for gpu in use.gpus) for use in uses]
-    if names[0] == names[1] and boards[0] != boards[1]:
-        means = "GPUs of one model differ by some percent"
-        yield mismatch("which GPU", boards, means, TIMES)
     for what, (unit, apart, means) in _READINGS.items():
         values = [_read(use)[what] for use in uses]
         if apart(*values):
@@ -153,23 +190,3 @@ def _joined(use: GpuUse, of: Callable[[GpuState], tuple[str, ...]]) -> str:
 def _others(use: GpuUse) -> str:
     found = {p.pid: p for state in _states(use) for p in state.processes or ()}
     return processes(tuple(found.values()))
-
-
-def _data(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
-    """Yield the data files that differ, or that one run lacked."""
-    old, new = before.data_md5, after.data_md5
-    for name in dict.fromkeys((*old, *new)):
-        if name in old and name in new and old[name] != new[name]:
-            means = "results are of other data"
-            sums = (old[name], new[name])
-            yield mismatch(f"data {name}", sums, means, RESULTS, hard=True)
-    for name in sorted({*before.missing_data} ^ {*after.missing_data}):
-        states = (_presence(before, name), _presence(after, name))
-        means = "results are of other data"
-        yield mismatch(f"data {name}", states, means, RESULTS, hard=True)
-
-
-def _presence(run: RunRecord, name: str) -> str:
-    if name in run.missing_data:
-        return "missing"
-    return "here" if name in run.data else "not asked for"
