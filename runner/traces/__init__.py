@@ -1,8 +1,8 @@
 """What a profiler's file has: its sums, and its spans for a timeline.
 
-reading.py: kinds.py (by its first bytes) -> database.py, a layout (nvprof_file.py,
-nvidia_file.py, nsys_file.py) and sqlite_trace.py, or events.py
--> totals.py (the sums); spans.py, building.py (the timeline)
+reading.py (the kind of a file, by its first bytes)
+-> database.py, layouts.py (what the tables are) and sqlite_trace.py, or events.py
+-> totals.py (the sums), building.py (the timeline)
 """
 
 from __future__ import annotations

@@ -14,20 +14,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace, TracedGpu
-from runner.traces import kinds
-from runner.traces.building import Description, Interned
-from runner.traces.layouts import API, GPU
-from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
-from runner.traces.totals import MOST_LAUNCHES, Sums, configurations
+from runner.core.trace import Lane, LaneKind, Trace, TracedGpu
+from runner.traces import building
+from runner.traces.building import MOST_NS, Description, Interned, LaneKey, Spans
+from runner.traces.totals import Sums
 from runner.traces.words import (
     LONGEST_TITLE,
+    Facts,
+    LaunchShape,
     bounded,
-    dimensions,
+    gpu,
     spelled,
-    triple,
     whole,
 )
+
+WANTED = "give an SQLite file of nvprof -o or of nsys export, or trace events in JSON"
+"""What to do about a file that is none of these."""
 
 MOST_BYTES = 256 << 20
 """Of the file, decompressed."""
@@ -52,8 +54,6 @@ _KINDS = {
     "cuda_driver": LaneKind.API,
 }
 """Kinds of spans by category, of nvprof's and of PyTorch's traces."""
-
-_SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API, LaneKind.RANGE: ""}
 
 _GPU_PID = 1 << 22
 """nvprof's trace numbers GPUs as processes from here."""
@@ -126,23 +126,23 @@ _plain_event = msgspec.json.Decoder(PlainEvent)
 _devices = msgspec.json.Decoder(list[_Device])
 
 
-class NoEvents(Exception):
+class NoTrace(Exception):
     """The file cannot be used; the arguments say what is wrong, and what to do."""
 
 
 def _read(file: BufferedReader) -> bytes:
-    """Return the JSON of a file; raise NoEvents if it is damaged or too large."""
+    """Return the JSON of a file; raise NoTrace if it is damaged or too large."""
     packed = file.peek(2)[:2] == b"\x1f\x8b"
     try:
         # gzip's own file closes nothing that it did not open.
         source = gzip.GzipFile(fileobj=file) if packed else file
         data = source.read(MOST_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise NoEvents(f"it cannot be decompressed: {error}", _AGAIN) from error
+        raise NoTrace(f"it cannot be decompressed: {error}", _AGAIN) from error
     if len(data) > MOST_BYTES:
-        raise NoEvents(f"its JSON is larger than {MOST_BYTES >> 20} MiB", _LESS)
+        raise NoTrace(f"its JSON is larger than {MOST_BYTES >> 20} MiB", _LESS)
     if data.count(b",") > MOST_VALUES:
-        raise NoEvents(f"it has over {MOST_VALUES:,} values", _LESS)
+        raise NoTrace(f"it has over {MOST_VALUES:,} values", _LESS)
     return data[start.end() :] if (start := _START.match(data)) else data
 
 
@@ -160,9 +160,9 @@ def _decoded(data: bytes) -> _Document:
                 data += b"]"
             return _of(data, is_array)
     except msgspec.ValidationError as error:
-        raise NoEvents("it is JSON without trace events", kinds.WANTED) from error
+        raise NoTrace("it is JSON without trace events", WANTED) from error
     except _FAILURES as error:
-        raise NoEvents(f"it is damaged: {error}", _AGAIN) from error
+        raise NoTrace(f"it is damaged: {error}", _AGAIN) from error
 
 
 def _of(data: bytes, is_array: bool) -> _Document:
@@ -194,7 +194,7 @@ class EventTrace:
             (self._odd, "of its events are no trace events"),
             (self._wrong_times, "spans with impossible times are left out"),
             (self._unmatched, "spans begin or end only, and are left out"),
-            (self._spans.left_out, f"spans over {MOST_SPANS:,} are left out"),
+            (self._spans.left_out, f"spans over {building.MOST_SPANS:,} are left out"),
         )
         self.problems = [f"{count:,} {words}" for count, words in counted if count]
 
@@ -246,7 +246,7 @@ class EventTrace:
             self._wrong_times += 1
             return
         place = len(self._link)
-        if place >= MOST_SPANS:
+        if place >= building.MOST_SPANS:
             spans.left_out += 1
             return
         kind = _KINDS.get(event.cat or "", LaneKind.RANGE)
@@ -270,27 +270,13 @@ class EventTrace:
     def summary(self, path: str) -> Trace:
         """Return the sums of all spans."""
         sums = Sums()
-        begin = min(self._spans.start, default=0)
-        launches = []
         for (kind, name, detail), figures in zip(
             self._groups, self._figures(), strict=True
         ):
-            sums.add(_SECTIONS[kind], bounded(name), *figures)
-            if isinstance(detail, tuple):
-                launches.append(_launch(bounded(name), detail, figures, begin))
-        launches.sort(key=lambda each: -each.total_s)
-        problems = [*self.problems, *sums.problems()]
-        if len(launches) > MOST_LAUNCHES:
-            problems.append(configurations(len(launches)))
-        return Trace(
-            path,
-            "PyTorch's profiler" if self._devices else "trace events",
-            gpus=tuple(self._gpus()),
-            launches=tuple(launches[:MOST_LAUNCHES]),
-            totals=sums.totals(),
-            spans=sums.spans,
-            problems=tuple(problems),
-        )
+            shape = detail if isinstance(detail, LaunchShape) else None
+            sums.add(kind, bounded(name), figures, shape)
+        tool = "PyTorch's profiler" if self._devices else "trace events"
+        return sums.trace(path, tool, "", tuple(self._gpus()), self.problems)
 
     def _figures(self) -> list[_Figures]:
         """Return the number, sum, least, most and first start of each group."""
@@ -313,9 +299,7 @@ class EventTrace:
 
     def _gpus(self) -> Iterator[TracedGpu]:
         for each in self._devices[:100]:
-            made = "" if each.major is None else f"{each.major}.{each.minor or 0}"
-            name = bounded(each.name, LONGEST_TITLE)
-            yield TracedGpu(each.id, name, made, each.multiprocessors)
+            yield gpu(each.id, each.name, each.multiprocessors, each.major, each.minor)
         for (what, pid), name in self._known.items():
             number = whole(pid) or 0
             if what == "process_name" and number >= _GPU_PID:
@@ -352,13 +336,8 @@ class EventTrace:
 
 _Figures = tuple[int, int, int, int, int]
 
-_Triple = tuple[int, int, int]
-
-_Launch = tuple[int | None, _Triple, _Triple, int | None, int | None, int | None]
-"""GPU, grid, block, registers, static and dynamic shared memory."""
-
-_Detail = _Launch | int | None
-"""A launch's configuration, or a copy's bytes, with any number that a file may have."""
+_Detail = LaunchShape | int | None
+"""A launch's configuration, or a copy's bytes."""
 
 _Group = tuple[LaneKind, str, _Detail]
 
@@ -366,49 +345,20 @@ _Group = tuple[LaneKind, str, _Detail]
 def _detail(args: EventArgs, pid: Number) -> _Detail:
     if args.grid is None or args.block is None:
         return args.bytes
-    gpu = args.device
-    if gpu is None and isinstance(pid, int) and pid >= _GPU_PID:
-        gpu = pid - _GPU_PID
+    number = args.device
+    if number is None and isinstance(pid, int) and pid >= _GPU_PID:
+        number = pid - _GPU_PID
     shared = args.dynamic_shared if args.shared is None else args.shared
-    return gpu, args.grid, args.block, args.registers, args.static_shared, shared
-
-
-def _launch(
-    name: str, detail: _Launch, figures: _Figures, begin: int
-) -> KernelLaunches:
-    gpu, grid, block, registers, static, dynamic = detail
-    count, total, least, most, first = figures
-    return KernelLaunches(
-        name,
-        whole(gpu) or 0,
-        triple(grid),
-        triple(block),
-        whole(registers),
-        whole(static),
-        whole(dynamic),
-        count,
-        total / 1e9,
-        least / 1e9,
-        most / 1e9,
-        (first - begin) / 1e9,
+    return LaunchShape(
+        number, args.grid, args.block, args.registers, args.static_shared, shared
     )
 
 
-def _facts(detail: _Detail) -> tuple[tuple[str, str], ...]:
-    """Return what is shown of a span's configuration, label and words."""
-    if not isinstance(detail, tuple):
-        size = spelled(detail, "bytes")
-        return (("size", size),) if size else ()
-    _, grid, block, registers, static, dynamic = detail
-    of_dynamic = "shared memory" if static is None else "dynamic shared memory"
-    found = (
-        ("grid", dimensions(triple(grid))),
-        ("block", dimensions(triple(block))),
-        ("registers", spelled(registers, "number")),
-        ("static shared memory", spelled(static, "bytes")),
-        (of_dynamic, spelled(dynamic, "bytes")),
-    )
-    return tuple((label, words) for label, words in found if words)
+def _facts(detail: _Detail) -> Facts:
+    if isinstance(detail, LaunchShape):
+        return detail.facts()
+    size = spelled(detail, "bytes")
+    return (("size", size),) if size else ()
 
 
 def _stream_title(args: EventArgs) -> str:

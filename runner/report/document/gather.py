@@ -24,7 +24,7 @@ from runner.core.trace import Totals
 from runner.figures import table
 from runner.figures.commands import called, script
 from runner.figures.table import FigureKind
-from runner.findings import nsys, nvprof
+from runner.findings.tables import API_CALLS, CUDA_API, GPU, KERNELS
 from runner.report.diff.nouns import RunDiff
 from runner.report.document import checklist
 from runner.report.document.nouns import (
@@ -44,10 +44,10 @@ from runner.report.document.nouns import (
 from runner.report.figures import incomplete, summed, until
 
 KINDS = {
-    nvprof.GPU: ReportedKind.KERNELS,
-    nsys.KERNELS: ReportedKind.KERNELS,
-    nvprof.API: ReportedKind.API_CALLS,
-    nsys.API: ReportedKind.API_CALLS,
+    GPU: ReportedKind.KERNELS,
+    KERNELS: ReportedKind.KERNELS,
+    API_CALLS: ReportedKind.API_CALLS,
+    CUDA_API: ReportedKind.API_CALLS,
 }
 """What each section of a profile is of; other sections are not in a report."""
 

@@ -11,7 +11,7 @@ from nvprof import store
 from runner import traces
 from runner.core.errors import UsageError
 from runner.core.trace import LaneKind
-from runner.traces import database, spans
+from runner.traces import building, database, totals
 from tests.nvprof import recording
 from tests.runner.traces import made
 from tests.runner.traces.test_nvprof_file import stored
@@ -225,8 +225,7 @@ def test_very_long_names_share_a_sum_beyond_a_limit(tmp_path, monkeypatch, own):
 
 
 def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
-    monkeypatch.setattr(spans, "MOST_LANES", 10)
-    monkeypatch.setattr("runner.traces.building.MOST_LANES", 10)
+    monkeypatch.setattr(building, "MOST_LANES", 10)
     rows = [(10 * n, 10 * n + 5, 0, 1, n, n, 1) for n in range(100)]
     timeline = traces.timeline(kernels(tmp_path / "a", *rows))
     assert len(timeline.lanes) == 11
@@ -235,8 +234,7 @@ def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
 
 
 def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(spans, "MOST_SPANS", 30)
-    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_SPANS", 30)
+    monkeypatch.setattr(building, "MOST_SPANS", 30)
     path = kernels(tmp_path / "a", *((n, n + 1, 0, 1, 7, n, 1) for n in range(100)))
     trace, timeline = traces.read(path, "x")
     assert (len(timeline.start), timeline.left_out) == (30, 70)
@@ -245,7 +243,7 @@ def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
 
 
 def test_configurations_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_LAUNCHES", 3)
+    monkeypatch.setattr(totals, "MOST_LAUNCHES", 3)
     rows = [(10 * n, 10 * n + n % 7, n % 9, 1, 7, n, 1) for n in range(50)]
     trace = traces.summary(kernels(tmp_path / "a", *rows), "x")
     assert len(trace.launches) == 3

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from runner.core.trace import Lane, LaneKind
 from runner.traces import building
-from runner.traces.building import picked
-from runner.traces.spans import Spans
+from runner.traces.building import Spans, picked
 
 
 def spans_of(rows):
