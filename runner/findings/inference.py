@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 import re
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import Inference, Source
-from runner.core.expectations import FIGURES
+from runner.findings.search import Search
 from runner.findings.sources import SourceReader
 from runner.findings.units import UNSIGNED, keep, scaled
 
@@ -66,12 +65,11 @@ _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 class InferenceReader:
     """A reader that groups the course's lines into inferences."""
 
-    def __init__(self, sources: SourceReader) -> None:
+    def __init__(self, sources: SourceReader, search: Search) -> None:
         self.found: list[Inference] = []
         self.left_out = 0
         self._times = 0
-        self._sources = sources
-        self.shares = ShareReader()
+        self._sources, self._search = sources, search
         self._op_times: list[float] = []
         self._layer_times: list[float] = []
         self._quoted: list[float] = []
@@ -123,7 +121,7 @@ class InferenceReader:
         elif (match := _START.match(line)) is not None:
             self._start(line, data=match["data"] is not None)
         else:
-            self.shares.unread(line)
+            self._search.unread(line)
 
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
@@ -148,7 +146,7 @@ class InferenceReader:
         )
 
     def _add(self, inference: Inference) -> None:
-        self.shares.add(inference)
+        self._search.add(inference)
         source, printed = self._sources.now(), inference.source.batch_size
         if printed is not None:
             source = replace(source, batch_size=printed)
@@ -259,56 +257,3 @@ def _closing(line: str) -> Inference | None:
     if match["agreement"]:
         return replace(named, agreement=share)
     return Inference(accuracy=share)
-
-
-_CLAIM = re.compile(r"(Correctness|Agreement|EvalMetric|Test Accuracy):")
-_FIGURE = {
-    "Correctness": "correctness",
-    "Agreement": "agreement",
-    "EvalMetric": "accuracy",
-    "Test Accuracy": "accuracy",
-}
-_SHOWN = 100
-
-
-class Share(Struct, frozen=True):
-    """The least and the greatest value of a figure, and a line that has none.
-
-    Such a line begins as the figure's lines do, but has no number from 0 to 1.
-    """
-
-    least: float | None = None
-    most: float | None = None
-    unreadable: str = ""
-
-
-def joined(one: Share, other: Share) -> Share:
-    """Return the range of two streams or parts of a stream."""
-    values = (one.least, one.most, other.least, other.most)
-    known = [value for value in values if value is not None]
-    unreadable = one.unreadable or other.unreadable
-    if not known:
-        return Share(unreadable=unreadable)
-    return Share(min(known), max(known), unreadable)
-
-
-class ShareReader:
-    """A collector of the shares of one stream."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Share] = dict.fromkeys(FIGURES, Share())
-
-    def add(self, inference: Inference) -> None:
-        """Add what an inference printed."""
-        for figure in FIGURES:
-            value: float | None = getattr(inference, figure)
-            if value is not None:
-                self._join(figure, Share(value, value))
-
-    def unread(self, line: str) -> None:
-        """Note a line that could not be read as an inference's end."""
-        if (match := _CLAIM.match(line)) is not None:
-            self._join(_FIGURE[match[1]], Share(unreadable=line[:_SHOWN]))
-
-    def _join(self, figure: str, share: Share) -> None:
-        self.found[figure] = joined(self.found[figure], share)

@@ -80,7 +80,7 @@ class LaunchTable:
     """
 
     def __init__(self, header: Sequence[str]) -> None:
-        self._raw = _METRIC[0] not in header
+        self._raw = not set(_METRIC) <= set(header)
         self._units: dict[str, str] | None = None
         self._id = ""
         self._launch: _Launch | None = None
@@ -186,7 +186,8 @@ class LaunchTable:
 
 def opened(header: Sequence[str]) -> LaunchTable | None:
     """Return the table that a header opens; None if it has no metric that is kept."""
-    metrics = set(header) & {*_METRIC, *_NAMES}
+    known = set(header)
+    metrics = known >= set(_METRIC) or not known.isdisjoint(_NAMES)
     return LaunchTable(header) if _KERNEL in header and metrics else None
 
 

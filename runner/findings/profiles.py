@@ -65,9 +65,11 @@ class ProfileReader:
             cells = next(csv.reader([line]), [])
         except csv.Error:
             cells = []
-        opened: _Summary | ncu.LaunchTable | None = ncu.opened(cells)
-        if tuple(cells[-len(SUMMARY.names) :]) == SUMMARY.names:
+        opened: _Summary | ncu.LaunchTable | None = None
+        if line[0] == '"' and tuple(cells[-len(SUMMARY.names) :]) == SUMMARY.names:
             opened = _Summary()
+        elif line[0] == '"':
+            opened = ncu.opened(cells)
         if opened is not None:
             self._close_csv()
             self._header, self._csv = cells, opened

@@ -12,19 +12,18 @@ Memory is bounded, and time is linear in the bytes, whatever they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 
 from runner.core import Findings
-from runner.core.expectations import Expected
 from runner.findings.gpu_faults import WORDS as FAULT_WORDS
 from runner.findings.gpu_faults import GpuFaultReader
-from runner.findings.inference import InferenceReader, Share
+from runner.findings.inference import InferenceReader
 from runner.findings.profiles import ProfileReader
+from runner.findings.search import Search
 from runner.findings.sources import SourceReader
 from runner.findings.timing import TimingReader
 from runner.findings.units import keep
-from runner.patterns import Finder, Pattern
+from runner.patterns import Finder
 
 FIRST_BYTES = LAST_BYTES = 4 << 20
 """Of a stream, that are read."""
@@ -77,10 +76,8 @@ class Scanner:
     gets the same lines.
     """
 
-    def __init__(
-        self, search: TextSearch | None = None, first: int = FIRST_BYTES
-    ) -> None:
-        self._search, self._room = search, first
+    def __init__(self, search: Search | None = None, first: int = FIRST_BYTES) -> None:
+        self._search, self._room = search or Search(), first
         self._figures, self._faults = _finders()
         self._first, self._last = bytearray(), bytearray()
         self._lost = self._unsearched = 0
@@ -88,7 +85,7 @@ class Scanner:
         self._result: Findings | None = None
         self._lines = LineReader()
         self._sources = SourceReader()
-        self._inferences = InferenceReader(self._sources)
+        self._inferences = InferenceReader(self._sources, self._search)
         self._timing = TimingReader(self._sources)
         self._profiles = ProfileReader(self._sources)
         self._gpu_faults = GpuFaultReader()
@@ -119,16 +116,6 @@ class Scanner:
         if self._result is None:
             self._result = self._finish()
         return self._result
-
-    def shares(self) -> dict[str, Share]:
-        """End the output, and return the range of each share."""
-        self.findings()
-        return self._inferences.shares.found
-
-    @property
-    def unsearched(self) -> int:
-        """End the output, and return how many bytes of it were not looked at."""
-        return self.findings().unsearched
 
     def _finish(self) -> Findings:
         self._read(self._lines.feed(bytes(self._first)))
@@ -167,8 +154,7 @@ class Scanner:
 
     def _read(self, lines: bytes) -> None:
         """Read of clean lines those that may hold a figure or a fault."""
-        if self._search is not None:
-            self._search.read(lines)
+        self._search.read(lines)
         self._read_faults(lines)
         at, end = 0, len(lines)
         while at < end:
@@ -231,43 +217,6 @@ def _after(text: bytes, place: int, count: int) -> int:
         if place == 0:
             return len(text)
     return place
-
-
-_SHOWN = 200
-
-
-class TextSearch:
-    """A search of clean lines for texts and regular expressions, piece by piece.
-
-    A text is within one line. The first line that has it is kept.
-    """
-
-    def __init__(self, wanted: Iterable[Expected]) -> None:
-        self.found: dict[Expected, str] = {}
-        self._texts = {one: one.value.encode() for one in wanted if one.how == "text"}
-        self._patterns = {
-            one: Pattern(one.value) for one in wanted if one.how == "regex"
-        }
-
-    def read(self, lines: bytes) -> None:
-        """Search some lines."""
-        text = lines.removesuffix(b"\n")
-        if not text or not (self._texts or self._patterns):
-            return
-        text = text.decode("utf-8", "replace").encode()  # as expressions are of UTF-8
-        for one, value in [*self._texts.items()]:
-            if (place := text.find(value)) >= 0:
-                end = text.find(b"\n", place)
-                line = text[text.rfind(b"\n", 0, place) + 1 : end if end >= 0 else None]
-                self._keep(one, line)
-        for one, pattern in [*self._patterns.items()]:
-            if (matched := pattern.line(text)) is not None:
-                self._keep(one, matched)
-
-    def _keep(self, one: Expected, line: bytes) -> None:
-        self.found[one] = line.decode("utf-8", "replace").strip()[:_SHOWN]
-        self._texts.pop(one, None)
-        self._patterns.pop(one, None)
 
 
 MOST_CHECKS = 1000

@@ -48,6 +48,12 @@ _FIELDS = {name: field for field, names in _MEANINGS.items() for name in names}
 """The field of a row that each column is."""
 
 _NUMBER = re.compile(rf"({UNSIGNED}(?:e[+-][0-9]{{2}})?)(ns|us|ms|s|%)?")
+_SHARES = (
+    re.compile(r"[0-9]{1,3}\.[0-9]{2}%"),
+    re.compile(r"[0-9]{1,3}\.[0-9]{1,9}"),
+)
+"""Percentages where times have their units, and where the columns have."""
+
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _API_NAME = re.compile(r"cu(?:da)?[A-Z]\w*")
 _CUDA = re.compile(r"cuda|cu[A-Z]")
@@ -78,11 +84,13 @@ class Columns(Struct, frozen=True):
             if match is None or (field == "calls" and not _WHOLE.fullmatch(match[0])):
                 return None
             own, unit = match[2] or "", self.units.get(column, "")
-            if field == "percent" and own == ("" if self.units else "%"):
+            if field == "percent":
+                if not _SHARES[bool(self.units)].fullmatch(cell):
+                    return None
                 found[field] = float(match[1])
             elif field == "calls":
                 found[field] = int(match[0])
-            elif field and field != "percent" and (own or unit) in EXPONENTS:
+            elif field and (own or unit) in EXPONENTS:
                 found[field] = scaled(match[1], own or unit)
             elif field:
                 return None
@@ -150,7 +158,10 @@ def _nsys_header(line: str) -> Columns | None:
         unit = match["unit"] or unit
         end = match.end()
     fields = [_FIELDS[name] for name in names]
-    whole = fields[:2] == ["percent", "total_s"] and fields[-1] == "name"
+    whole = names[1:2] == ["Total Time"] and (fields[0], fields[-1]) == (
+        "percent",
+        "name",
+    )
     if end != len(line) or not whole or "calls" not in fields:
         return None
     return Columns(NSYS, tuple(names), dict.fromkeys(names, unit))
