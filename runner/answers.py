@@ -14,7 +14,7 @@ from runner.core.figures import MOST_BYTES
 
 if TYPE_CHECKING:
     from runner.findings.scanner import Scanner
-    from runner.findings.search import Search
+    from runner.findings.search import OutputSearch
 
 FEWEST_DECIMALS = 4
 """Figures are compared with this many decimals, unless more are given."""
@@ -30,7 +30,7 @@ class CommandOutput:
     def __init__(self, command: Command, number: int) -> None:
         self._command, self._number = command, number
         self._scanners: dict[Stream, Scanner] = {}
-        self._search: Search | None = None
+        self._search: OutputSearch | None = None
 
     def feed(self, event: Output) -> None:
         """Read the next piece of output."""
@@ -66,10 +66,10 @@ class CommandOutput:
 
     def _start(self) -> None:
         from runner.findings.scanner import Scanner
-        from runner.findings.search import Search
+        from runner.findings.search import OutputSearch
 
         every = (o for e in self._command.expect for o in e.alternatives)
-        self._search = Search(every)
+        self._search = OutputSearch(every)
         self._scanners = {stream: Scanner(self._search) for stream in Stream}
 
 
@@ -79,7 +79,7 @@ class _Answer(Enum):
     MISSING = "missing"
 
 
-def _check(expectation: Expectation, search: Search, missing: str) -> Check:
+def _check(expectation: Expectation, search: OutputSearch, missing: str) -> Check:
     """Compare what a command printed with one expectation.
 
     Of several alternatives one must hold, and no other must be printed with another
@@ -94,7 +94,7 @@ def _check(expectation: Expectation, search: Search, missing: str) -> Check:
     raise AssertionError("an expectation has an alternative")
 
 
-def _answer(one: Expected, search: Search, missing: str) -> tuple[_Answer, str]:
+def _answer(one: Expected, search: OutputSearch, missing: str) -> tuple[_Answer, str]:
     if one.what == "output":
         found = search.found.get(one)
         return (_Answer.MISSING, missing) if found is None else (_Answer.RIGHT, found)

@@ -15,7 +15,7 @@ import re
 from msgspec.structs import replace
 
 from runner.core import Inference, Source
-from runner.findings.search import Search
+from runner.findings.search import OutputSearch
 from runner.findings.sources import SourceReader
 from runner.findings.units import UNSIGNED, keep, scaled
 
@@ -65,7 +65,7 @@ _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 class InferenceReader:
     """A reader that groups the course's lines into inferences."""
 
-    def __init__(self, sources: SourceReader, search: Search) -> None:
+    def __init__(self, sources: SourceReader, search: OutputSearch) -> None:
         self.found: list[Inference] = []
         self.left_out = 0
         self._times = 0

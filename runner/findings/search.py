@@ -34,7 +34,7 @@ class Share(Struct):
     unreadable: str = ""
 
 
-class Search:
+class OutputSearch:
     """A search of the clean lines of a command's streams, piece by piece.
 
     A text is within one line. The first line that has it is kept.
@@ -63,7 +63,7 @@ class Search:
             share.unreadable = share.unreadable or line[:_UNREADABLE]
 
     def read(self, lines: bytes) -> None:
-        """Search some lines."""
+        """OutputSearch some lines."""
         text = lines.removesuffix(b"\n")
         if not text or not (self._texts or self._patterns):
             return

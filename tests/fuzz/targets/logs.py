@@ -12,7 +12,7 @@ import msgspec
 from runner.core import Findings
 from runner.core.expectations import Expected
 from runner.findings import Scanner, find
-from runner.findings.search import Search
+from runner.findings.search import OutputSearch
 from tests.fuzz.parts import Parts
 
 SEEDS = (
@@ -65,7 +65,7 @@ def one(data: bytes) -> None:
 
 
 def _scanned(pieces: list[bytes]) -> tuple[Findings, object]:
-    search = Search(SEARCHED)
+    search = OutputSearch(SEARCHED)
     scanner = Scanner(search)
     for piece in pieces:
         scanner.feed(piece)
