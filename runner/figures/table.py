@@ -1,85 +1,19 @@
-"""One table of a run's figures, made once of its record; pure.
+"""The figures of a run: what each network printed, and what each command took; pure.
 
-    found = table.of(record, shapes)     # a Figure for each value that was printed
-    table.networks(found)                # grouped by network: what each printed
-    table.times(found)                   # grouped by command: what each took
-
-`rai show`, `rai diff`, reports and their check-lists are made of these groups.
+`rai show`, `rai diff`, reports and their check-lists are made of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
-from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord, Source
+from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord
 from runner.core.kernel_shapes import KernelShapes, LayeredNetwork
 from runner.core.samples import Spread, spread
 from runner.figures.commands import called, script
-
-
-class FigureKind(StrEnum):
-    """What a figure is; times are in seconds, memory in bytes, shares from 0 to 1."""
-
-    OP_TIME = "op_time"
-    LAYER_TIME = "layer_time"
-    CORRECTNESS = "correctness"
-    ACCURACY = "accuracy"
-    AGREEMENT = "agreement"
-    WALL = "wall"
-    CPU = "cpu"
-    ELAPSED = "elapsed"
-    USER = "user"
-    SYSTEM = "system"
-    CPU_PERCENT = "cpu_percent"
-    MEMORY = "memory"
-
-    @property
-    def unit(self) -> str:
-        """The unit of its values; "" for a share."""
-        shares = (self.CORRECTNESS, self.ACCURACY, self.AGREEMENT)
-        units = dict.fromkeys(shares, "") | {self.MEMORY: "B", self.CPU_PERCENT: "%"}
-        return units.get(self, "s")
-
-
-class Figure(Struct, frozen=True):
-    """One value, and what it is of.
-
-    ``command`` is the command's number from 1, ``name`` what it is called, ``script``
-    its program's file. ``model``, ``variant`` and ``images`` are the network's, "" and
-    None where that is not known. ``layer`` is the layer's number from 1, "" for all of
-    them. ``profiled`` names the profilers that ran along and took time. ``place`` is
-    which network of the command's output it is of, ``round`` the command's round.
-    """
-
-    run: str
-    command: int
-    name: str
-    script: str
-    figure: FigureKind
-    value: float
-    model: str = ""
-    variant: str = ""
-    images: int | None = None
-    layer: str = ""
-    profiled: tuple[str, ...] = ()
-    place: int = 0
-    round: int = 0
-    accuracy_class: str = ""
-    synthetic: bool = False
-
-    @property
-    def unit(self) -> str:
-        """The unit of its value."""
-        return self.figure.unit
-
-    @property
-    def network(self) -> tuple[object, ...]:
-        """What figures of one network in one command have in common."""
-        work = (self.model, self.variant, self.images, self.accuracy_class)
-        return (self.run, self.command, self.place, *work)
 
 
 class NetworkFigures(Struct, frozen=True):
@@ -142,119 +76,115 @@ class CommandTimes(Struct, frozen=True):
     max_rss_bytes: int | None = None
 
 
-def of(record: RunRecord, shapes: KernelShapes | None = None) -> tuple[Figure, ...]:
-    """Return the figures of a run, command by command.
+def _counted(record: RunRecord) -> list[CommandRecord]:
+    """Return of each command the rounds that ended well, else the first."""
+    well = {one.number for one in record.commands if one.outcome in _WELL}
+    return [
+        one
+        for one in sorted(record.commands, key=attrgetter("number"))
+        if (one.outcome in _WELL if one.number in well else one.repeats is None)
+    ]
 
-    Of a command the rounds that ended well count, else the first. Where a program does
-    not print how many images it took, ``shapes`` may say so.
+
+_WELL = (Outcome.OK, Outcome.WRONG)
+
+
+class _Printed(Struct, frozen=True):
+    """What one network printed in one round."""
+
+    run: str
+    number: int
+    name: str
+    script: str
+    round: int
+    place: int
+    images: int | None
+    under: tuple[str, ...]
+    inference: Inference
+
+
+def networks(
+    record: RunRecord, shapes: KernelShapes | None = None
+) -> tuple[NetworkFigures, ...]:
+    """Return what each network printed, command by command.
+
+    Where a program does not print how many images it took, ``shapes`` may say so.
     """
-    well = {
-        command.number
-        for command in record.commands
-        if command.outcome in (Outcome.OK, Outcome.WRONG)
-    }
-    found: list[Figure] = []
-    for command in record.commands:
-        ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
-        if ended_well or (command.number not in well and command.repeats is None):
-            found += _of_command(record.id, command, shapes)
-    return tuple(sorted(found, key=lambda one: one.command))
-
-
-def of_findings(found: Findings) -> tuple[Figure, ...]:
-    """Return the figures of an output whose commands are known by its lines only."""
-    return (
-        *(
-            figure
-            for place, one in enumerate(found.inferences)
-            for figure in _of_inference(_place("", one.source), one, place)
-        ),
-        *_of_times(found, lambda source: _place("", source)),
-    )
-
-
-Place = tuple[str, int, str, str]
-"""A run, the number of its command, the command's name and its script."""
-
-
-def _place(run: str, source: Source) -> Place:
-    return run, source.number or 0, source.command, script(source.command)
-
-
-def _of_command(
-    run: str, command: CommandRecord, shapes: KernelShapes | None
-) -> Iterator[Figure]:
-    where = (run, command.number, called(command), script(command.text))
-    measured = ((FigureKind.WALL, command.wall_s), (FigureKind.CPU, command.cpu_s))
-    for kind, value in measured:
-        if value is not None:
-            yield Figure(*where, kind, value, round=command.round)
-    found = command.findings
-    yield from _of_times(found, lambda _: where, command.round)
-    for place, one in enumerate(found.inferences):
-        network = _described(shapes, command.text, one)
-        images = network.batch_size if network else None
-        under = one.source.under or found.under
-        yield from _of_inference(where, one, place, command.round, under, images)
-
-
-def _of_times(
-    found: Findings, where: Callable[[Source], Place], round_: int = 0
-) -> Iterator[Figure]:
-    for place, one in enumerate(found.time_usage):
-        rss = None if one.max_rss_kb is None else 1024 * one.max_rss_kb
-        printed = (
-            (FigureKind.ELAPSED, one.elapsed_s),
-            (FigureKind.USER, one.user_s),
-            (FigureKind.SYSTEM, one.system_s),
-            (FigureKind.CPU_PERCENT, one.cpu_percent),
-            (FigureKind.MEMORY, rss),
-        )
-        for kind, value in printed:
-            if value is not None:
-                yield Figure(*where(one.source), kind, value, place=place, round=round_)
-
-
-def _of_inference(
-    where: Place,
-    one: Inference,
-    place: int,
-    round_: int = 0,
-    under: tuple[str, ...] = (),
-    images: int | None = None,
-) -> Iterator[Figure]:
-    source = one.source
-    values: list[tuple[FigureKind, float | None, str]] = [
-        (kind, value, str(i + 1))
-        for kind, every in (
-            (FigureKind.OP_TIME, one.op_times_s),
-            (FigureKind.LAYER_TIME, one.layer_times_s),
-        )
-        for i, value in enumerate(every)
-    ]
-    total = sum(one.op_times_s) if one.op_times_s else None
-    values += [
-        (FigureKind.OP_TIME, total, ""),
-        (FigureKind.CORRECTNESS, one.correctness, ""),
-        (FigureKind.ACCURACY, one.accuracy, ""),
-        (FigureKind.AGREEMENT, one.agreement, ""),
-    ]
-    for kind, value, layer in values:
-        if value is not None:
-            yield Figure(
-                *where,
-                kind,
-                value,
-                one.model or "",
-                source.variant,
-                source.batch_size or images,
-                layer,
-                under or source.under,
-                place,
-                round_,
-                one.accuracy_class,
-                one.synthetic,
+    found = []
+    for command in _counted(record):
+        for place, one in enumerate(command.findings.inferences):
+            network = _described(shapes, command.text, one)
+            images = one.source.batch_size or (network.batch_size if network else None)
+            found.append(
+                _Printed(
+                    record.id,
+                    command.number,
+                    called(command),
+                    script(command.text),
+                    command.round,
+                    place,
+                    images,
+                    one.source.under or command.findings.under,
+                    one,
+                )
             )
+    return _grouped(found)
+
+
+def networks_of_output(found: Findings) -> tuple[NetworkFigures, ...]:
+    """Return those of an output whose commands are known by its lines only."""
+    printed = []
+    for place, one in enumerate(found.inferences):
+        of = one.source
+        command = ("", of.number or 0, of.command, script(of.command))
+        printed.append(_Printed(*command, 0, place, of.batch_size, of.under, one))
+    return _grouped(printed)
+
+
+def _grouped(printed: Iterable[_Printed]) -> tuple[NetworkFigures, ...]:
+    groups: dict[tuple[object, ...], list[_Printed]] = {}
+    for one in printed:
+        it = one.inference
+        work = (it.model, it.source.variant, one.images, it.accuracy_class)
+        if it.op_times_s or it.layer_times_s or outcome(it):
+            groups.setdefault((one.number, one.place, *work), []).append(one)
+    return tuple(map(_network, groups.values()))
+
+
+def _network(found: Sequence[_Printed]) -> NetworkFigures:
+    first, every = found[0], [one.inference for one in found]
+
+    def layers(rounds: Sequence[tuple[float, ...]]) -> tuple[Spread, ...]:
+        each = (
+            spread([times[n] for times in rounds if len(times) > n])
+            for n in range(max(map(len, rounds)))
+        )
+        return tuple(filter(None, each))
+
+    def least(figure: str) -> float | None:
+        values = (getattr(one, figure) for one in every)
+        return min((v for v in values if v is not None), default=None)
+
+    op_times = [one.op_times_s for one in every]
+    return NetworkFigures(
+        run=first.run,
+        number=first.number,
+        name=first.name,
+        script=first.script,
+        variant=first.inference.source.variant,
+        images=first.images,
+        under=first.under,
+        model=first.inference.model or "",
+        accuracy_class=first.inference.accuracy_class,
+        rounds=len({one.round for one in found}),
+        op_times_s=layers(op_times),
+        op_time_s=spread([sum(times) for times in op_times if times]),
+        layer_times_s=layers([one.layer_times_s for one in every]),
+        correctness=least("correctness"),
+        accuracy=least("accuracy"),
+        agreement=least("agreement"),
+        synthetic=any(one.synthetic for one in every),
+    )
 
 
 def _described(
@@ -267,84 +197,35 @@ def _described(
     return analysis.network_of(shapes.networks, command, one)
 
 
-def networks(found: Iterable[Figure]) -> tuple[NetworkFigures, ...]:
-    """Return what each network printed, command by command."""
-    groups: dict[tuple[object, ...], list[Figure]] = {}
-    for figure in found:
-        if figure.figure in _OF_NETWORKS:
-            groups.setdefault(figure.network, []).append(figure)
-    return tuple(map(_network, groups.values()))
-
-
-_OF_NETWORKS = (
-    FigureKind.OP_TIME,
-    FigureKind.LAYER_TIME,
-    FigureKind.CORRECTNESS,
-    FigureKind.ACCURACY,
-    FigureKind.AGREEMENT,
-)
-
-
-def _network(found: Sequence[Figure]) -> NetworkFigures:
-    first = found[0]
-    by_layer: dict[tuple[FigureKind, str], list[float]] = {}
-    for one in found:
-        by_layer.setdefault((one.figure, one.layer), []).append(one.value)
-
-    def layers(kind: FigureKind) -> tuple[Spread, ...]:
-        each = (v for (of, layer), v in by_layer.items() if of is kind and layer)
-        return tuple(s for values in each if (s := spread(values)))
-
-    def least(kind: FigureKind) -> float | None:
-        return min(by_layer.get((kind, ""), ()), default=None)
-
-    return NetworkFigures(
-        run=first.run,
-        number=first.command,
-        name=first.name,
-        script=first.script,
-        variant=first.variant,
-        images=first.images,
-        under=first.profiled,
-        model=first.model,
-        accuracy_class=first.accuracy_class,
-        rounds=len({one.round for one in found}),
-        op_times_s=layers(FigureKind.OP_TIME),
-        op_time_s=spread(by_layer.get((FigureKind.OP_TIME, ""), [])),
-        layer_times_s=layers(FigureKind.LAYER_TIME),
-        correctness=least(FigureKind.CORRECTNESS),
-        accuracy=least(FigureKind.ACCURACY),
-        agreement=least(FigureKind.AGREEMENT),
-        synthetic=any(one.synthetic for one in found),
-    )
-
-
-def times(found: Iterable[Figure]) -> dict[int, CommandTimes]:
+def times(record: RunRecord) -> dict[int, CommandTimes]:
     """Return what each command took, by its number: medians, and the most memory.
 
     Of what an output says several times, as of parts of a command, the last counts.
     """
-    last: dict[tuple[int, FigureKind, int], float] = {}
-    for one in found:
-        if one.figure not in _OF_NETWORKS:
-            last[one.command, one.figure, one.round] = one.value
-    values: dict[int, dict[FigureKind, list[float]]] = {}
-    for (command, kind, _), value in last.items():
-        values.setdefault(command, {}).setdefault(kind, []).append(value)
+    rounds: dict[int, list[CommandRecord]] = {}
+    for command in _counted(record):
+        rounds.setdefault(command.number, []).append(command)
+    return {number: _took(commands) for number, commands in rounds.items()}
 
-    def median(every: dict[FigureKind, list[float]], kind: FigureKind) -> float | None:
-        known = spread(every.get(kind, []))
-        return known.median if known else None
 
-    return {
-        command: CommandTimes(
-            spread(every.get(FigureKind.WALL, [])),
-            spread(every.get(FigureKind.CPU, [])),
-            median(every, FigureKind.ELAPSED),
-            median(every, FigureKind.USER),
-            median(every, FigureKind.SYSTEM),
-            median(every, FigureKind.CPU_PERCENT),
-            int(max(every[FigureKind.MEMORY])) if FigureKind.MEMORY in every else None,
-        )
-        for command, every in values.items()
-    }
+def _took(rounds: Sequence[CommandRecord]) -> CommandTimes:
+    printed: dict[str, list[float]] = {}
+    for command in rounds:
+        last: dict[str, float] = {}
+        for one in command.findings.time_usage:
+            last |= {
+                name: v for name in _PRINTED if (v := getattr(one, name)) is not None
+            }
+        for name, value in last.items():
+            printed.setdefault(name, []).append(value)
+    known = {name: spread(values) for name, values in printed.items()}
+    memory = known.pop("max_rss_kb", None)
+    return CommandTimes(
+        spread([one.wall_s for one in rounds if one.wall_s is not None]),
+        spread([one.cpu_s for one in rounds if one.cpu_s is not None]),
+        max_rss_bytes=int(memory.largest) * 1024 if memory else None,
+        **{name: of.median for name, of in known.items() if of},
+    )
+
+
+_PRINTED = ("elapsed_s", "user_s", "system_s", "cpu_percent", "max_rss_kb")

@@ -12,10 +12,11 @@ from runner.core import (
     ProfileTable,
     RunRecord,
     Source,
+    TimeUsage,
 )
 from runner.figures import table
 from runner.figures.commands import one_line
-from runner.figures.table import Figure, FigureKind
+from runner.figures.table import NetworkFigures
 from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.words import brief, size, spread
 
@@ -36,14 +37,14 @@ def figures(found: Findings) -> list[Block]:
     blocks: list[Block] = []
     if cells:
         blocks.append(filled("Commands", ("#", "command"), cells, ("#",)))
-    return [*blocks, *shown(found, table.of_findings(found))]
+    return [*blocks, *shown(found, table.networks_of_output(found))]
 
 
 def shown(
-    found: Findings, printed: Sequence[Figure], files: Sequence[Table] = ()
+    found: Findings, networks: Sequence[NetworkFigures], files: Sequence[Table] = ()
 ) -> list[Block]:
     """Return the tables of the figures, of profiles and their files, and of faults."""
-    blocks = [*_networks(printed), *_times(printed)]
+    blocks = [*_networks(networks), *_times(found.time_usage)]
     if found.memory_errors:
         counts = [(str(errors),) for errors in found.memory_errors]
         blocks.append(filled("Memory checks", ("errors",), counts, ("errors",)))
@@ -66,7 +67,7 @@ def incomplete(found: Findings) -> str:
     return "; ".join(parts)
 
 
-def _networks(printed: Sequence[Figure]) -> list[Block]:
+def _networks(networks: Sequence[NetworkFigures]) -> list[Block]:
     heads = ("#", "model", "variant", "images", "op times", "sum", "layer times")
     rows = [
         (
@@ -80,35 +81,25 @@ def _networks(printed: Sequence[Figure]) -> list[Block]:
             one.result,
             ", ".join(one.under),
         )
-        for one in table.networks(printed)
+        for one in networks
     ]
     numbers = ("#", "images", *heads[4:])
     all_heads = (*heads, "result", "under")
     return [filled("Inferences", all_heads, rows, numbers)] if rows else []
 
 
-def _times(printed: Sequence[Figure]) -> list[Block]:
+def _times(printed: Sequence[TimeUsage]) -> list[Block]:
     """Return what programs printed of their times, each time that one did."""
-    rows: dict[tuple[int, int], dict[FigureKind, Figure]] = {}
-    for one in printed:
-        if one.figure in _PRINTED and one.round == 0:
-            rows.setdefault((one.command, one.place), {})[one.figure] = one
     cells = [
         (
-            str(number or ""),
-            *(brief(of[kind].value) if kind in of else "" for kind in _PRINTED[:3]),
-            size(of[_PRINTED[3]].value) if _PRINTED[3] in of else "",
+            str(one.source.number or ""),
+            *map(brief, (one.user_s, one.system_s, one.elapsed_s)),
+            "" if one.max_rss_kb is None else size(1024 * one.max_rss_kb),
         )
-        for (number, _), of in rows.items()
+        for one in printed
     ]
     heads = ("#", "user", "system", "elapsed", "peak memory")
     return [filled("Time", heads, cells, heads)] if cells else []
-
-
-_PRINTED = (
-    *(FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED),
-    FigureKind.MEMORY,
-)
 
 
 def profile_files(record: RunRecord) -> list[Table]:

@@ -77,7 +77,7 @@ def of(
     blocks += sampled(record)
     blocks += expected(listed(record))
     files = profile_files(record)
-    return [*blocks, *shown(record.findings, figures.of(record), files)]
+    return [*blocks, *shown(record.findings, figures.networks(record), files)]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:

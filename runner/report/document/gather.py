@@ -1,4 +1,4 @@
-"""Gather a report from what runs left behind: the table of figures, and its profiles.
+"""Gather a report from what runs left behind: figures, and profiles.
 
 Figures are grouped by network and by command (``figures.table``); profiles are cut
 where their rows pass 90 % of the time.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
@@ -23,7 +22,6 @@ from runner.core.milestone import Milestone, ReportedKind
 from runner.core.trace import Totals
 from runner.figures import table
 from runner.figures.commands import called, script
-from runner.figures.table import FigureKind
 from runner.findings.tables import API_CALLS, CUDA_API, GPU, KERNELS
 from runner.report.diff.nouns import RunDiff
 from runner.report.document import checklist
@@ -65,7 +63,6 @@ def report(
     programs that no rai-kernels.json describes. ``comparison`` is of two runs.
     """
     files = {one.record.id: _traced(one) for one in found}
-    tables = {one.record.id: table.of(one.record, one.shapes) for one in found}
     layers = {
         one.record.id: _layers(one, files[one.record.id], milestones) for one in found
     }
@@ -73,10 +70,12 @@ def report(
         rai_report=FORMAT,
         runs=tuple(map(_summary, found)),
         milestones=(),
-        times=tuple(
-            time for one in found for time in _times(one.record, tables[one.record.id])
+        times=tuple(time for one in found for time in _times(one.record)),
+        networks=tuple(
+            network
+            for one in found
+            for network in table.networks(one.record, one.shapes)
         ),
-        networks=tuple(n for one in tables.values() for n in table.networks(one)),
         shares=tuple(s for one in found for s in _shares(one, files[one.record.id])),
         shapes=tuple(
             RunNetworks(one.record.id, one.shapes.networks)
@@ -129,11 +128,11 @@ def _summary(found: RunEvidence) -> RunSummary:
     return RunSummary(**known)
 
 
-def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTime]:
+def _times(record: RunRecord) -> Iterator[RunTime]:
     """Yield how each command ended and what it took."""
-    took = table.times(figures)
-    rounds = Counter(one.command for one in figures if one.figure is FigureKind.WALL)
+    times = table.times(record)
     for first in record.first_round:
+        took = times.get(first.number, table.CommandTimes())
         yield RunTime(
             run=record.id,
             number=first.number,
@@ -144,9 +143,9 @@ def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTi
             exit_code=first.exit_code,
             reason=first.reason,
             why=first.why,
-            rounds=max(rounds[first.number], 1),
+            rounds=took.wall_s.n if took.wall_s else 1,
             under=first.findings.under,
-            **asdict(took.get(first.number, table.CommandTimes())),
+            **asdict(took),
         )
 
 
