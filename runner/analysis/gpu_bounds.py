@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -80,7 +78,7 @@ def bounds(gpu: KnownGpu) -> GpuBounds | None:
     A data sheet goes before what the clock gives. A copy that was measured in the run
     goes before the data sheet's bandwidth, which no program reaches.
     """
-    found = PEAKS.get(_plain(gpu.name))
+    found = PEAKS.get(plain(gpu.name))
     found = replace(found, gpu=gpu.name) if found else _by_clock(gpu)
     if gpu.measured is None:
         return found
@@ -90,13 +88,7 @@ def bounds(gpu: KnownGpu) -> GpuBounds | None:
     return replace(found, bytes_per_s=copied, sources=sources)
 
 
-def of(gpus: Iterable[KnownGpu], name: str) -> KnownGpu:
-    """Return what is known of the GPU that a trace names."""
-    plain = _plain(name)
-    return next((gpu for gpu in gpus if _plain(gpu.name) == plain), KnownGpu(name))
-
-
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a name without the words that drivers put before it or leave out."""
     words = name.casefold().replace("-", " ").split()
     return " ".join(w for w in words if w not in {"nvidia", "tesla", "geforce"})
@@ -220,7 +212,7 @@ _PEAKS: dict[str, tuple[_Row, ...]] = {
 """By source: name, GB/s, TFLOP/s of fp32, fp64, tf32, fp16."""
 
 PEAKS = {
-    _plain(name): GpuBounds(
+    plain(name): GpuBounds(
         name,
         memory * 1e9,
         _tera(fp64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from msgspec import Struct
@@ -227,13 +227,14 @@ def _counted(
 
 def _known(traced: TracedGpu, gpus: Sequence[KnownGpu]) -> KnownGpu:
     """Return what a trace and the record say of one GPU together."""
-    found = gpu_bounds.of(gpus, traced.name)
-    return KnownGpu(
-        traced.name or found.name,
-        traced.capability or found.capability,
-        traced.multiprocessors or found.multiprocessors,
-        found.sm_clock_most_mhz,
-        found.measured,
+    plain = gpu_bounds.plain(traced.name)
+    same = (gpu for gpu in gpus if gpu_bounds.plain(gpu.name) == plain)
+    found = next(same, KnownGpu(traced.name))
+    return replace(
+        found,
+        name=traced.name or found.name,
+        capability=traced.capability or found.capability,
+        multiprocessors=traced.multiprocessors or found.multiprocessors,
     )
 
 
@@ -264,37 +265,24 @@ class LayerAnalysis(Struct, frozen=True):
 
 def layers(
     shapes: KernelShapes | None,
-    printed: Iterable[tuple[str, Inference]],
+    command: str,
+    inference: Inference,
     gpu: GpuBounds | None = None,
     unit: str = "",
 ) -> tuple[LayerAnalysis, ...]:
     """Return what every layer with an Op Time reaches, in the order of the output.
 
-    ``printed`` are the command lines with what they printed, ``gpu`` the bounds of the
-    GPU that all of them ran on. Where no kernels are described, they use the ``unit``;
-    "" if that is not known.
+    ``command`` is the line that printed the inference, ``gpu`` the bounds of the GPU
+    that it ran on. Where no kernels are described, it uses the ``unit``; "" if that is
+    not known.
     """
     if shapes is None:
         return ()
-    return tuple(
-        layer
-        for command, inference in printed
-        for layer in _of_inference(shapes, command, inference, gpu, unit)
-    )
-
-
-def _of_inference(
-    shapes: KernelShapes,
-    command: str,
-    inference: Inference,
-    gpu: GpuBounds | None,
-    unit: str,
-) -> Iterator[LayerAnalysis]:
     network = network_of(shapes.networks, command, inference)
     timed = [layer for layer in network.layers if layer.timed] if network else []
     times = inference.op_times_s
     if network is None or len(timed) != len(times):
-        return
+        return ()
     variant = inference.source.variant
     works = [
         work
@@ -302,22 +290,29 @@ def _of_inference(
         if (not variant or work.variant in ("", variant))
         and work.batch_size in (None, network.batch_size)
     ]
+    found = []
     for layer, seconds in zip(timed, times, strict=True):
         own = [work for work in works if work.layer == layer.name]
-        yield LayerAnalysis(
-            command,
-            layer.name,
-            seconds,
-            variant or matching.agreed(own, lambda w: w.variant) or "",
-            network.batch_size,
-            layer.flops,
-            layer.bytes,
-            _ratio(layer.flops, seconds),
-            _ratio(layer.bytes, seconds),
+        roof = (
             _layer_bound(gpu, seconds, layer, own)
             if own or not unit
-            else bound(gpu, seconds, unit, layer.flops, layer.bytes),
+            else bound(gpu, seconds, unit, layer.flops, layer.bytes)
         )
+        found.append(
+            LayerAnalysis(
+                command,
+                layer.name,
+                seconds,
+                variant or matching.agreed(own, lambda work: work.variant) or "",
+                network.batch_size,
+                layer.flops,
+                layer.bytes,
+                _ratio(layer.flops, seconds),
+                _ratio(layer.bytes, seconds),
+                roof,
+            )
+        )
+    return tuple(found)
 
 
 def network_of(

@@ -188,11 +188,10 @@ def _layers(
         if command.outcome is not Outcome.OK or command.findings.under:
             continue
         for one in command.findings.inferences:
-            printed = [(command.text, one)]
-            own = analysis.layers(found.shapes, printed, bounds)
+            own = analysis.layers(found.shapes, command.text, one, bounds)
             if not own and (shapes := _asked_for(command.text, one, milestones)):
                 roof = bounds if script(command.text) in on_gpu else None
-                own = analysis.layers(shapes, printed, roof, unit="fp32")
+                own = analysis.layers(shapes, command.text, one, roof, "fp32")
             layers += own
     return tuple(layers)
 
