@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TypeVar
 
 from runner.core.kernel_shapes import GridSize, KernelWork, LayeredNetwork
@@ -59,22 +60,20 @@ class WorkIndex:
     def __init__(self, works: Iterable[KernelWork]) -> None:
         self._found: dict[tuple[str, GridSize | None], list[KernelWork]] = {}
         for work in works:
-            alike = self._found.setdefault((key(work.kernel), work.grid), [])
+            alike = self._found.setdefault((_key(work.kernel), work.grid), [])
             # Of more than these nothing would be known: see ``agreed``.
             if len(alike) <= MOST_ALIKE:
                 alike.append(work)
 
     def of(self, launches: KernelLaunches) -> list[KernelWork]:
         """Return what the launches of one kernel in one configuration may be."""
-        name = key(launches.kernel)
-        alike = [self._found.get((name, grid), []) for grid in (launches.grid, None)]
-        if any(len(works) > MOST_ALIKE for works in alike):
-            return []
+        keys = ((_key(launches.kernel), grid) for grid in (launches.grid, None))
+        alike = [self._found.get(key, []) for key in keys]
         return [
             work
-            for works in alike
-            for work in works
-            if work.block in (None, launches.block)
+            for work in chain(*alike)
+            if max(map(len, alike)) <= MOST_ALIKE
+            and work.block in (None, launches.block)
             and same(launches.kernel, work.kernel)
         ]
 
@@ -125,7 +124,7 @@ def same(profiled: str, written: str) -> bool:
     )
 
 
-def key(name: str) -> str:
+def _key(name: str) -> str:
     """Return what names of one kernel have in common: its name in its namespace."""
     return _parts(name)[0].rpartition("::")[2]
 

@@ -180,22 +180,18 @@ def _lanes(spans: Spans, lane: Callable[[Any], Lane]) -> tuple[list[int], list[L
             [(part is None, isinstance(part, str), part) for part in keys[n][1:]],
         ),
     )
-    places = [0] * len(lanes)
-    for place, number in enumerate(order):
-        places[number] = place
+    places = sorted(range(len(lanes)), key=order.__getitem__)
     calls = {(one.process, one.title) for one in lanes if one.kind is LaneKind.API}
-    ordered = [_told_apart(lanes[number], calls) for number in order]
+    ordered = [
+        replace(one, title=f"ranges of {one.title}")
+        if one.kind is LaneKind.RANGE and (one.process, one.title) in calls
+        else one
+        for one in map(lanes.__getitem__, order)
+    ]
     if MOST_LANES in spans.lane:
         places.append(len(ordered))
         ordered.append(_MANY)
     return places, ordered
-
-
-def _told_apart(lane: Lane, calls: set[tuple[str, str]]) -> Lane:
-    """Return a lane; ranges of a thread that has calls are called so."""
-    if lane.kind is LaneKind.RANGE and (lane.process, lane.title) in calls:
-        return replace(lane, title=f"ranges of {lane.title}")
-    return lane
 
 
 def _joined(links: list[Hashable]) -> list[int]:
@@ -230,22 +226,17 @@ class Pick(NamedTuple):
     lasted: int
 
 
-class MergedSpans:
+class MergedSpans(Struct, gc=False):
     """Neighbours of one level and cell; ``busy`` is the time that they add."""
 
-    __slots__ = ("busy", "cell", "lane", "level", "longest", "merged", "ref", "start")
-
-    def __init__(
-        self, lane: int, level: int, cell: int, start: int, ref: int, longest: int
-    ) -> None:
-        self.lane = lane
-        self.level = level
-        self.cell = cell
-        self.start = start
-        self.ref = ref
-        self.longest = longest
-        self.busy = 0
-        self.merged = 1
+    lane: int
+    level: int
+    cell: int
+    start: int
+    ref: int
+    longest: int
+    busy: int = 0
+    merged: int = 1
 
     def take(self, other: MergedSpans) -> None:
         """Add the group that follows this one."""

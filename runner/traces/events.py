@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from io import BufferedReader
 from typing import Any
@@ -178,6 +178,7 @@ class EventTrace:
         self._group = array("I")
         self._link = array("q")
         self._groups = Interned()
+        self._figures: list[list[int]] = []
         self._named: list[_Group] | None = None
         self._known: dict[tuple[str, Hashable], str] = {}
         self._streams: dict[LaneKey, str] = {}
@@ -263,7 +264,20 @@ class EventTrace:
         spans.lane.append(spans.lanes[lane])
         spans.start.append(start)
         spans.length.append(length)
-        self._group.append(self._groups[kind, event.name or "(no name)", detail])
+        group = self._groups[kind, event.name or "(no name)", detail]
+        self._group.append(group)
+        if group == len(self._figures):
+            self._figures.append([1, length, length, length, start])
+        else:
+            have = self._figures[group]
+            have[0] += 1
+            have[1] += length
+            if length < have[2]:
+                have[2] = length
+            if length > have[3]:
+                have[3] = length
+            if start < have[4]:
+                have[4] = start
         whole_link = link if isinstance(link, int) else 0
         self._link.append(whole_link if 0 < whole_link < _GREATEST_LINK else 0)
 
@@ -271,31 +285,12 @@ class EventTrace:
         """Return the sums of all spans."""
         sums = Sums()
         for (kind, name, detail), figures in zip(
-            self._groups, self._figures(), strict=True
+            self._groups, self._figures, strict=True
         ):
             shape = detail if isinstance(detail, LaunchShape) else None
             sums.add(kind, bounded(name), figures, shape)
         tool = "PyTorch's profiler" if self._devices else "trace events"
         return sums.trace(path, tool, "", tuple(self._gpus()), self.problems)
-
-    def _figures(self) -> list[_Figures]:
-        """Return the number, sum, least, most and first start of each group."""
-        every = range(len(self._groups))
-        counts = Counter(self._group)
-        total, most = [0 for _ in every], [0 for _ in every]
-        least, first = [1 << 62 for _ in every], [1 << 62 for _ in every]
-        spans = self._spans
-        for group, start, length in zip(
-            self._group, spans.start, spans.length, strict=True
-        ):
-            total[group] += length
-            if length > most[group]:
-                most[group] = length
-            if length < least[group]:
-                least[group] = length
-            if start < first[group]:
-                first[group] = start
-        return [(counts[n], total[n], least[n], most[n], first[n]) for n in every]
 
     def _gpus(self) -> Iterator[TracedGpu]:
         for each in self._devices[:100]:
@@ -333,8 +328,6 @@ class EventTrace:
     def close(self) -> None:
         """Do nothing: all was read."""
 
-
-_Figures = tuple[int, int, int, int, int]
 
 _Detail = LaunchShape | int | None
 """A launch's configuration, or a copy's bytes."""

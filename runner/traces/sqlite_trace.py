@@ -49,19 +49,12 @@ class SqliteTrace:
         self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
         self.problems = list(layout.problems)
-        self._records = [each for each in layout.records if self._readable(each)]
-
-    def _readable(self, records: Records) -> bool:
-        if self._base.has(records.table, *records.columns):
-            return True
-        if lacking := self._base.lacking(records.table, records.columns):
-            columns = ", ".join(sorted(lacking))
-            self.problems.append(f"table {records.table} lacks columns: {columns}")
-        elif self._base.is_odd(records.table):
-            self.problems.append(
-                f"table {records.table} cannot be used: it is no plain table"
-            )
-        return False
+        self._records: list[Records] = []
+        for records in layout.records:
+            if (lacks := base.lacks(records.table, records.columns)) is None:
+                self._records.append(records)
+            elif lacks:
+                self.problems.append(f"table {records.table} {lacks}")
 
     def summary(self, path: str) -> Trace:
         """Return the sums of all tables."""
