@@ -87,7 +87,7 @@ class LaunchTable:
         self._values: dict[str, float] = {}
         self._total_s = 0.0
         self._times: dict[str, tuple[int, float, float, float]] = {}
-        self._sums: dict[_Launch, tuple[list[int], dict[str, list[float]]]] = {}
+        self._sums: dict[_Launch, dict[str, list[float]]] = {}
         self.left_out = 0
 
     def row(self, named: dict[str, str]) -> bool:
@@ -133,9 +133,8 @@ class LaunchTable:
         if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
             self.left_out += 1
             return
-        launches, sums = self._sums.setdefault(launch, ([0], {}))
-        launches[0] += 1
-        for name, value in values.items():
+        sums = self._sums.setdefault(launch, {})
+        for name, value in {"launches": 1, **values}.items():
             have = sums.setdefault(name, [0, 0])
             have[0] += 1
             have[1] += value
@@ -176,12 +175,12 @@ class LaunchTable:
 
         Each metric may lack in some of the launches.
         """
-        for (kernel, grid, block), ((launches,), sums) in self._sums.items():
+        for (kernel, grid, block), sums in self._sums.items():
             means = {name: total / count for name, (count, total) in sums.items()}
-            registers = means.pop("registers", None)
-            whole = None if registers is None else round(registers)
-            one = KernelCounters(kernel, launches, grid, block, registers=whole)
-            yield replace(one, **means)
+            means["launches"] = int(sums["launches"][0])
+            if "registers" in means:
+                means["registers"] = round(means["registers"])
+            yield replace(KernelCounters(kernel, 0, grid, block), **means)
 
 
 def opened(header: Sequence[str]) -> LaunchTable | None:

@@ -95,6 +95,7 @@ class Scanner:
         self._inferences = InferenceReader(self._sources, self._search)
         self._timing = TimingReader(self._sources)
         self._profiles = ProfileReader(self._sources)
+        self._readers = (self._inferences, self._timing, self._profiles)
         self._gpu_faults: dict[GpuFaultKind, GpuFault] = {}
         self._memory_errors: list[int] = []
         self._left_out = 0
@@ -133,10 +134,7 @@ class Scanner:
         for start in range(0, len(self._last), _BLOCK):
             self._read(self._lines.feed(bytes(self._last[start : start + _BLOCK])))
         self._last.clear()
-        self._read(self._lines.finish())
-        self._inferences.close()
-        self._profiles.close()
-        readers = (self._inferences, self._timing, self._profiles)
+        self._end()
         return Findings(
             inferences=tuple(self._inferences.found),
             time_usage=tuple(self._timing.found),
@@ -145,16 +143,19 @@ class Scanner:
             memory_errors=tuple(self._memory_errors),
             under=self._sources.under,
             unsearched=self._unsearched + self._lost,
-            left_out=self._left_out + sum(reader.left_out for reader in readers),
+            left_out=self._left_out + sum(reader.left_out for reader in self._readers),
             counters=tuple(self._profiles.counters),
         )
 
+    def _end(self) -> None:
+        """End what is open."""
+        self._read(self._lines.finish())
+        for reader in self._readers:
+            reader.close()
+
     def _tear(self) -> None:
         """End what is open before a gap, and drop the torn line after it."""
-        self._read(self._lines.finish())
-        self._inferences.close()
-        self._timing.close()
-        self._profiles.close()
+        self._end()
         self._left = MOST_LINES
         torn = self._last.find(b"\n") + 1 or len(self._last)
         del self._last[:torn]
@@ -169,7 +170,7 @@ class Scanner:
             if self._left <= 0:
                 self._unsearched += end - at
                 return
-            if self._inferences.busy or self._timing.busy or self._profiles.busy:
+            if any(reader.busy for reader in self._readers):
                 start, stop = at, _after(lines, at, _TOGETHER)
             elif (found := self._figures.find(lines, at)) >= 0:
                 start = lines.rfind(b"\n", at, found) + 1 or at
@@ -190,9 +191,8 @@ class Scanner:
     def _read_lines(self, lines: bytes) -> None:
         for line in map(_decoded, lines.removesuffix(b"\n").split(b"\n")):
             self._left -= 1
-            self._inferences.read(line)
-            self._timing.read(line)
-            self._profiles.read(line)
+            for reader in self._readers:
+                reader.read(line)
             if line[:2] == "==" and (match := _CHECKED.fullmatch(line)) is not None:
                 errors = int(match["errors"])
                 self._left_out += keep(self._memory_errors, errors, MOST_CHECKS)

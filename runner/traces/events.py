@@ -71,7 +71,6 @@ class EventArgs(Struct, gc=False):
     name: str | None = None
     correlation: int | str | None = None
     device: int | None = None
-    stream: int | str | None = None
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     bytes: int | None = None
@@ -119,8 +118,7 @@ class _Document(Struct):
     deviceProperties: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-_document = msgspec.json.Decoder(_Document)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
+_document = msgspec.json.Decoder(_Document | list[msgspec.Raw])
 _event = msgspec.json.Decoder(TraceEvent)
 _plain_event = msgspec.json.Decoder(PlainEvent)
 _devices = msgspec.json.Decoder(list[_Device])
@@ -148,25 +146,21 @@ def _read(file: BufferedReader) -> bytes:
 
 def _decoded(data: bytes) -> _Document:
     """Decode JSON of either form; Chrome's array may lack its last bracket."""
-    is_array = data.startswith(b"[")
     try:
         try:
-            return _of(data, is_array)
+            found = _document.decode(data)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             data = _NO_NUMBER.sub(rb"\1null", data).rstrip(b", \t\r\n")
-            if is_array and not data.endswith(b"]"):
+            if data.startswith(b"[") and not data.endswith(b"]"):
                 data += b"]"
-            return _of(data, is_array)
+            found = _document.decode(data)
     except msgspec.ValidationError as error:
         raise NoTrace("it is JSON without trace events", WANTED) from error
     except _FAILURES as error:
         raise NoTrace(f"it is damaged: {error}", _AGAIN) from error
-
-
-def _of(data: bytes, is_array: bool) -> _Document:
-    return _Document(_array.decode(data)) if is_array else _document.decode(data)
+    return found if isinstance(found, _Document) else _Document(found)
 
 
 class EventTrace:
@@ -181,7 +175,6 @@ class EventTrace:
         self._figures: list[list[int]] = []
         self._named: list[_Group] | None = None
         self._known: dict[tuple[str, Hashable], str] = {}
-        self._streams: dict[LaneKey, str] = {}
         self._open: dict[LaneKey, list[tuple[int, TraceEvent]]] = defaultdict(list)
         self._wrong_times = self._unmatched = self._odd = 0
         try:
@@ -234,15 +227,14 @@ class EventTrace:
         self._add(opened, start, length if 0 <= length <= MOST_NS else None)
 
     def _name(self, event: TraceEvent) -> None:
-        if event.args is None or event.args.name is None:
+        if event.args is None or (name := event.args.name) is None:
             return
         of_thread = event.name == "thread_name"
         where: Hashable = (event.pid, event.tid) if of_thread else event.pid
-        name = bounded(event.args.name, LONGEST_TITLE).strip()
-        self._known[event.name or "", where] = name
+        self._known[event.name or "", where] = bounded(name, LONGEST_TITLE).strip()
 
     def _add(self, event: TraceEvent, start: int | None, length: int | None) -> None:
-        spans, args = self._spans, event.args
+        spans = self._spans
         if start is None or length is None:
             self._wrong_times += 1
             return
@@ -254,12 +246,9 @@ class EventTrace:
         lane: LaneKey = (kind, event.pid, event.tid)
         detail: _Detail = None
         link: int | str | None = None
-        if args is not None:
+        if (args := event.args) is not None:
             link = args.correlation
-            if kind is LaneKind.GPU:
-                detail = _detail(args, event.pid)
-                if lane not in self._streams:
-                    self._streams[lane] = _stream_title(args)
+            detail = _detail(args, event.pid) if kind is LaneKind.GPU else None
         spans.ref.append(place)
         spans.lane.append(spans.lanes[lane])
         spans.start.append(start)
@@ -309,11 +298,12 @@ class EventTrace:
         """Return the lane of a key."""
         kind, pid, tid = key
         process = self._known.get(("process_name", pid), "")
+        title = self._known.get(("thread_name", (pid, tid))) or f"thread {tid}"
         if not isinstance(pid, int) or pid < _GPU_PID:
             number = bounded(str(pid), LONGEST_TITLE)
             process = f"{process} ({number})" if process else f"process {number}"
-        thread = self._known.get(("thread_name", (pid, tid)))
-        title = self._streams.get(key) or thread or f"thread {tid}"
+            if kind is LaneKind.GPU:  # as PyTorch numbers processes and threads
+                title = f"GPU {number}, stream {tid}"
         return Lane(process, bounded(title, LONGEST_TITLE), kind)
 
     def describe(self, ref: int, whole_one: bool) -> Description:
@@ -352,13 +342,6 @@ def _facts(detail: _Detail) -> Facts:
         return detail.facts()
     size = spelled(detail, "bytes")
     return (("size", size),) if size else ()
-
-
-def _stream_title(args: EventArgs) -> str:
-    """Return the title of a stream, "" if the event does not say."""
-    if args.device is None or args.stream is None:
-        return ""
-    return f"GPU {args.device}, stream {args.stream}"
 
 
 def _nanoseconds(value: Number, most: float) -> int | None:
