@@ -276,7 +276,7 @@ class EventTrace:
         for (kind, name, detail), figures in zip(
             self._groups, self._figures, strict=True
         ):
-            shape = detail if isinstance(detail, LaunchShape) else None
+            shape = LaunchShape(*detail) if isinstance(detail, tuple) else None
             sums.add(kind, bounded(name), figures, shape)
         tool = "PyTorch's profiler" if self._devices else "trace events"
         return sums.trace(path, tool, "", tuple(self._gpus()), self.problems)
@@ -319,8 +319,11 @@ class EventTrace:
         """Do nothing: all was read."""
 
 
-_Detail = LaunchShape | int | None
-"""A launch's configuration, or a copy's bytes."""
+_Triple = tuple[int, int, int]
+_Detail = (
+    tuple[int | None, _Triple, _Triple, int | None, int | None, int | None] | int | None
+)
+"""A launch's configuration as a LaunchShape has it, or a copy's bytes."""
 
 _Group = tuple[LaneKind, str, _Detail]
 
@@ -332,14 +335,13 @@ def _detail(args: EventArgs, pid: Number) -> _Detail:
     if number is None and isinstance(pid, int) and pid >= _GPU_PID:
         number = pid - _GPU_PID
     shared = args.dynamic_shared if args.shared is None else args.shared
-    return LaunchShape(
-        number, args.grid, args.block, args.registers, args.static_shared, shared
-    )
+    # A plain tuple, as a million launches may have one each.
+    return number, args.grid, args.block, args.registers, args.static_shared, shared
 
 
 def _facts(detail: _Detail) -> Facts:
-    if isinstance(detail, LaunchShape):
-        return detail.facts()
+    if isinstance(detail, tuple):
+        return LaunchShape(*detail).facts()
     size = spelled(detail, "bytes")
     return (("size", size),) if size else ()
 
