@@ -258,12 +258,12 @@ def test_equal_streams_of_two_contexts_are_told_apart(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("place", [16, 100, 4096])
+@pytest.mark.parametrize("place", [16, 100, 3000, 4096])
 def test_a_damaged_file_is_told_or_read_in_part(crafted, place):
     path = crafted("")
-    data = bytearray(path.read_bytes())
-    data[place : place + 600] = b"\xff" * 600
-    path.write_bytes(data)
+    data = path.read_bytes()
+    after = b"" if place == 3000 else b"\xff" * 600 + data[place + 600 :]
+    path.write_bytes(data[:place] + after)
     try:
         trace, _ = traces.read(path, "x")
     except UsageError as error:
@@ -277,13 +277,6 @@ def test_an_error_that_quotes_what_is_no_text_is_told(crafted):
     data = path.read_bytes().replace(b"tableapiapi", b"table" + b"\xff" * 6)
     path.write_bytes(data.replace(b"CREATE TABLE api", b"CREATE TABLX api"))
     with pytest.raises(UsageError, match="x: it is damaged: its schema is no text"):
-        traces.summary(path, "x")
-
-
-def test_a_file_that_was_cut_is_told(crafted):
-    path = crafted("")
-    path.write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(UsageError, match="x: it is damaged"):
         traces.summary(path, "x")
 
 
