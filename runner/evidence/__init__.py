@@ -129,14 +129,12 @@ def profiles(
             continue
         try:
             if timelines:
-                found, drawn[name] = traces.read(folder / name, name, most)
+                found, drawn[name] = traces.read(folder / name, name, most, len(names))
             else:
-                found = traces.summary(folder / name, name)
+                found = traces.summary(folder / name, name, len(names))
         except (OSError, RaiError) as error:
             problems.append(str(error))
             continue
-        if len(names) > 1:
-            found = traces.shared(found, len(names))
         sums.append(found)
         problems += [f"{name}: {problem}" for problem in found.problems]
     return tuple(sums), drawn, tuple(problems)

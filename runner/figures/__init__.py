@@ -1,1 +1,1 @@
-"""Figures of runs as one table (table.py), and the names of commands."""
+"""What networks printed and commands took (table.py), and the names of commands."""

@@ -8,6 +8,5 @@ reading.py (the kind of a file, by its first bytes)
 from __future__ import annotations
 
 from runner.traces.reading import MOST, read, summary, timeline
-from runner.traces.totals import shared
 
-__all__ = ["MOST", "read", "shared", "summary", "timeline"]
+__all__ = ["MOST", "read", "summary", "timeline"]

@@ -270,7 +270,7 @@ class EventTrace:
         whole_link = link if isinstance(link, int) else 0
         self._link.append(whole_link if 0 < whole_link < _GREATEST_LINK else 0)
 
-    def summary(self, path: str) -> Trace:
+    def summary(self, path: str, files: int) -> Trace:
         """Return the sums of all spans."""
         sums = Sums()
         for (kind, name, detail), figures in zip(
@@ -279,7 +279,7 @@ class EventTrace:
             shape = LaunchShape(*detail) if isinstance(detail, tuple) else None
             sums.add(kind, bounded(name), figures, shape)
         tool = "PyTorch's profiler" if self._devices else "trace events"
-        return sums.trace(path, tool, "", tuple(self._gpus()), self.problems)
+        return sums.trace(path, tool, "", tuple(self._gpus()), self.problems, files)
 
     def _gpus(self) -> Iterator[TracedGpu]:
         for each in self._devices[:100]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.trace import Timeline, Trace
+from runner.files import open_regular
 from runner.traces import building, database
 from runner.traces.database import Database
 from runner.traces.events import WANTED, EventTrace, NoTrace
@@ -48,13 +48,15 @@ MOST = 60_000
 """Spans of a timeline; packed into a page they take about 1 MB."""
 
 
-def summary(path: Path, name: str) -> Trace:
+def summary(path: Path, name: str, files: int = 1) -> Trace:
     """Return the sums of a file; ``name`` is what it is called within the build folder.
+
+    It is one of so many ``files`` that share what one may have.
 
     Raise UsageError if it is not a file of a profiler, or nothing of it can be read.
     """
     with _opened(path, name) as file:
-        return file.summary(name)
+        return file.summary(name, files)
 
 
 def timeline(path: Path, most: int = MOST) -> Timeline:
@@ -66,13 +68,15 @@ def timeline(path: Path, most: int = MOST) -> Timeline:
         return _timeline(file, most)
 
 
-def read(path: Path, name: str, most: int = MOST) -> tuple[Trace, Timeline]:
+def read(
+    path: Path, name: str, most: int = MOST, files: int = 1
+) -> tuple[Trace, Timeline]:
     """Return the sums and the timeline of a file, which is read once where it can be.
 
     Raise UsageError as ``summary`` does.
     """
     with _opened(path, name) as file:
-        found = file.summary(name)
+        found = file.summary(name, files)
         drawn = _timeline(file, most)
         # What the timeline lacks is known only now.
         problems = dict.fromkeys((*found.problems, *file.problems))
@@ -86,7 +90,7 @@ def _timeline(file: _File, most: int) -> Timeline:
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[_File]:
     try:
-        with files.open_regular(path) as file:
+        with open_regular(path) as file:
             start = file.read(START_BYTES)
             file.seek(0)
             if start.startswith(b"SQLite format 3\0"):

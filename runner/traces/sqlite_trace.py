@@ -56,7 +56,7 @@ class SqliteTrace:
             elif lacks:
                 self.problems.append(f"table {records.table} {lacks}")
 
-    def summary(self, path: str) -> Trace:
+    def summary(self, path: str, files: int) -> Trace:
         """Return the sums of all tables."""
         sums = Sums()
         for records in self._records:
@@ -73,7 +73,8 @@ class SqliteTrace:
                 f" {sums.spans:,} spans"
             )
         known = self._layout
-        return sums.trace(path, known.tool, known.command, known.gpus, self.problems)
+        about = (known.tool, known.command, known.gpus)
+        return sums.trace(path, *about, self.problems, files)
 
     def _sum(self, records: Records, sums: Sums) -> None:
         """Sum up a table by name, and launches by configuration."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from runner.core.trace import KernelLaunches, LaneKind, Totals, Trace, TracedGpu
 from runner.traces.words import LaunchShape, triple, whole
 
@@ -20,6 +18,9 @@ MOST_TEXT = 4 << 20
 """Characters of the names of a file; names beyond them share one sum too."""
 
 OTHERS = "(all other names)"
+
+FEWEST = 100
+"""Names and configurations that each of many files has at least."""
 
 _SECTIONS = {LaneKind.GPU: "GPU activities", LaneKind.API: "API calls"}
 
@@ -74,31 +75,41 @@ class Sums:
         command: str,
         gpus: tuple[TracedGpu, ...],
         problems: Sequence[str],
+        files: int,
     ) -> Trace:
-        """Return the sums, the longest of each section first."""
-        found = [
-            Totals(section, name, int(count), *(each / 1e9 for each in times))
-            for (section, name), (count, *times) in self._found.items()
-        ]
-        found.sort(key=lambda each: (each.section, -each.total_s, each.name))
-        # "GPU activities" comes before "API calls", as in nvprof's table.
-        found.sort(key=lambda each: each.section, reverse=True)
+        """Return the sums, the longest of each section first.
+
+        Of several ``files`` each has its part of the configurations and names. Those
+        that took longest stay; the other names of their section are one.
+        """
+        most = max(MOST_LAUNCHES // files, FEWEST)
+        launches = heapq.nlargest(most, self._launches)
         problems = [*problems]
-        if self._configurations > MOST_LAUNCHES:
+        if self._configurations > len(launches):
             problems.append(
                 f"of {self._configurations:,} configurations of launches"
-                f" the {MOST_LAUNCHES:,} that took longest are listed"
+                f" the {len(launches):,} that took longest are listed"
             )
         if self._others:
             text = f"it has over {MOST_NAMES:,} names, or very long ones"
             problems.append(f"{text}; the others are summed up as one")
+        most = len(self._found) if files == 1 else most
+        totals: list[Totals] = []
+        for section in _SECTIONS.values():
+            of_section = [each for each in self._found.items() if each[0][0] == section]
+            of_section.sort(key=lambda each: (-each[1][1], each[0][1]))
+            every = [_totals(section, key[1], [sums]) for key, sums in of_section]
+            totals += every[:most]
+            if others := [sums for _, sums in of_section[most:]]:
+                totals.append(_totals(section, OTHERS, others))
+                problems.append(f"{len(others):,} names are summed up as one")
         return Trace(
             path,
             tool,
             command,
             gpus,
-            tuple(map(self._launched, sorted(self._launches)[::-1])),
-            tuple(found),
+            tuple(map(self._launched, launches)),
+            tuple(totals),
             self.spans,
             tuple(problems),
         )
@@ -123,42 +134,7 @@ class Sums:
         )
 
 
-FEWEST = 100
-"""Names and configurations that each of many files has at least."""
-
-
-def shared(trace: Trace, files: int) -> Trace:
-    """Return a trace with no more than one of so many files may have.
-
-    The configurations that took longest stay. So do the names; the others of their
-    section are one.
-    """
-    most = max(MOST_LAUNCHES // files, FEWEST)
-    problems = list(trace.problems)
-    if (count := len(trace.launches)) > most:
-        problems.append(
-            f"of {count:,} configurations of launches the {most:,} that took longest"
-            f" are listed, as there are {files} profiles"
-        )
-    totals: list[Totals] = []
-    for section in dict.fromkeys(one.section for one in trace.totals):
-        every = [one for one in trace.totals if one.section == section]
-        totals += every[:most]
-        if others := every[most:]:
-            totals.append(
-                Totals(
-                    section,
-                    OTHERS,
-                    sum(one.count for one in others),
-                    sum(one.total_s for one in others),
-                    min(one.min_s for one in others),
-                    max(one.max_s for one in others),
-                )
-            )
-            problems.append(f"{len(others):,} names are summed up as one")
-    return replace(
-        trace,
-        launches=trace.launches[:most],
-        totals=tuple(totals),
-        problems=tuple(problems),
-    )
+def _totals(section: str, name: str, every: Sequence[Sequence[float]]) -> Totals:
+    counts, sums, least, most = zip(*every, strict=True)
+    times = (sum(sums) / 1e9, min(least) / 1e9, max(most) / 1e9)
+    return Totals(section, name, int(sum(counts)), *times)
