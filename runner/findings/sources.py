@@ -147,11 +147,8 @@ def attributed(found: Findings, number: int, command: str, line: str) -> Finding
         {one.source.variant for one in inferences},
         {one.source.batch_size for one in inferences},
     )
-    return replace(
-        found,
-        inferences=inferences,
-        time_usage=tuple(replace(one, source=whole) for one in found.time_usage),
-        profiles=tuple(replace(one, source=whole) for one in found.profiles),
-        counters=tuple(replace(one, source=whole) for one in found.counters),
-        under=under,
-    )
+    others = {
+        name: tuple(replace(one, source=whole) for one in getattr(found, name))
+        for name in ("time_usage", "profiles", "counters")
+    }
+    return replace(found, inferences=inferences, under=under, **others)
