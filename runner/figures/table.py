@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -89,13 +90,10 @@ def _counted(record: RunRecord) -> list[CommandRecord]:
 _WELL = (Outcome.OK, Outcome.WRONG)
 
 
-class _Printed(Struct, frozen=True):
-    """What one network printed in one round."""
+class _Printed(NamedTuple):
+    """What one network printed in one round; ``command`` as NetworkFigures begin."""
 
-    run: str
-    number: int
-    name: str
-    script: str
+    command: tuple[str, int, str, str]
     round: int
     place: int
     images: int | None
@@ -112,22 +110,12 @@ def networks(
     """
     found = []
     for command in _counted(record):
+        where = (record.id, command.number, called(command), script(command.text))
         for place, one in enumerate(command.findings.inferences):
             network = _described(shapes, command.text, one)
             images = one.source.batch_size or (network.batch_size if network else None)
-            found.append(
-                _Printed(
-                    record.id,
-                    command.number,
-                    called(command),
-                    script(command.text),
-                    command.round,
-                    place,
-                    images,
-                    one.source.under or command.findings.under,
-                    one,
-                )
-            )
+            under = one.source.under or command.findings.under
+            found.append(_Printed(where, command.round, place, images, under, one))
     return _grouped(found)
 
 
@@ -137,7 +125,7 @@ def networks_of_output(found: Findings) -> tuple[NetworkFigures, ...]:
     for place, one in enumerate(found.inferences):
         of = one.source
         command = ("", of.number or 0, of.command, script(of.command))
-        printed.append(_Printed(*command, 0, place, of.batch_size, of.under, one))
+        printed.append(_Printed(command, 0, place, of.batch_size, of.under, one))
     return _grouped(printed)
 
 
@@ -147,7 +135,7 @@ def _grouped(printed: Iterable[_Printed]) -> tuple[NetworkFigures, ...]:
         it = one.inference
         work = (it.model, it.source.variant, one.images, it.accuracy_class)
         if it.op_times_s or it.layer_times_s or outcome(it):
-            groups.setdefault((one.number, one.place, *work), []).append(one)
+            groups.setdefault((one.command, one.place, *work), []).append(one)
     return tuple(map(_network, groups.values()))
 
 
@@ -167,10 +155,7 @@ def _network(found: Sequence[_Printed]) -> NetworkFigures:
 
     op_times = [one.op_times_s for one in every]
     return NetworkFigures(
-        run=first.run,
-        number=first.number,
-        name=first.name,
-        script=first.script,
+        *first.command,
         variant=first.inference.source.variant,
         images=first.images,
         under=first.under,

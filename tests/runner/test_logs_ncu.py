@@ -109,6 +109,14 @@ def test_without_durations_there_is_no_table_of_times(text):
     assert find(text).profiles == ()
 
 
+def test_a_duration_that_two_sections_print_counts_once():
+    row = CSV.splitlines()[1]
+    again = row.replace('"Duration"', '"gpu__time_duration.sum"')
+    (table,) = find(CSV.replace(row, f"{row}\n{again}")).profiles
+
+    assert [(one.name, one.calls) for one in table.rows] == [("conv(int)", 1)]
+
+
 def test_a_long_table_is_read_in_flat_memory_to_its_end():
     head, units, launch, _ = RAW.splitlines()
     rows = "\n".join(launch.replace("conv", f"k{n}") for n in range(3000))
