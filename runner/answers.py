@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum
-from functools import reduce
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from runner import report
 from runner.core import Command, Findings, Stream
@@ -16,8 +13,8 @@ from runner.core.expectations import Check, Expectation, Expected
 from runner.core.figures import MOST_BYTES
 
 if TYPE_CHECKING:
-    from runner.findings.inference import Share
-    from runner.findings.scanner import Scanner, TextSearch
+    from runner.findings.scanner import Scanner
+    from runner.findings.search import OutputSearch
 
 FEWEST_DECIMALS = 4
 """Figures are compared with this many decimals, unless more are given."""
@@ -33,7 +30,7 @@ class CommandOutput:
     def __init__(self, command: Command, number: int) -> None:
         self._command, self._number = command, number
         self._scanners: dict[Stream, Scanner] = {}
-        self._search: TextSearch | None = None
+        self._search: OutputSearch | None = None
 
     def feed(self, event: Output) -> None:
         """Read the next piece of output."""
@@ -61,32 +58,19 @@ class CommandOutput:
             return ()
         if not self._scanners:
             self._start()
-        unsearched = sum(each.unsearched for each in self._scanners.values())
-        texts = self._search.found if self._search is not None else {}
-        seen = Seen(self._shares(), texts, unsearched)
-        return tuple(check(one, seen) for one in self._command.expect)
+        assert self._search is not None
+        size = sum(each.findings().unsearched for each in self._scanners.values())
+        missing = f"{report.size(size)} of the output were not searched" if size else ""
+        search = self._search
+        return tuple(_check(one, search, missing) for one in self._command.expect)
 
     def _start(self) -> None:
-        from runner.findings.scanner import Scanner, TextSearch
+        from runner.findings.scanner import Scanner
+        from runner.findings.search import OutputSearch
 
-        texts = [
-            o
-            for e in self._command.expect
-            for o in e.alternatives
-            if o.what == "output"
-        ]
-        if texts:
-            self._search = TextSearch(texts)
+        every = (o for e in self._command.expect for o in e.alternatives)
+        self._search = OutputSearch(every)
         self._scanners = {stream: Scanner(self._search) for stream in Stream}
-
-    def _shares(self) -> dict[str, Share]:
-        from runner.findings.inference import joined
-
-        streams = [scanner.shares() for scanner in self._scanners.values()]
-        return {
-            figure: reduce(joined, (stream[figure] for stream in streams))
-            for figure in streams[0]
-        }
 
 
 class _Answer(Enum):
@@ -95,21 +79,13 @@ class _Answer(Enum):
     MISSING = "missing"
 
 
-class Seen(Struct, frozen=True):
-    """What was seen of a command's output, and how many bytes were not searched."""
-
-    shares: dict[str, Share]
-    texts: dict[Expected, str] = {}
-    unsearched: int = 0
-
-
-def check(expectation: Expectation, seen: Seen) -> Check:
+def _check(expectation: Expectation, search: OutputSearch, missing: str) -> Check:
     """Compare what a command printed with one expectation.
 
     Of several alternatives one must hold, and no other must be printed with another
     value.
     """
-    answers = [_answer(one, seen) for one in expectation.alternatives]
+    answers = [_answer(one, search, missing) for one in expectation.alternatives]
     for wanted in (_Answer.WRONG, _Answer.RIGHT, _Answer.MISSING):
         for answer, found in answers:
             if answer is wanted:
@@ -118,28 +94,20 @@ def check(expectation: Expectation, seen: Seen) -> Check:
     raise AssertionError("an expectation has an alternative")
 
 
-def _answer(one: Expected, seen: Seen) -> tuple[_Answer, str]:
+def _answer(one: Expected, search: OutputSearch, missing: str) -> tuple[_Answer, str]:
     if one.what == "output":
-        found = seen.texts.get(one)
-        if found is not None:
-            return _Answer.RIGHT, found
-        return _Answer.MISSING, _unsearched(seen)
-    share = seen.shares[one.what]
+        found = search.found.get(one)
+        return (_Answer.MISSING, missing) if found is None else (_Answer.RIGHT, found)
+    share = search.shares[one.what]
     if share.unreadable:
         return _Answer.WRONG, share.unreadable
-    if share.least is None or share.most is None:
-        return _Answer.MISSING, _unsearched(seen)
+    if share.least > share.most:
+        return _Answer.MISSING, missing
     for value in (share.least, share.most):
         if not _holds(value, one):
             return _Answer.WRONG, f"{one.what} {value!r}"
     ends = dict.fromkeys((repr(share.least), repr(share.most)))
     return _Answer.RIGHT, f"{one.what} {' to '.join(ends)}"
-
-
-def _unsearched(seen: Seen) -> str:
-    """Return how much of the output was not searched, "" if all of it was."""
-    size = seen.unsearched
-    return f"{report.size(size)} of the output were not searched" if size else ""
 
 
 def _holds(value: float, one: Expected) -> bool:

@@ -112,7 +112,7 @@ def test_a_milestone_describes_its_layers_and_says_no_accuracy_of_synthetic_imag
     assert one.synthetic
     assert (one.agreement, one.model, len(one.op_times_s)) == (1.0, "ece408", 2)
     assert (one.correctness, one.accuracy) == (None, None)
-    layers = analysis.layers(shapes, [("python /src/project/m2.1.py 20", one)])
+    layers = analysis.layers(shapes, "python /src/project/m2.1.py 20", one)
     assert [layer.op_time_s for layer in layers] == list(one.op_times_s)
     assert [layer.flops for layer in layers] == [52_272_000, 242_208_000]
 

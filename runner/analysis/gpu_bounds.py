@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.analysis.occupancy import MULTIPROCESSORS
 from runner.core.gpu import GpuUse
@@ -54,13 +53,8 @@ class GpuBounds(Struct, frozen=True):
 
     def flops_per_s(self, unit: str) -> float | None:
         """Return the rate of a unit or accuracy class; None if it is not known."""
-        rates = {
-            "fp64": self.fp64_flops_per_s,
-            "fp32": self.fp32_flops_per_s,
-            "tf32": self.tf32_flops_per_s,
-            "fp16": self.fp16_flops_per_s,
-        }
-        return rates.get(UNITS.get(unit, ""))
+        rate: float | None = getattr(self, f"{UNITS.get(unit)}_flops_per_s", None)
+        return rate
 
 
 def known_gpus(
@@ -84,50 +78,24 @@ def bounds(gpu: KnownGpu) -> GpuBounds | None:
     A data sheet goes before what the clock gives. A copy that was measured in the run
     goes before the data sheet's bandwidth, which no program reaches.
     """
-    peaks = named(gpu.name)
-    found = _by_sheet(gpu.name, peaks) if peaks else _by_clock(gpu)
+    found = PEAKS.get(plain(gpu.name))
+    found = replace(found, gpu=gpu.name) if found else _by_clock(gpu)
     if gpu.measured is None:
         return found
     found = found or GpuBounds(gpu.name)
-    return GpuBounds(
-        gpu.name,
-        gpu.measured.copied_bytes_per_s or found.bytes_per_s,
-        found.fp64_flops_per_s,
-        found.fp32_flops_per_s,
-        found.tf32_flops_per_s,
-        found.fp16_flops_per_s,
-        ("memory: a copy measured in this run", *found.sources),
-    )
+    copied = gpu.measured.copied_bytes_per_s or found.bytes_per_s
+    sources = ("memory: a copy measured in this run", *found.sources)
+    return replace(found, bytes_per_s=copied, sources=sources)
 
 
-def named(name: str) -> GpuPeaks | None:
-    """Return the data sheet's rates of a GPU by the driver's name of it."""
-    plain = _plain(name)
-    return next((peaks for peaks in PEAKS if _plain(peaks.name) == plain), None)
-
-
-def of(gpus: Iterable[KnownGpu], name: str) -> KnownGpu:
-    """Return what is known of the GPU that a trace names."""
-    plain = _plain(name)
-    return next((gpu for gpu in gpus if _plain(gpu.name) == plain), KnownGpu(name))
-
-
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a name without the words that drivers put before it or leave out."""
     words = name.casefold().replace("-", " ").split()
     return " ".join(w for w in words if w not in {"nvidia", "tesla", "geforce"})
 
 
-def _by_sheet(name: str, peaks: GpuPeaks) -> GpuBounds:
-    return GpuBounds(
-        name,
-        _scaled(peaks.memory_gb_per_s, 1e9),
-        _scaled(peaks.fp64_tflops, 1e12),
-        _scaled(peaks.fp32_tflops, 1e12),
-        _scaled(peaks.tf32_tflops, 1e12),
-        _scaled(peaks.fp16_tflops, 1e12),
-        (peaks.source,),
-    )
+def _tera(value: float | None) -> float | None:
+    return None if value is None else value * 1e12
 
 
 def _by_clock(gpu: KnownGpu) -> GpuBounds | None:
@@ -144,31 +112,10 @@ def _by_clock(gpu: KnownGpu) -> GpuBounds | None:
     return GpuBounds(gpu.name, fp32_flops_per_s=rate, sources=(source,))
 
 
-def _scaled(value: float | None, by: float) -> float | None:
-    return None if value is None else value * by
-
-
-Row = tuple[str, float, float, float | None, float | None, float | None]
-
-
-class GpuPeaks(Struct, frozen=True):
-    """The rates of one GPU at its boost clock; None for what its sheet does not give.
-
-    ``name`` is the driver's. The rates ``tf32`` and ``fp16`` are of tensor cores,
-    without sparsity, and adding up in fp32.
-    """
-
-    name: str
-    source: str
-    memory_gb_per_s: float
-    fp32_tflops: float
-    fp64_tflops: float | None = None
-    tf32_tflops: float | None = None
-    fp16_tflops: float | None = None
-
+_Row = tuple[str, float, float, float | None, float | None, float | None]
 
 # The numbers of the K80 are by half: its sheet's are of both GPUs of a card.
-_PEAKS: dict[str, tuple[Row, ...]] = {
+_PEAKS: dict[str, tuple[_Row, ...]] = {
     "NVIDIA's data sheet of the DGX B200": (("B200", 8000, 75, 37, 1125, 2250),),
     "NVIDIA's data sheet of the GB200 NVL72": (("GB200", 8000, 80, 40, 1250, 2500),),
     "NVIDIA's data sheet of the H200": (
@@ -264,9 +211,20 @@ _PEAKS: dict[str, tuple[Row, ...]] = {
 }
 """By source: name, GB/s, TFLOP/s of fp32, fp64, tf32, fp16."""
 
-PEAKS = tuple(
-    GpuPeaks(name, source, memory, fp32, fp64, tf32, fp16)
+PEAKS = {
+    plain(name): GpuBounds(
+        name,
+        memory * 1e9,
+        _tera(fp64),
+        _tera(fp32),
+        _tera(tf32),
+        _tera(fp16),
+        (source,),
+    )
     for source, rows in _PEAKS.items()
     for name, memory, fp32, fp64, tf32, fp16 in rows
-)
-"""What is looked up by the driver's name, without "NVIDIA", "Tesla" and "GeForce"."""
+}
+"""The rates of each GPU at its boost clock, by the driver's name of it.
+
+The tensor cores' are without sparsity, and adding up in fp32.
+"""

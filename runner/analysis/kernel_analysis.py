@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -99,13 +100,19 @@ def kernels(
     does of its GPUs; without either the times and the occupancy remain. ``counters``
     are those that the run's commands printed.
     """
-    found = []
+    found: list[KernelAnalysis] = []
     for trace in traces:
-        works = matching.of_command(shapes.kernels if shapes else (), trace.command)
-        analyses = (
-            replace(one, counters=_counted(one, counters))
-            for one in _of_trace(trace, works, gpus)
+        index = matching.WorkIndex(
+            matching.of_command(shapes.kernels if shapes else (), trace.command)
         )
+        all_s = sum(launches.total_s for launches in trace.launches)
+        traced = {gpu.number: _known(gpu, gpus) for gpu in trace.gpus}
+        analyses = []
+        for launches in trace.launches:
+            gpu = traced.get(launches.gpu)
+            share = round(100 * launches.total_s / all_s, 2) if all_s else 0.0
+            one = _analysis(trace, launches, index.of(launches), gpu, share)
+            analyses.append(replace(one, counters=_counted(one, counters)))
         found += sorted(analyses, key=lambda one: -one.total_s)
     return tuple(found)
 
@@ -142,20 +149,6 @@ def bound(
     return KernelBound(by, least_s, round(100 * least_s / seconds, 2))
 
 
-def _of_trace(
-    trace: Trace, works: Sequence[KernelWork], gpus: Sequence[KnownGpu]
-) -> Iterator[KernelAnalysis]:
-    all_s = sum(launches.total_s for launches in trace.launches)
-    traced = {gpu.number: gpu for gpu in trace.gpus}
-    index = matching.WorkIndex(works)
-    for launches in trace.launches:
-        gpu = traced.get(launches.gpu)
-        known = _known(gpu, gpus) if gpu else None
-        share = 100 * launches.total_s / all_s if all_s else 0.0
-        fitting = index.of(launches)
-        yield _analysis(trace, launches, fitting, known, round(share, 2))
-
-
 def _analysis(
     trace: Trace,
     launches: KernelLaunches,
@@ -169,10 +162,16 @@ def _analysis(
     moved = matching.mean(works, count, lambda work: work.bytes)
     does = matching.mean(works, count, lambda work: work.unit_flops or work.flops)
     # Of launches that differ, the shortest is not what the average is of.
-    shortest_s = launches.min_s if matching.alike(works) else 0.0
+    alike = len({(work.flops, work.bytes) for work in works}) <= 1
+    shortest_s = launches.min_s if alike else 0.0
     unit = matching.agreed(works, lambda work: work.unit or work.accuracy_class) or ""
-    shared = _sum(launches.static_shared, launches.dynamic_shared)
+    parts = (launches.static_shared, launches.dynamic_shared)
+    shared = sum(part or 0 for part in parts) if parts != (None, None) else None
     limits = gpu_bounds.bounds(gpu) if gpu else None
+    held = None
+    if gpu is not None and launches.registers is not None and shared is not None:
+        threads = prod(launches.block)
+        held = occupancy(gpu.capability, threads, launches.registers, shared)
     return KernelAnalysis(
         launches.kernel,
         trace.path,
@@ -203,7 +202,7 @@ def _analysis(
         _ratio(moved, average_s),
         _ratio(moved, shortest_s),
         bound(limits, average_s, unit, does, moved),
-        _occupancy(launches, gpu, shared),
+        held,
     )
 
 
@@ -226,30 +225,17 @@ def _counted(
     return None
 
 
-def _occupancy(
-    launches: KernelLaunches, gpu: KnownGpu | None, shared: int | None
-) -> Occupancy | None:
-    if gpu is None or launches.registers is None or shared is None:
-        return None
-    x, y, z = launches.block
-    return occupancy(gpu.capability, x * y * z, launches.registers, shared)
-
-
 def _known(traced: TracedGpu, gpus: Sequence[KnownGpu]) -> KnownGpu:
     """Return what a trace and the record say of one GPU together."""
-    found = gpu_bounds.of(gpus, traced.name)
-    return KnownGpu(
-        traced.name or found.name,
-        traced.capability or found.capability,
-        traced.multiprocessors or found.multiprocessors,
-        found.sm_clock_most_mhz,
-        found.measured,
+    plain = gpu_bounds.plain(traced.name)
+    same = (gpu for gpu in gpus if gpu_bounds.plain(gpu.name) == plain)
+    found = next(same, KnownGpu(traced.name))
+    return replace(
+        found,
+        name=traced.name or found.name,
+        capability=traced.capability or found.capability,
+        multiprocessors=traced.multiprocessors or found.multiprocessors,
     )
-
-
-def _sum(*parts: int | None) -> int | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
 
 
 def _ratio(value: float | None, by: float | None) -> float | None:
@@ -279,54 +265,54 @@ class LayerAnalysis(Struct, frozen=True):
 
 def layers(
     shapes: KernelShapes | None,
-    printed: Iterable[tuple[str, Inference]],
+    command: str,
+    inference: Inference,
     gpu: GpuBounds | None = None,
     unit: str = "",
 ) -> tuple[LayerAnalysis, ...]:
     """Return what every layer with an Op Time reaches, in the order of the output.
 
-    ``printed`` are the command lines with what they printed, ``gpu`` the bounds of the
-    GPU that all of them ran on. Where no kernels are described, they use the ``unit``;
-    "" if that is not known.
+    ``command`` is the line that printed the inference, ``gpu`` the bounds of the GPU
+    that it ran on. Where no kernels are described, it uses the ``unit``; "" if that is
+    not known.
     """
     if shapes is None:
         return ()
-    return tuple(
-        layer
-        for command, inference in printed
-        for layer in _of_inference(shapes, command, inference, gpu, unit)
-    )
-
-
-def _of_inference(
-    shapes: KernelShapes,
-    command: str,
-    inference: Inference,
-    gpu: GpuBounds | None,
-    unit: str,
-) -> Iterator[LayerAnalysis]:
     network = network_of(shapes.networks, command, inference)
     timed = [layer for layer in network.layers if layer.timed] if network else []
     times = inference.op_times_s
     if network is None or len(timed) != len(times):
-        return
-    works = _works(shapes.kernels, command, inference, network)
+        return ()
+    variant = inference.source.variant
+    works = [
+        work
+        for work in matching.of_command(shapes.kernels, command)
+        if (not variant or work.variant in ("", variant))
+        and work.batch_size in (None, network.batch_size)
+    ]
+    found = []
     for layer, seconds in zip(timed, times, strict=True):
         own = [work for work in works if work.layer == layer.name]
-        yield LayerAnalysis(
-            command,
-            layer.name,
-            seconds,
-            inference.source.variant or matching.agreed(own, lambda w: w.variant) or "",
-            network.batch_size,
-            layer.flops,
-            layer.bytes,
-            layer.flops / seconds if layer.flops and seconds > 0 else None,
-            layer.bytes / seconds if layer.bytes and seconds > 0 else None,
+        roof = (
             _layer_bound(gpu, seconds, layer, own)
             if own or not unit
-            else bound(gpu, seconds, unit, layer.flops, layer.bytes),
+            else bound(gpu, seconds, unit, layer.flops, layer.bytes)
         )
+        found.append(
+            LayerAnalysis(
+                command,
+                layer.name,
+                seconds,
+                variant or matching.agreed(own, lambda work: work.variant) or "",
+                network.batch_size,
+                layer.flops,
+                layer.bytes,
+                _ratio(layer.flops, seconds),
+                _ratio(layer.bytes, seconds),
+                roof,
+            )
+        )
+    return tuple(found)
 
 
 def network_of(
@@ -340,22 +326,6 @@ def network_of(
         if size is None or network.batch_size in (None, size)
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _works(
-    works: Iterable[KernelWork],
-    command: str,
-    inference: Inference,
-    network: LayeredNetwork,
-) -> list[KernelWork]:
-    """Return what the kernels of an inference do."""
-    variant = inference.source.variant
-    return [
-        work
-        for work in matching.of_command(works, command)
-        if (not variant or work.variant in ("", variant))
-        and work.batch_size in (None, network.batch_size)
-    ]
 
 
 def _layer_bound(

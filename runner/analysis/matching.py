@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TypeVar
 
 from runner.core.kernel_shapes import GridSize, KernelWork, LayeredNetwork
@@ -22,7 +23,7 @@ _ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
 _RETURNED = re.compile(r"^(?:static )?void ")
 
 
-def arguments(command: str, script: str) -> tuple[str, ...] | None:
+def _arguments(command: str, script: str) -> tuple[str, ...] | None:
     """Return what follows a program on a command line; None if it does not run it.
 
     The words end at an operator of the shell.
@@ -38,8 +39,18 @@ def arguments(command: str, script: str) -> tuple[str, ...] | None:
 
 def of_command(entries: Iterable[Entry], command: str) -> list[Entry]:
     """Return the entries of a command; of an unknown command all."""
-    found = [entry for entry in entries if _runs(entry, command)]
-    exact = [entry for entry in found if _as_called(entry, command)]
+    every = list(entries)
+    called = {entry.script: _arguments(command, entry.script) for entry in every}
+    found = [
+        entry
+        for entry in every
+        if not entry.script or not command or called[entry.script] is not None
+    ]
+    exact = [
+        entry
+        for entry in found
+        if not entry.script or entry.arguments in (None, called[entry.script])
+    ]
     return exact or found
 
 
@@ -49,22 +60,20 @@ class WorkIndex:
     def __init__(self, works: Iterable[KernelWork]) -> None:
         self._found: dict[tuple[str, GridSize | None], list[KernelWork]] = {}
         for work in works:
-            alike = self._found.setdefault((key(work.kernel), work.grid), [])
+            alike = self._found.setdefault((_key(work.kernel), work.grid), [])
             # Of more than these nothing would be known: see ``agreed``.
             if len(alike) <= MOST_ALIKE:
                 alike.append(work)
 
     def of(self, launches: KernelLaunches) -> list[KernelWork]:
         """Return what the launches of one kernel in one configuration may be."""
-        name = key(launches.kernel)
-        alike = [self._found.get((name, grid), []) for grid in (launches.grid, None)]
-        if any(len(works) > MOST_ALIKE for works in alike):
-            return []
+        keys = ((_key(launches.kernel), grid) for grid in (launches.grid, None))
+        alike = [self._found.get(key, []) for key in keys]
         return [
             work
-            for works in alike
-            for work in works
-            if work.block in (None, launches.block)
+            for work in chain(*alike)
+            if max(map(len, alike)) <= MOST_ALIKE
+            and work.block in (None, launches.block)
             and same(launches.kernel, work.kernel)
         ]
 
@@ -73,16 +82,8 @@ def agreed(
     works: Iterable[KernelWork], value: Callable[[KernelWork], Value]
 ) -> Value | None:
     """Return a value that all entries have; None if they differ, or there is none."""
-    found = list(map(value, works))
-    return found[0] if found and found.count(found[0]) == len(found) else None
-
-
-def alike(works: Sequence[KernelWork]) -> bool:
-    """Whether all launches do the same."""
-    return all(
-        agreed(works, value) is not None or not works
-        for value in (lambda w: (w.flops,), lambda w: (w.bytes,))
-    )
+    found = set(map(value, works))
+    return found.pop() if len(found) == 1 else None
 
 
 def mean(
@@ -95,30 +96,15 @@ def mean(
     Entries that differ are taken together if they are of one command and variant, and
     the number of launches is that of whole inferences.
     """
-    if (same := agreed(works, value)) is not None:
-        return same
-    values = list(map(value, works))
+    if (each := agreed(works, value)) is not None:
+        return each
     launches = sum(work.launches for work in works)
     together = agreed(works, lambda w: (w.script, w.arguments, w.variant)) is not None
-    if not together or count % launches:
-        return None
-    known = [each for each in values if each is not None]
-    if len(known) < len(values):
+    known = [n for work in works if (n := value(work)) is not None]
+    if not together or count % launches or len(known) < len(works):
         return None
     parts = (w.launches * each for w, each in zip(works, known, strict=True))
     return sum(parts) / launches
-
-
-def _runs(entry: Entry, command: str) -> bool:
-    if not entry.script or not command:
-        return True
-    return arguments(command, entry.script) is not None
-
-
-def _as_called(entry: Entry, command: str) -> bool:
-    if not entry.script or entry.arguments is None:
-        return True
-    return arguments(command, entry.script) == entry.arguments
 
 
 def _unquoted(word: str) -> str:
@@ -127,48 +113,36 @@ def _unquoted(word: str) -> str:
 
 def same(profiled: str, written: str) -> bool:
     """Whether a name that a profiler printed is that of a kernel in the file."""
-    if profiled == written:
-        return True
-    plain, wanted = bare(profiled), bare(written)
-    if "<" in written and _arguments(profiled) != _arguments(written):
+    (plain, whole), (wanted, wanted_whole) = _parts(profiled), _parts(written)
+    if "<" in written and whole != wanted_whole:
         return False
-    return plain == wanted or _ends_with(plain, wanted) or _ends_with(wanted, plain)
+    # One may lack the namespace.
+    return (
+        plain == wanted
+        or plain.endswith(f"::{wanted}")
+        or wanted.endswith(f"::{plain}")
+    )
 
 
-def key(name: str) -> str:
+def _key(name: str) -> str:
     """Return what names of one kernel have in common: its name in its namespace."""
-    return bare(name).rpartition("::")[2]
+    return _parts(name)[0].rpartition("::")[2]
 
 
 @lru_cache(maxsize=4096)
-def bare(name: str) -> str:
-    """Return a function's name without its type, template arguments and parameters."""
-    text = _RETURNED.sub("", _ANONYMOUS.sub("", name.strip()))
-    kept, depth = [], 0
-    for letter in text:
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif letter == "(" and depth == 0:
+def _parts(name: str) -> tuple[str, str]:
+    """Return a function's name without its type, parameters and template arguments.
+
+    The second part has the template arguments, but no spaces.
+    """
+    plain, whole, depth = [], [], 0
+    for letter in _RETURNED.sub("", _ANONYMOUS.sub("", name.strip())):
+        if letter == "(" and depth == 0:
             break
+        whole.append(letter)
+        if letter in "<>":
+            depth = max(depth + (1 if letter == "<" else -1), 0)
         elif depth == 0:
-            kept.append(letter)
-    return "".join(kept).strip().removeprefix("::")
-
-
-@lru_cache(maxsize=4096)
-def _arguments(name: str) -> str:
-    """Return a name up to its parameters, without spaces."""
-    text, depth = _RETURNED.sub("", _ANONYMOUS.sub("", name.strip())), 0
-    for at, letter in enumerate(text):
-        depth += (letter == "<") - (letter == ">")
-        if letter == "(" and depth <= 0:
-            text = text[:at]
-            break
-    return re.sub(r"\s", "", text)
-
-
-def _ends_with(long: str, short: str) -> bool:
-    """Whether a name in a namespace ends with one that lacks it."""
-    return long.endswith(f"::{short}")
+            plain.append(letter)
+    bare = "".join(plain).strip().removeprefix("::")
+    return bare, re.sub(r"\s", "", "".join(whole))

@@ -11,7 +11,7 @@ cuda_occupancy.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 
@@ -71,7 +71,7 @@ class _Demand(Struct, frozen=True):
 
     @property
     def warps(self) -> int:
-        return _rounds(self.threads, WARP)
+        return -(-self.threads // WARP)
 
 
 @lru_cache(maxsize=4096)
@@ -85,30 +85,18 @@ def occupancy(
     """
     holder = MULTIPROCESSORS.get(capability)
     demand = _Demand(threads, registers, shared_bytes)
-    if holder is None or not _possible(demand):
+    possible = 1 <= threads <= MOST_THREADS and 0 <= registers <= MOST_REGISTERS
+    if holder is None or not possible or shared_bytes < 0:
         return None
     fitting = _fitting(holder, demand)
     blocks = min(fitting.values())
     if blocks == 0:
         return None
     warps = blocks * demand.warps
-    return Occupancy(
-        capability,
-        warps,
-        holder.warps,
-        blocks,
-        round(100 * warps / holder.warps, 2),
-        tuple(limit for limit, most in fitting.items() if most == blocks),
-        tuple(_steps(holder, demand, warps, fitting)),
-    )
-
-
-def _possible(demand: _Demand) -> bool:
-    return (
-        1 <= demand.threads <= MOST_THREADS
-        and 0 <= demand.registers <= MOST_REGISTERS
-        and demand.shared_bytes >= 0
-    )
+    limits = tuple(limit for limit, most in fitting.items() if most == blocks)
+    percent = round(100 * warps / holder.warps, 2)
+    steps = tuple(_steps(holder, demand, warps, limits))
+    return Occupancy(capability, warps, holder.warps, blocks, percent, limits, steps)
 
 
 def _fitting(holder: Multiprocessor, demand: _Demand) -> dict[OccupancyLimit, int]:
@@ -118,7 +106,13 @@ def _fitting(holder: Multiprocessor, demand: _Demand) -> dict[OccupancyLimit, in
         OccupancyLimit.BLOCKS: holder.blocks,
     }
     if demand.registers:
-        fitting[OccupancyLimit.REGISTERS] = _by_registers(holder, demand)
+        each = _up(demand.registers * WARP, REGISTER_UNIT)
+        # The hardware allots a block's registers in all partitions alike, when it looks
+        # whether one block fits at all. On 6.0 it counts as many as on 6.1.
+        assumed = each * _up(demand.warps, max(holder.partitions, 4))
+        warps = holder.registers // holder.partitions // each * holder.partitions
+        fits = assumed <= holder.block_registers
+        fitting[OccupancyLimit.REGISTERS] = warps // demand.warps * fits
     taken = demand.shared_bytes + holder.reserved_bytes
     if taken:
         fits = demand.shared_bytes <= holder.block_shared_bytes
@@ -127,86 +121,45 @@ def _fitting(holder: Multiprocessor, demand: _Demand) -> dict[OccupancyLimit, in
     return fitting
 
 
-def _by_registers(holder: Multiprocessor, demand: _Demand) -> int:
-    each = _up(demand.registers * WARP, REGISTER_UNIT)
-    # The hardware allots a block's registers in all partitions alike, when it looks
-    # whether one block fits at all. On 6.0 it counts as many as on 6.1.
-    assumed = each * _up(demand.warps, max(holder.partitions, 4))
-    if assumed > holder.block_registers:
-        return 0
-    warps = holder.registers // holder.partitions // each * holder.partitions
-    return warps // demand.warps
-
-
 def _steps(
     holder: Multiprocessor,
     demand: _Demand,
     warps: int,
-    fitting: Mapping[OccupancyLimit, int],
+    limits: Collection[OccupancyLimit],
 ) -> Iterator[OccupancyStep]:
     """Yield the nearest change of what limits alone after which there are more."""
-    limits = {limit for limit, most in fitting.items() if most == min(fitting.values())}
-    tried: list[Iterator[_Demand]] = []
+    tried: list[Iterable[dict[str, int]]] = []
     if OccupancyLimit.REGISTERS in limits:
-        tried.append(_fewer_registers(demand))
+        fewer = range(demand.registers - 1, FEWEST_REGISTERS - 1, -1)
+        tried.append({"registers": registers} for registers in fewer)
     if OccupancyLimit.SHARED_MEMORY in limits:
         tried.append(_less_shared(holder, demand))
-    if limits & {OccupancyLimit.WARPS, OccupancyLimit.BLOCKS}:
-        tried.append(_other_threads(demand))
+    if OccupancyLimit.WARPS in limits or OccupancyLimit.BLOCKS in limits:
+        tried.append(
+            {"threads": WARP * other}
+            for apart in range(1, MOST_THREADS // WARP)
+            for other in (demand.warps - apart, demand.warps + apart)
+            if 1 <= other <= MOST_THREADS // WARP
+        )
     for changes in tried:
-        changed = _first(holder, warps, changes)
-        if changed is not None:
+        for change in changes:
+            changed = replace(demand, **change)
             blocks = min(_fitting(holder, changed).values())
-            held = blocks * changed.warps
-            yield OccupancyStep(
-                held,
-                blocks,
-                round(100 * held / holder.warps, 2),
-                _if_other(changed.threads, demand.threads),
-                _if_other(changed.registers, demand.registers),
-                _if_other(changed.shared_bytes, demand.shared_bytes),
-            )
+            if (held := blocks * changed.warps) > warps:
+                percent = round(100 * held / holder.warps, 2)
+                yield OccupancyStep(held, blocks, percent, **change)
+                break
 
 
-def _first(
-    holder: Multiprocessor, warps: int, tried: Iterator[_Demand]
-) -> _Demand | None:
-    """Return the first demand of which more warps fit."""
-    for demand in tried:
-        if min(_fitting(holder, demand).values()) * demand.warps > warps:
-            return demand
-    return None
-
-
-def _fewer_registers(demand: _Demand) -> Iterator[_Demand]:
-    for registers in range(demand.registers - 1, FEWEST_REGISTERS - 1, -1):
-        yield replace(demand, registers=registers)
-
-
-def _less_shared(holder: Multiprocessor, demand: _Demand) -> Iterator[_Demand]:
+def _less_shared(holder: Multiprocessor, demand: _Demand) -> Iterator[dict[str, int]]:
     for blocks in range(2, holder.blocks + 1):
         each = holder.shared_bytes // blocks // holder.shared_unit * holder.shared_unit
         if 0 <= (room := each - holder.reserved_bytes) < demand.shared_bytes:
-            yield replace(demand, shared_bytes=room)
-
-
-def _other_threads(demand: _Demand) -> Iterator[_Demand]:
-    for apart in range(1, MOST_THREADS // WARP):
-        for warps in (demand.warps - apart, demand.warps + apart):
-            if 1 <= warps <= MOST_THREADS // WARP:
-                yield replace(demand, threads=WARP * warps)
-
-
-def _if_other(value: int, before: int) -> int | None:
-    return value if value != before else None
-
-
-def _rounds(number: int, unit: int) -> int:
-    return -(-number // unit)
+            yield {"shared_bytes": room}
 
 
 def _up(number: int, unit: int) -> int:
-    return unit * _rounds(number, unit)
+    return unit * -(-number // unit)
 
 
 KIB = 1024
@@ -244,47 +197,31 @@ class Multiprocessor(Struct, frozen=True):
     partitions: int = 4
 
 
-def _early(
-    shared: int,
-    block_shared: int = 48,
-    *,
-    warps: int = 64,
-    blocks: int = 32,
-    lanes: int = 128,
-    registers: int = 64,
-    block_registers: int = 64,
-    partitions: int = 4,
-) -> Multiprocessor:
-    """Return one before capability 8.0, where CUDA has no shared memory of its own."""
-    return Multiprocessor(
-        warps,
-        blocks,
-        shared * KIB,
-        block_shared * KIB,
-        lanes,
-        reserved_bytes=0,
-        shared_unit=256,
-        registers=registers * KIB,
-        block_registers=block_registers * KIB,
-        partitions=partitions,
-    )
+def _early(shared: int, block_shared: int = 48, **more: int) -> Multiprocessor:
+    """Return one before capability 8.0, where CUDA has no shared memory of its own.
+
+    Its shared memory is in KiB.
+    """
+    usual = {"warps": 64, "blocks": 32, "reserved_bytes": 0, "shared_unit": 256}
+    sizes = {"shared_bytes": shared * KIB, "block_shared_bytes": block_shared * KIB}
+    return Multiprocessor(**usual | sizes | more)
 
 
 _LARGE = Multiprocessor(64, 32, 228 * KIB, 227 * KIB)
 _SMALL = Multiprocessor(48, 24, 100 * KIB, 99 * KIB)
 
 MULTIPROCESSORS = {
-    "3.5": _early(48, blocks=16, lanes=192),
-    "3.7": _early(112, blocks=16, lanes=192, registers=128),
+    "3.5": _early(48, blocks=16, fp32_lanes=192),
+    "3.7": _early(112, blocks=16, fp32_lanes=192, registers=128 * KIB),
     "5.0": _early(64),
     "5.2": _early(96),
-    "5.3": _early(64, block_registers=32),
-    "6.0": _early(64, lanes=64, partitions=2),
+    "5.3": _early(64, block_registers=32 * KIB),
+    "6.0": _early(64, fp32_lanes=64, partitions=2),
     "6.1": _early(96),
-    "6.2": _early(64, block_registers=32),
-    "7.0": _early(96, 96, lanes=64),
-    "7.2": _early(96, 96, lanes=64),
-    "7.5": _early(64, 64, warps=32, blocks=16, lanes=64),
+    "6.2": _early(64, block_registers=32 * KIB),
+    "7.0": _early(96, 96, fp32_lanes=64),
+    "7.2": _early(96, 96, fp32_lanes=64),
+    "7.5": _early(64, 64, warps=32, blocks=16, fp32_lanes=64),
     "8.0": Multiprocessor(64, 32, 164 * KIB, 163 * KIB, 64),
     "8.6": Multiprocessor(48, 16, 100 * KIB, 99 * KIB),
     "8.7": Multiprocessor(48, 16, 164 * KIB, 163 * KIB),

@@ -23,8 +23,7 @@ from msgspec import Struct
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.samples import MOST_ROUNDS, MOST_SECONDS
-from runner.findings.nsys import KERNELS
-from runner.findings.nvprof import GPU
+from runner.findings.tables import GPU, KERNELS
 
 Samples = Mapping[str, tuple[float, ...]]
 """The values of each metric, one a round, in order; nan where a round has none."""

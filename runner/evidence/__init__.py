@@ -104,8 +104,7 @@ def read(
 def _shapes(folder: Path) -> tuple[KernelShapes | None, tuple[str, ...]]:
     """Return what the file says, and what is wrong with it."""
     try:
-        most = kernel_shapes.MOST_BYTES
-        data = files.read_below(folder, FILE, most)
+        data = files.read_below(folder, FILE, kernel_shapes.MOST_BYTES)
     except OSError as error:
         return None, (f"{FILE} cannot be read: {error.strerror}",)
     found, problems = kernel_shapes.read(data)
@@ -130,14 +129,12 @@ def profiles(
             continue
         try:
             if timelines:
-                found, drawn[name] = traces.read(folder / name, name, most)
+                found, drawn[name] = traces.read(folder / name, name, most, len(names))
             else:
-                found = traces.summary(folder / name, name)
+                found = traces.summary(folder / name, name, len(names))
         except (OSError, RaiError) as error:
             problems.append(str(error))
             continue
-        if len(names) > 1:
-            found = traces.shared(found, len(names))
         sums.append(found)
         problems += [f"{name}: {problem}" for problem in found.problems]
     return tuple(sums), drawn, tuple(problems)
@@ -201,10 +198,8 @@ class BuildFiles:
 
     def __init__(self, record: RunRecord) -> None:
         self.taken: dict[str, int] = {}
-        self._problems: list[str] = []
+        self._unread: list[str] = []
         self._more = 0
-        self._left = MOST_TRACES_BYTES
-        self._room = MOST_TRACES
         self._profiles = {
             file.path for command in record.commands for file in command.profile_files
         }
@@ -220,30 +215,29 @@ class BuildFiles:
     def problems(self) -> tuple[str, ...]:
         """Return which files are not read, and why."""
         more = (f"{self._more} more files are not read",) if self._more else ()
-        return (*self._problems, *more)
+        return (*self._unread, *more)
 
     def take(self, name: str, size: int) -> bool:
         """Whether to unpack a file; what is taken, and what is too large, is noted."""
-        if self._wanted(name, size):
+        traced = [each for other, each in self.taken.items() if other != FILE]
+        most, why = kernel_shapes.MOST_BYTES, ""
+        if name != FILE:
+            most = MOST_TRACE_BYTES
+            if not self.is_trace(name):
+                return False
+            if len(traced) == MOST_TRACES:
+                why = f"shown: over {MOST_TRACES} profiles"
+            elif size <= most and sum(traced) + size > MOST_TRACES_BYTES:
+                why = f"read: all profiles have over {MOST_TRACES_BYTES >> 20} MiB"
+        if size > most and not why:
+            why = f"read: it has over {most >> 20} MiB"
+        if not why:
             self.taken[name] = size
-            return True
-        return False
-
-    def _wanted(self, name: str, size: int) -> bool:
-        if name == FILE:
-            return self._fits(name, size, kernel_shapes.MOST_BYTES)
-        if not self.is_trace(name):
-            return False
-        if self._room == 0:
-            return self._leave(f"{name} is not shown: over {MOST_TRACES} profiles")
-        if not self._fits(name, size, MOST_TRACE_BYTES):
-            return False
-        if size > self._left:
-            most = f"{MOST_TRACES_BYTES >> 20} MiB"
-            return self._leave(f"{name} is not read: all profiles have over {most}")
-        self._room -= 1
-        self._left -= size
-        return True
+        elif len(self._unread) < MOST_NAMED:
+            self._unread.append(f"{name} is not {why}")
+        else:
+            self._more += 1
+        return not why
 
     def is_trace(self, name: str) -> bool:
         """Whether a file may be what a profiler recorded over time."""
@@ -252,19 +246,6 @@ class BuildFiles:
         if base in self._named or _TRACE.fullmatch(base):
             return name != FILE
         return suffix in _SURE or (name in self._profiles and suffix == "")
-
-    def _fits(self, name: str, size: int, most: int) -> bool:
-        if size <= most:
-            return True
-        return self._leave(f"{name} is not read: it has over {most >> 20} MiB")
-
-    def _leave(self, why: str) -> bool:
-        """Note why a file is not wanted."""
-        if len(self._problems) < MOST_NAMED:
-            self._problems.append(why)
-        else:
-            self._more += 1
-        return False
 
 
 def unpack(

@@ -3,9 +3,8 @@
     bytes -> scanner.py (lines without escapes)
           -> sources.py (what the figures are of)
           -> inference.py, timing.py, profiles.py, gpu_faults.py
-             (one reader for each kind of figure)
-             profiles.py (CSV of nvprof and ncu)
-                      -> tables.py (nvprof.py's and nsys.py's forms)
+             (one reader for each kind of figure; profiles.py has
+             tables.py for nvprof's and nsys's tables, ncu.py for ncu's)
 
 Only what a program prints is read: a figure alone on its line, in one of the printed
 forms. Prose, source code and tables written by hand are ignored.
@@ -16,5 +15,3 @@ from __future__ import annotations
 from runner.core.figures import combined, fitting
 from runner.findings.scanner import EVERYTHING, Scanner, find
 from runner.findings.sources import attributed
-from runner.findings.timing import elapsed
-from runner.findings.units import seconds

@@ -110,23 +110,6 @@ WORDS = (*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of m
 """A line that reports a fault contains one of these."""
 
 
-class GpuFaultReader:
-    """A reader that collects the first fault of each kind."""
-
-    def __init__(self) -> None:
-        self._found: dict[GpuFaultKind, GpuFault] = {}
-
-    @property
-    def found(self) -> list[GpuFault]:
-        """The faults, in the order of the output."""
-        return list(self._found.values())
-
-    def read(self, line: str) -> None:
-        """Read one line, cleaned and stripped."""
-        if (found := fault(line)) is not None:
-            self._found.setdefault(found.kind, found)
-
-
 def fault(line: str) -> GpuFault | None:
     """Parse a stripped line as a fault; None if it reports none."""
     reported = _reported(line)

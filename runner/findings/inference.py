@@ -9,14 +9,13 @@ document that joins lines, but nothing else.
 
 from __future__ import annotations
 
-import math
 import re
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import Inference, Source
-from runner.core.expectations import FIGURES
+from runner.findings.search import OutputSearch
 from runner.findings.sources import SourceReader
 from runner.findings.units import UNSIGNED, keep, scaled
 
@@ -32,24 +31,29 @@ MOST_TIMES_IN_ALL = 50_000
 MOST_COMPARED = 100
 """How many inferences above a report may repeat."""
 
-_REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
-_OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
-_LAYER_TIME = re.compile(rf"Layer Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
+_REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,2}})?"
+_TIME = re.compile(rf"(?P<of>Op|Layer) Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
 _LATE_TIME = re.compile(
-    rf"Layer (?P<layer>[0-9]{{1,3}}) (?P<whole>Layer|Op)Time:"
+    rf"Layer (?P<layer>[0-9]{{1,3}}) (?P<of>Layer|Op)Time:"
     rf"\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
 )
-_CLOSING = re.compile(
-    rf"Correctness:\s*(?P<correctness>{_REAL})"
-    rf"(?:(?:\s+Batch Size:\s*(?P<size>[0-9]{{1,9}}))?"
-    rf"\s+Model:\s*(?P<model>[^\s*]{{1,200}})"
-    rf"(?:\s+Class:\s*(?P<class>[a-z0-9]{{1,20}}))?)?"
-    rf"|Agreement:\s*(?P<agreement>{_REAL})\s+Model:\s*(?P<made_up>[^\s*]{{1,200}})"
-    rf"\s+\(synthetic\)(?:\s+Class:\s*(?P<its_class>[a-z0-9]{{1,20}}))?"
-    rf"|EvalMetric:\s*\{{'accuracy':\s*(?:(?:np|numpy)\.float(?:32|64)\()?"
-    rf"(?P<metric>{_REAL})\)?\}}"
-    rf"|Test Accuracy:\s*(?P<test>{_REAL})"
-)
+_MODEL = r"\s+Model:\s*(?P<model>[^\s*]{1,200})"
+_CLASS = r"(?:\s+Class:\s*(?P<class>[a-z0-9]{1,20}))?"
+_CLOSINGS = {
+    "correctness": re.compile(
+        rf"Correctness:\s*(?P<share>{_REAL})"
+        rf"(?:(?:\s+Batch Size:\s*(?P<size>[0-9]{{1,9}}))?{_MODEL}{_CLASS})?"
+    ),
+    "agreement": re.compile(
+        rf"Agreement:\s*(?P<share>{_REAL}){_MODEL}\s+\(synthetic\){_CLASS}"
+    ),
+    "accuracy": re.compile(
+        r"(?:Test Accuracy:\s*|(?P<metric>EvalMetric:\s*\{'accuracy':\s*"
+        rf"(?:(?:np|numpy)\.float(?:32|64)\()?))(?P<share>{_REAL})(?(metric)\)?\}})"
+    ),
+}
+"""The line that ends an inference, by the figure that it has."""
+
 _START = re.compile(
     r"New Inference|Loading .*\b(?P<data>data)\b|Loading model|Test batch size"
     r"|[✱*]{1,2}\s*Running\s|=*[0-9]*==\s*NVPROF is profiling"
@@ -63,17 +67,19 @@ _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
 _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
 
+_Times = dict[str, list[float]]
+"""Those of convolutions, "Op", and of whole layers, "Layer"."""
+
+
 class InferenceReader:
     """A reader that groups the course's lines into inferences."""
 
-    def __init__(self, sources: SourceReader) -> None:
+    def __init__(self, sources: SourceReader, search: OutputSearch) -> None:
         self.found: list[Inference] = []
         self.left_out = 0
-        self._times = 0
-        self._sources = sources
-        self.shares = ShareReader()
-        self._op_times: list[float] = []
-        self._layer_times: list[float] = []
+        self._sources, self._search = sources, search
+        self._kept = 0
+        self._times: _Times = {"Op": [], "Layer": []}
         self._quoted: list[float] = []
         self._synthetic = False
         self._late = False
@@ -105,15 +111,11 @@ class InferenceReader:
             self._add(one)
 
     def _plain(self, line: str) -> None:
-        if (value := op_time(line)) is not None:
+        if (match := _TIME.fullmatch(line)) is not None:
             self._late = False
-            self.left_out += keep(self._op_times, value, MOST_TIMES)
-        elif (value := _duration(_LAYER_TIME.fullmatch(line))) is not None:
-            self._late = False
-            self.left_out += keep(self._layer_times, value, MOST_TIMES)
-        elif (timing := _late_time(line)) is not None:
-            layer, value, whole = timing
-            self._add_late(layer, value, whole=whole)
+            self.left_out += keep(self._times[match["of"]], _seconds(match), MOST_TIMES)
+        elif (match := _LATE_TIME.fullmatch(line)) is not None:
+            self._add_late(int(match["layer"]), match["of"], _seconds(match))
         elif (end := _closing(line)) is not None:
             if self._synthetic:
                 end = replace(end, correctness=None, accuracy=None)
@@ -123,7 +125,7 @@ class InferenceReader:
         elif (match := _START.match(line)) is not None:
             self._start(line, data=match["data"] is not None)
         else:
-            self.shares.unread(line)
+            self._search.unread(line)
 
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
@@ -134,10 +136,8 @@ class InferenceReader:
 
     def _timed(self, end: Inference) -> Inference:
         """Return an inference with the times read so far, and forget these."""
-        timed = _with_times(end, self._op_times, self._layer_times)
-        self._op_times.clear()
-        self._layer_times.clear()
-        return timed
+        times, self._times = self._times, {"Op": [], "Layer": []}
+        return _with_times(end, times)
 
     def _known(self, times: Inference) -> bool:
         """Whether a report repeats the times of an inference above."""
@@ -148,37 +148,37 @@ class InferenceReader:
         )
 
     def _add(self, inference: Inference) -> None:
-        self.shares.add(inference)
+        self._search.add(inference)
         source, printed = self._sources.now(), inference.source.batch_size
         if printed is not None:
             source = replace(source, batch_size=printed)
         times = len(inference.op_times_s) + len(inference.layer_times_s)
-        full = self._times + times > MOST_TIMES_IN_ALL
+        full = self._kept + times > MOST_TIMES_IN_ALL
         limit = max(len(self.found), 1) if full else MOST_INFERENCES
         left_out = keep(self.found, replace(inference, source=source), limit)
         self.left_out += left_out
-        self._times += 0 if left_out else times
+        self._kept += 0 if left_out else times
 
-    def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
+    def _add_late(self, layer: int, of: str, value: float) -> None:
         """Add a row of Mini-DNN's table of timings, which follows its accuracy.
 
         A layer with no higher number than the last one begins the table of another
         run; the time of a whole layer is below its op time.
         """
-        if not whole and layer <= self._layer:
+        if of == "Op" and layer <= self._layer:
             self.close()
             if self._late:
                 self._add(Inference())
-        elif whole and layer != self._layer:
+        elif of == "Layer" and layer != self._layer:
             return
         self._layer = layer
         if not self._late:
-            keep(self._layer_times if whole else self._op_times, value, MOST_TIMES)
+            keep(self._times[of], value, MOST_TIMES)
             return
         last = self.found[-1]
-        op_times, layer_times = [*last.op_times_s], [*last.layer_times_s]
-        keep(layer_times if whole else op_times, value, MOST_TIMES)
-        self.found[-1] = _with_times(last, op_times, layer_times)
+        times = {"Op": [*last.op_times_s], "Layer": [*last.layer_times_s]}
+        keep(times[of], value, MOST_TIMES)
+        self.found[-1] = _with_times(last, times)
 
     def _quote(self, line: str) -> None:
         """Read an emphasised line of a report, if it quotes a whole inference.
@@ -186,18 +186,13 @@ class InferenceReader:
         Programs print no asterisks; a part of an inference in bold repeats figures that
         are elsewhere in the report.
         """
-        if (value := op_time(line)) is not None:
-            keep(self._quoted, value, MOST_TIMES)
+        if (match := _TIME.fullmatch(line)) is not None and match["of"] == "Op":
+            keep(self._quoted, _seconds(match), MOST_TIMES)
             return
         end = _closing(line)
         if end is not None and end.model and self._quoted:
-            self._add(_with_times(end, self._quoted, []))
+            self._add(_with_times(end, {"Op": self._quoted, "Layer": []}))
         self._quoted.clear()
-
-
-def op_time(line: str) -> float | None:
-    """Parse an ``Op Time`` line as seconds; None if it is another line."""
-    return _duration(_OP_TIME.fullmatch(line))
 
 
 def _parts(line: str) -> list[str]:
@@ -205,110 +200,33 @@ def _parts(line: str) -> list[str]:
     if not _NEXT.search(line):
         return [line]
     parts = _NEXT.split(line)
-    return parts if all(map(_printed, parts)) else [line]
-
-
-def _printed(part: str) -> bool:
-    return (
-        _SILENT.fullmatch(part) is not None
-        or op_time(part) is not None
-        or _duration(_LAYER_TIME.fullmatch(part)) is not None
-        or _closing(part) is not None
+    printed = (
+        _SILENT.fullmatch(part) or _TIME.fullmatch(part) or _closing(part)
+        for part in parts
     )
+    return parts if all(printed) else [line]
 
 
-def _late_time(line: str) -> tuple[int, float, bool] | None:
-    match = _LATE_TIME.fullmatch(line)
-    value = _duration(match)
-    if match is None or value is None:
-        return None
-    return int(match["layer"]), value, match["whole"] == "Layer"
+def _seconds(match: re.Match[str]) -> float:
+    return scaled(match["value"], "ms" if match["ms"] else "s")
 
 
-def _duration(match: re.Match[str] | None) -> float | None:
-    if match is None:
-        return None
-    value = scaled(match["value"], "ms" if match["ms"] else "s")
-    return value if math.isfinite(value) else None
-
-
-def _with_times(
-    end: Inference, op_times: list[float], layer_times: list[float]
-) -> Inference:
-    return replace(end, op_times_s=tuple(op_times), layer_times_s=tuple(layer_times))
+def _with_times(end: Inference, times: _Times) -> Inference:
+    op_times, layer_times = map(tuple, (times["Op"], times["Layer"]))
+    return replace(end, op_times_s=op_times, layer_times_s=layer_times)
 
 
 def _closing(line: str) -> Inference | None:
-    match = _CLOSING.fullmatch(line)
-    if match is None:
-        return None
-    share = next(
-        float(text)
-        for name in ("correctness", "agreement", "metric", "test")
-        if (text := match[name]) is not None
-    )
-    if not 0 <= share <= 1:
-        return None
-    named = Inference(
-        model=match["model"] or match["made_up"],
-        accuracy_class=match["class"] or match["its_class"] or "",
-        source=Source(batch_size=int(match["size"]) if match["size"] else None),
-    )
-    if match["correctness"]:
-        return replace(named, correctness=share)
-    if match["agreement"]:
-        return replace(named, agreement=share)
-    return Inference(accuracy=share)
-
-
-_CLAIM = re.compile(r"(Correctness|Agreement|EvalMetric|Test Accuracy):")
-_FIGURE = {
-    "Correctness": "correctness",
-    "Agreement": "agreement",
-    "EvalMetric": "accuracy",
-    "Test Accuracy": "accuracy",
-}
-_SHOWN = 100
-
-
-class Share(Struct, frozen=True):
-    """The least and the greatest value of a figure, and a line that has none.
-
-    Such a line begins as the figure's lines do, but has no number from 0 to 1.
-    """
-
-    least: float | None = None
-    most: float | None = None
-    unreadable: str = ""
-
-
-def joined(one: Share, other: Share) -> Share:
-    """Return the range of two streams or parts of a stream."""
-    values = (one.least, one.most, other.least, other.most)
-    known = [value for value in values if value is not None]
-    unreadable = one.unreadable or other.unreadable
-    if not known:
-        return Share(unreadable=unreadable)
-    return Share(min(known), max(known), unreadable)
-
-
-class ShareReader:
-    """A collector of the shares of one stream."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Share] = dict.fromkeys(FIGURES, Share())
-
-    def add(self, inference: Inference) -> None:
-        """Add what an inference printed."""
-        for figure in FIGURES:
-            value: float | None = getattr(inference, figure)
-            if value is not None:
-                self._join(figure, Share(value, value))
-
-    def unread(self, line: str) -> None:
-        """Note a line that could not be read as an inference's end."""
-        if (match := _CLAIM.match(line)) is not None:
-            self._join(_FIGURE[match[1]], Share(unreadable=line[:_SHOWN]))
-
-    def _join(self, figure: str, share: Share) -> None:
-        self.found[figure] = joined(self.found[figure], share)
+    for figure, form in _CLOSINGS.items():
+        match = form.fullmatch(line)
+        if match is not None and (share := float(match["share"])) <= 1:
+            known = match.groupdict()
+            size = int(known["size"]) if known.get("size") else None
+            shares: dict[str, Any] = {figure: share}
+            return Inference(
+                model=known.get("model"),
+                accuracy_class=known.get("class") or "",
+                source=Source(batch_size=size),
+                **shares,
+            )
+    return None

@@ -8,59 +8,56 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.core import ProfileRow, ProfileTable
 from runner.core.figures import KernelCounters
-from runner.findings.tables import LONGEST_NAME, MOST_ROWS
+from runner.findings.tables import KERNELS, LONGEST_NAME, MOST_ROWS
 from runner.findings.units import EXPONENTS, scaled
-
-TOOL = "ncu"
-KERNELS = "GPU kernels"
-DURATIONS = frozenset(
-    {"Duration", *(f"gpu__time_duration.{part}" for part in ("sum", "avg", "max"))}
-)
-"""The metrics of a launch's duration; for one launch they are all the same."""
 
 MOST_KERNELS = 100
 """The most kernels, each with its grid and block, of one process."""
 
-PERCENT, COUNT, BYTES, RATE = "percent", "count", "bytes", "rate"
+_DURATIONS = ("Duration", *(f"gpu__time_duration.{n}" for n in ("sum", "avg", "max")))
+"""The metrics of a launch's duration; for one launch they are all the same."""
 
 _PEAK = "avg.pct_of_peak_sustained_elapsed"
-METRICS = {
-    (PERCENT, "Compute (SM) Throughput"): "sm_percent",
-    (PERCENT, "SM [%]"): "sm_percent",
-    (PERCENT, f"sm__throughput.{_PEAK}"): "sm_percent",
-    (PERCENT, "Memory Throughput"): "memory_percent",
-    (PERCENT, "Memory [%]"): "memory_percent",
-    (PERCENT, f"gpu__compute_memory_throughput.{_PEAK}"): "memory_percent",
-    (PERCENT, "DRAM Throughput"): "dram_percent",
-    (PERCENT, f"gpu__dram_throughput.{_PEAK}"): "dram_percent",
-    (PERCENT, f"dram__throughput.{_PEAK}"): "dram_percent",
-    (PERCENT, "L2 Hit Rate"): "l2_hit_percent",
-    (PERCENT, "lts__t_sector_hit_rate.pct"): "l2_hit_percent",
-    (PERCENT, "L1/TEX Hit Rate"): "l1_hit_percent",
-    (PERCENT, "l1tex__t_sector_hit_rate.pct"): "l1_hit_percent",
-    (PERCENT, "Achieved Occupancy"): "occupancy_percent",
-    (PERCENT, "sm__warps_active.avg.pct_of_peak_sustained_active"): "occupancy_percent",
-    (PERCENT, "Theoretical Occupancy"): "theoretical_occupancy_percent",
-    (PERCENT, "sm__maximum_warps_per_active_cycle_pct"): (
-        "theoretical_occupancy_percent"
+_PERCENT, _COUNT, _BYTES, _RATE = "percent", "count", "bytes", "rate"
+_METRICS = {
+    "sm_percent": (
+        *(_PERCENT, "Compute (SM) Throughput", "SM [%]", f"sm__throughput.{_PEAK}"),
     ),
-    (COUNT, "Registers Per Thread"): "registers",
-    (COUNT, "launch__registers_per_thread"): "registers",
-    (BYTES, "dram__bytes_read.sum"): "dram_read_bytes",
-    (BYTES, "dram__bytes_write.sum"): "dram_written_bytes",
-    (RATE, "Memory Throughput"): "dram_bytes_per_s",
-    (RATE, "dram__bytes.sum.per_second"): "dram_bytes_per_s",
+    "memory_percent": (
+        *(_PERCENT, "Memory Throughput", "Memory [%]"),
+        f"gpu__compute_memory_throughput.{_PEAK}",
+    ),
+    "dram_percent": (
+        *(_PERCENT, "DRAM Throughput", f"gpu__dram_throughput.{_PEAK}"),
+        f"dram__throughput.{_PEAK}",
+    ),
+    "l2_hit_percent": (_PERCENT, "L2 Hit Rate", "lts__t_sector_hit_rate.pct"),
+    "l1_hit_percent": (_PERCENT, "L1/TEX Hit Rate", "l1tex__t_sector_hit_rate.pct"),
+    "occupancy_percent": (
+        *(_PERCENT, "Achieved Occupancy"),
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+    ),
+    "theoretical_occupancy_percent": (
+        *(_PERCENT, "Theoretical Occupancy"),
+        "sm__maximum_warps_per_active_cycle_pct",
+    ),
+    "registers": (_COUNT, "Registers Per Thread", "launch__registers_per_thread"),
+    "dram_read_bytes": (_BYTES, "dram__bytes_read.sum"),
+    "dram_written_bytes": (_BYTES, "dram__bytes_write.sum"),
+    "dram_bytes_per_s": (_RATE, "Memory Throughput", "dram__bytes.sum.per_second"),
 }
-"""The field of each metric, by its kind and by its name in any version."""
+"""What each counter measures, and its names in all versions."""
 
-NAMES = frozenset(name for _, name in METRICS)
+_FIELDS = {
+    (kind, name): field for field, (kind, *names) in _METRICS.items() for name in names
+}
+_NAMES = frozenset(name for _, name in _FIELDS).union(_DURATIONS)
 
 _UNIT = re.compile(r"(?P<prefix>[KMGT]?)byte(?P<rate>/s(?:econd)?)?")
 _PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -69,27 +66,81 @@ _PLAIN = re.compile(r"[0-9]{1,18}(?:[.,][0-9]{1,9})?")
 _POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
 _SIZE = re.compile(r"\(([0-9]{1,10}), ?([0-9]{1,10}), ?([0-9]{1,10})\)")
 
-Dim = tuple[int, int, int]
+_Size = tuple[int, int, int] | None
+_Launch = tuple[str, _Size, _Size]
+_KERNEL = "Kernel Name"
+_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 
 
-def seconds(number: str, unit: str) -> float | None:
-    """Parse a duration in the unit of any version; None if it is not one."""
-    unit = unit.removesuffix("econd")
-    if unit not in EXPONENTS or (plain := _plain_number(number)) is None:
-        return None
-    return scaled(plain, unit)
+class LaunchTable:
+    """The launches of one process, in bounded memory.
 
+    A row is one metric of a launch, whose ID the rows of one launch share; or, with
+    `--page raw`, one launch, after a row of units.
+    """
 
-class Launches:
-    """The launches of one process, summed by kernel, in bounded memory."""
-
-    def __init__(self) -> None:
+    def __init__(self, header: Sequence[str]) -> None:
+        self._raw = not set(_METRIC) <= set(header)
+        self._units: dict[str, str] | None = None
+        self._id = ""
+        self._launch: _Launch | None = None
+        self._values: dict[str, float] = {}
         self._total_s = 0.0
         self._times: dict[str, tuple[int, float, float, float]] = {}
+        self._sums: dict[_Launch, dict[str, list[float]]] = {}
+        self.left_out = 0
 
-    def add(self, name: str, took_s: float) -> None:
+    def row(self, named: dict[str, str]) -> bool:
+        """Read one row; return False if it is not one."""
+        if self._raw and self._units is None:
+            self._units = named
+            return not named[_KERNEL]
+        known = named.get("ID", "")
+        if self._units or not known or known != self._id:
+            self.end()
+            self._id = known
+            sizes = _size(named.get("Grid Size")), _size(named.get("Block Size"))
+            self._launch = (named[_KERNEL][:LONGEST_NAME], *sizes)
+        if self._units is None:
+            self._metric(*(named[each] for each in _METRIC))
+        else:
+            for name in _NAMES.intersection(named):
+                self._metric(name, self._units[name], named[name])
+        return True
+
+    def _metric(self, name: str, unit: str, value: str) -> None:
+        """Note a metric of the launch, if it is one that is kept; the first counts."""
+        if name not in _NAMES or (plain := _plain_number(value)) is None:
+            return
+        if name in _DURATIONS:
+            if (unit := unit.removesuffix("econd")) in EXPONENTS:
+                self._values.setdefault("average_s", scaled(plain, unit))
+            return
+        kind, scale = _kind(unit)
+        if (field := _FIELDS.get((kind, name))) is not None:
+            self._values.setdefault(field, float(plain) * scale)
+
+    def end(self) -> None:
+        """End the launch that is being read."""
+        launch, values = self._launch, self._values
+        self._launch, self._values = None, {}
+        if launch is None:
+            return
+        if (took_s := values.get("average_s")) is not None:
+            self._took(launch[0], took_s)
+        if not values.keys() - {"average_s"}:
+            return
+        if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
+            self.left_out += 1
+            return
+        sums = self._sums.setdefault(launch, {})
+        for name, value in {"launches": 1, **values}.items():
+            have = sums.setdefault(name, [0, 0])
+            have[0] += 1
+            have[1] += value
+
+    def _took(self, name: str, took_s: float) -> None:
         """Count one launch; of too many kernels drop those with the least time."""
-        name = name[:LONGEST_NAME]
         self._total_s += took_s
         if name not in self._times and len(self._times) >= 2 * MOST_ROWS:
             self._times = dict(self._longest())
@@ -99,12 +150,11 @@ class Launches:
         self._times[name] = count + 1, total + took_s, *spread
 
     def _longest(self) -> list[tuple[str, tuple[int, float, float, float]]]:
-        """Return the kernels that took longest, the longest first."""
         times = self._times.items()
         return heapq.nlargest(MOST_ROWS, times, key=lambda each: each[1][1])
 
-    def table(self) -> ProfileTable | None:
-        """Return a row for each kernel, the longest first; None without a launch."""
+    def tables(self) -> Iterator[ProfileTable]:
+        """Yield a table with a row for each kernel, the longest first, if any took."""
         rows = [
             ProfileRow(
                 name=name,
@@ -117,7 +167,27 @@ class Launches:
             )
             for name, (count, total, least, most) in self._longest()
         ]
-        return ProfileTable(TOOL, KERNELS, tuple(rows)) if rows else None
+        if rows:
+            yield ProfileTable("ncu", KERNELS, tuple(rows))
+
+    def counters(self) -> Iterator[KernelCounters]:
+        """Yield the averages of each kernel that has counters.
+
+        Each metric may lack in some of the launches.
+        """
+        for (kernel, grid, block), sums in self._sums.items():
+            means = {name: total / count for name, (count, total) in sums.items()}
+            means["launches"] = int(sums["launches"][0])
+            if "registers" in means:
+                means["registers"] = round(means["registers"])
+            yield replace(KernelCounters(kernel, 0, grid, block), **means)
+
+
+def opened(header: Sequence[str]) -> LaunchTable | None:
+    """Return the table that a header opens; None if it has no metric that is kept."""
+    known = set(header)
+    metrics = known >= set(_METRIC) or not known.isdisjoint(_NAMES)
+    return LaunchTable(header) if _KERNEL in header and metrics else None
 
 
 def _plain_number(text: str) -> str | None:
@@ -131,94 +201,16 @@ def _plain_number(text: str) -> str | None:
     return None
 
 
-def metric(name: str, unit: str, value: str) -> tuple[str, float] | None:
-    """Return the field of a metric, and its value; None for one that is not kept."""
-    if name not in NAMES or (plain := _plain_number(value)) is None:
-        return None
-    kind, scale = _kind(unit)
-    if (kept := METRICS.get((kind, name))) is None:
-        return None
-    return kept, float(plain) * scale
-
-
-def size(text: str) -> Dim | None:
-    """Return a grid or block in brackets; None if it is none."""
-    match = _SIZE.fullmatch(text.strip())
+def _size(text: str | None) -> _Size:
+    """Return a grid or block in brackets; None where a version does not print it."""
+    match = _SIZE.fullmatch((text or "").strip())
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-class _Sums(Struct):
-    """What launches of one kind have in sum; each metric may lack in some of them."""
-
-    launches: int = 0
-    totals: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-
-class CounterSums:
-    """The counters of one process, in bounded memory.
-
-    A launch begins with ``begin``; of each metric its first value counts.
-    """
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[str, Dim | None, Dim | None], _Sums] = {}
-        self._launch: tuple[str, Dim | None, Dim | None] | None = None
-        self._values: dict[str, float] = {}
-        self.left_out = 0
-
-    def begin(
-        self, kernel: str, grid: Dim | None = None, block: Dim | None = None
-    ) -> None:
-        """Begin the next launch."""
-        self._end()
-        self._launch = kernel[:LONGEST_NAME], grid, block
-
-    def add(self, name: str, unit: str, value: str) -> bool:
-        """Read a metric of the launch; return whether it is one that is kept."""
-        found = metric(name, unit, value)
-        if found is not None and self._launch is not None:
-            self._values.setdefault(*found)
-        return found is not None
-
-    def took(self, seconds: float) -> None:
-        """Note the launch's duration."""
-        self._values.setdefault("average_s", seconds)
-
-    def found(self) -> Iterator[KernelCounters]:
-        """End the launch; yield the averages of each kernel that has counters."""
-        self._end()
-        for (kernel, grid, block), sums in self._sums.items():
-            means = {
-                name: total / sums.counts[name] for name, total in sums.totals.items()
-            }
-            registers = means.pop("registers", None)
-            whole = None if registers is None else round(registers)
-            one = KernelCounters(kernel, sums.launches, grid, block, registers=whole)
-            yield replace(one, **means)
-
-    def _end(self) -> None:
-        launch, values = self._launch, self._values
-        self._launch, self._values = None, {}
-        if launch is None or not values.keys() - {"average_s"}:
-            return
-        if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
-            self.left_out += 1
-            return
-        sums = self._sums.setdefault(launch, _Sums())
-        sums.launches += 1
-        for name, value in values.items():
-            sums.totals[name] = sums.totals.get(name, 0.0) + value
-            sums.counts[name] = sums.counts.get(name, 0) + 1
-
-
-AddCounters = Callable[[CounterSums], None]
 
 
 def _kind(unit: str) -> tuple[str, float]:
     """Return what a unit measures, and how many of the base unit it is."""
     if unit == "%":
-        return PERCENT, 1.0
+        return _PERCENT, 1.0
     if (match := _UNIT.fullmatch(unit)) is not None:
-        return RATE if match["rate"] else BYTES, _PREFIXES[match["prefix"]]
-    return COUNT, 1.0
+        return _RATE if match["rate"] else _BYTES, _PREFIXES[match["prefix"]]
+    return _COUNT, 1.0

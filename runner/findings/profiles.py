@@ -1,24 +1,22 @@
 """Read the tables of every profiler, in the order in which they end.
 
-Profilers' tables as comma-separated values: `nvprof --csv` and `ncu --csv`.
-
-A table begins at its header and ends at the first line that is neither a row of it nor
-blank. Rows that a log has truncated are lost.
+`nvprof --csv` and `ncu --csv` print them as comma-separated values. Such a table begins
+at its header and ends at the first line that is neither a row of it nor blank. Rows
+that a log has truncated are lost.
 """
 
 from __future__ import annotations
 
 import csv
-import re
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from runner.core import KernelCounters, ProfileRow, ProfileTable
-from runner.findings import ncu, nvprof
-from runner.findings.ncu import NAMES, AddCounters, CounterSums, Dim, size
+from runner.findings import ncu
 from runner.findings.sources import SourceReader
-from runner.findings.tables import LONGEST_NAME, MOST_ROWS, Add, TableReader
-from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
+from runner.findings.tables import LONGEST_NAME, MOST_ROWS, NVPROF, SUMMARY, TableReader
+from runner.findings.units import EXPONENTS, keep
 
 MOST_TABLES = 100
 MOST_SIZE = 2 << 20
@@ -44,24 +42,67 @@ class ProfileReader:
         self._size = 0
         self._sources = sources
         self._tables = TableReader(self._add)
-        self._csv = CsvReader(self._add, self._count)
+        self._header: list[str] = []
+        self._csv: _Summary | ncu.LaunchTable | None = None
 
     @property
     def busy(self) -> bool:
         """Whether a table is open."""
-        return self._csv.busy or self._tables.busy
+        return self._csv is not None or self._tables.busy
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
-        if self._csv.read(line):
+        if self._separated(line):
             self._tables.close()
         else:
             self._tables.read(line)
 
+    def _separated(self, line: str) -> bool:
+        """Read a line of comma-separated values; return False if it is none."""
+        if not line or (self._csv is None and line[0] != '"'):
+            return False
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            cells = []
+        opened: _Summary | ncu.LaunchTable | None = None
+        if line[0] == '"' and tuple(cells[-len(SUMMARY.names) :]) == SUMMARY.names:
+            opened = _Summary()
+        elif line[0] == '"':
+            opened = ncu.opened(cells)
+        if opened is not None:
+            self._close_csv()
+            self._header, self._csv = cells, opened
+            return True
+        if self._csv is None:
+            return False
+        if len(cells) == len(self._header) and self._csv.row(
+            dict(zip(self._header, cells, strict=True))
+        ):
+            return True
+        self._close_csv()
+        return False
+
     def close(self) -> None:
         """End the open tables; drop those without a row."""
-        self._csv.close()
+        self._close_csv()
         self._tables.close()
+
+    def _close_csv(self) -> None:
+        table, self._csv = self._csv, None
+        if table is None:
+            return
+        if isinstance(table, ncu.LaunchTable):
+            table.end()
+            self.left_out += table.left_out
+            source = self._sources.whole()
+            for one in table.counters():
+                if len(self.counters) < MOST_COUNTERS:
+                    self.counters.append(replace(one, source=source))
+                else:
+                    self.left_out += 1
+        for found in table.tables():
+            self._add(found)
 
     def _add(self, table: ProfileTable) -> None:
         table = replace(table, source=self._sources.whole())
@@ -71,181 +112,29 @@ class ProfileReader:
         self.left_out += left_out
         self._size += 0 if left_out else size
 
-    def _count(self, counted: CounterSums) -> None:
-        source = self._sources.whole()
-        found = list(counted.found())
-        self.left_out += counted.left_out
-        for one in found:
-            if len(self.counters) < MOST_COUNTERS:
-                self.counters.append(replace(one, source=source))
-            else:
-                self.left_out += 1
 
+class _Summary:
+    """nvprof's summary: a row of units, then rows, with or without a Type."""
 
-_SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
-_TIMED = ("Time", "Avg", "Min", "Max")
-_NUMBER = re.compile(UNSIGNED)
-_WHOLE = re.compile(r"[0-9]{1,12}")
-_KERNEL = "Kernel Name"
-_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
-
-
-class _Form:
-    """A table that is being read; ncu's has launches and their counters."""
-
-    def __init__(self, header: list[str]) -> None:
-        self._header = header
-        self._launches, self.counters = ncu.Launches(), CounterSums()
-
-    def take(self, cells: list[str]) -> bool:
-        """Read one row; return False if it is not one."""
-        if len(cells) != len(self._header):
-            return False
-        return self._row(dict(zip(self._header, cells, strict=True)))
-
-    def _row(self, named: dict[str, str]) -> bool:
-        raise NotImplementedError
-
-    def tables(self) -> list[ProfileTable]:
-        """Return the tables read so far."""
-        table = self._launches.table()
-        return [table] if table else []
-
-    def _took(self, kernel: str, took_s: float) -> None:
-        self._launches.add(kernel, took_s)
-        self.counters.took(took_s)
-
-
-class CsvReader:
-    """A reader that hands each table to ``add``, and ncu's counters to ``count``."""
-
-    def __init__(self, add: Add, count: AddCounters) -> None:
-        self._add, self._count = add, count
-        self._form: _Form | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a table is open."""
-        return self._form is not None
-
-    def read(self, line: str) -> bool:
-        """Read one line, cleaned and stripped; return False if it is in no table."""
-        if line[:1] == '"' and (form := _opened(cells := _cells(line))) is not None:
-            self.close()
-            self._form = form
-            return True
-        if self._form is None or not line:
-            return False
-        cells = _cells(line)
-        if self._form.take(cells):
-            return True
-        self.close()
-        return False
-
-    def close(self) -> None:
-        """End the open table; drop it if it has no row."""
-        if self._form is not None:
-            for table in self._form.tables():
-                self._add(table)
-            self._count(self._form.counters)
-        self._form = None
-
-
-class _Summary(_Form):
-    """nvprof's summary: a header, a row of units, and rows, with or without a Type."""
-
-    def __init__(self, header: list[str]) -> None:
-        super().__init__(header)
-        self._units: dict[str, str] = {}
+    def __init__(self) -> None:
+        self._columns = SUMMARY
         self._sections: dict[str, list[ProfileRow]] = {}
 
-    def _row(self, named: dict[str, str]) -> bool:
-        if not self._units:
-            self._units = {name: named[name] for name in _TIMED}
-            return all(unit in EXPONENTS for unit in self._units.values())
-        percent, calls, name = named["Time(%)"], named["Calls"], named["Name"]
-        numbers = (percent, *(named[each] for each in _TIMED))
-        if not all(map(_NUMBER.fullmatch, numbers)) or not _WHOLE.fullmatch(calls):
+    def row(self, named: dict[str, str]) -> bool:
+        """Read one row; return False if it is not one."""
+        if not self._columns.units:
+            units = {name: named[name] for name in ("Time", "Avg", "Min", "Max")}
+            self._columns = replace(SUMMARY, units=units)
+            return EXPONENTS.keys() >= set(units.values())
+        row = self._columns.row([named[name] for name in SUMMARY.names])
+        if row is None:
             return False
-        if float(percent) > 100 or not name:
-            return False
-        total, *spread = (scaled(named[n], unit) for n, unit in self._units.items())
-        name = name[:LONGEST_NAME]
-        row = ProfileRow(name, float(percent), total, int(calls), *spread)
-        section = named.get("Type") or nvprof.section([row.name])
+        section = named.get("Type") or self._columns.section([row.name])
+        row = replace(row, name=row.name[:LONGEST_NAME])
         keep(self._sections.setdefault(section, []), row, MOST_ROWS)
         return True
 
-    def tables(self) -> list[ProfileTable]:
-        return [
-            ProfileTable(nvprof.TOOL, section, tuple(rows))
-            for section, rows in self._sections.items()
-        ]
-
-
-class _Metrics(_Form):
-    """ncu's rows of one metric each; those of a launch share its ID."""
-
-    _last = _counted = ""
-
-    def _row(self, named: dict[str, str]) -> bool:
-        metric, unit, value = (named[name] for name in _METRIC)
-        launch = named.get("ID", "")
-        if not launch or launch != self._counted:
-            self._counted = launch
-            self.counters.begin(named[_KERNEL], *_shape(named))
-        self.counters.add(metric, unit, value)
-        if metric in ncu.DURATIONS and (not launch or launch != self._last):
-            took_s = ncu.seconds(value, unit)
-            if took_s is not None:
-                self._took(named[_KERNEL], took_s)
-                self._last = launch
-        return True
-
-
-class _Raw(_Form):
-    """ncu's rows of one launch each (`--page raw`), after a row of units."""
-
-    def __init__(self, header: list[str]) -> None:
-        super().__init__(header)
-        self._duration = next((name for name in header if name in ncu.DURATIONS), "")
-        self._kept = [name for name in header if name in NAMES]
-        self._units: dict[str, str] | None = None
-
-    def _row(self, named: dict[str, str]) -> bool:
-        if self._units is None:
-            self._units = named
-            return not named[_KERNEL]
-        self.counters.begin(named[_KERNEL], *_shape(named))
-        for name in self._kept:
-            self.counters.add(name, self._units[name], named[name])
-        if self._duration:
-            unit = self._units[self._duration]
-            took_s = ncu.seconds(named[self._duration], unit)
-            if took_s is not None:
-                self._took(named[_KERNEL], took_s)
-        return True
-
-
-def _opened(header: list[str]) -> _Form | None:
-    """Return the form of the table that a header opens."""
-    if tuple(header) in (_SUMMARY, ("Type", *_SUMMARY)):
-        return _Summary(header)
-    if _KERNEL not in header:
-        return None
-    if all(name in header for name in _METRIC):
-        return _Metrics(header)
-    known = any(name in ncu.DURATIONS or name in NAMES for name in header)
-    return _Raw(header) if known else None
-
-
-def _shape(named: dict[str, str]) -> tuple[Dim | None, Dim | None]:
-    """Return a launch's grid and block; None where a version does not print them."""
-    return size(named.get("Grid Size", "")), size(named.get("Block Size", ""))
-
-
-def _cells(line: str) -> list[str]:
-    try:
-        return next(csv.reader([line]), [])
-    except csv.Error:
-        return []
+    def tables(self) -> Iterator[ProfileTable]:
+        """Yield the table of each section."""
+        for section, rows in self._sections.items():
+            yield ProfileTable(NVPROF, section, tuple(rows))

@@ -1,36 +1,34 @@
 """Scan output as it arrives and collect its figures, in bounded memory and time.
 
 Of each stream the first and the last bytes are read; what is between them is counted.
-Of these only the lines are read that may hold a figure, and those of an open table.
-
-Turn a program's output into clean lines: no escapes, and what a return left.
-
-A carriage return begins its line anew, so a progress bar leaves its last state.
-Memory is bounded, and time is linear in the bytes, whatever they are.
+They become clean lines: no escapes, and what a return left, so that a progress bar
+leaves its last state. Of these only the lines are read that may hold a figure, and
+those of an open table. Time is linear in the bytes, whatever they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 
-from runner.core import Findings
-from runner.core.expectations import Expected
-from runner.findings.gpu_faults import WORDS as FAULT_WORDS
-from runner.findings.gpu_faults import GpuFaultReader
-from runner.findings.inference import InferenceReader, Share
+from runner.core import Findings, GpuFault, GpuFaultKind
+from runner.findings.gpu_faults import WORDS, fault
+from runner.findings.inference import InferenceReader
 from runner.findings.profiles import ProfileReader
+from runner.findings.search import OutputSearch
 from runner.findings.sources import SourceReader
 from runner.findings.timing import TimingReader
 from runner.findings.units import keep
-from runner.patterns import Finder, Pattern
+from runner.patterns import Finder
 
 FIRST_BYTES = LAST_BYTES = 4 << 20
 """Of a stream, that are read."""
 
 EVERYTHING = 1 << 62
 """The first bytes of an output that is read whole."""
+
+MOST_CHECKS = 1000
+"""Runs of memory checkers that are kept; after that the newest replaces the last."""
 
 MOST_LINES = 100_000
 """Lines of the first part, and of the last, that are read as possible figures."""
@@ -42,6 +40,12 @@ _TOGETHER = 16
 
 _STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
 """The time that the original prints before each message if it is verbose."""
+
+_CHECKED = re.compile(
+    r"={2,9}(?:[0-9]{1,9}==)? ERROR SUMMARY: (?P<errors>[0-9]{1,9}) errors?"
+    r"(?: from [0-9]{1,9} contexts? \(suppressed: [0-9]{1,9} from [0-9]{1,9}\))?"
+)
+"""The number of errors that a memory checker found."""
 
 _SPACE = rb"[\s\x80-\xff]*"  # a space of Unicode is several bytes
 _BEGIN = rb"(?:^|\] +)" + _SPACE  # after a time, too
@@ -66,7 +70,7 @@ _FIGURE = rb"|".join(
 @cache
 def _finders() -> tuple[Finder, Finder]:
     """Return the searches for lines that may hold a figure, and for faults."""
-    faults = b"|".join(re.escape(word.encode()) for word in FAULT_WORDS)
+    faults = b"|".join(re.escape(word.encode()) for word in WORDS)
     return Finder(_FIGURE), Finder(faults)
 
 
@@ -78,9 +82,9 @@ class Scanner:
     """
 
     def __init__(
-        self, search: TextSearch | None = None, first: int = FIRST_BYTES
+        self, search: OutputSearch | None = None, first: int = FIRST_BYTES
     ) -> None:
-        self._search, self._room = search, first
+        self._search, self._room = search or OutputSearch(), first
         self._figures, self._faults = _finders()
         self._first, self._last = bytearray(), bytearray()
         self._lost = self._unsearched = 0
@@ -88,11 +92,13 @@ class Scanner:
         self._result: Findings | None = None
         self._lines = LineReader()
         self._sources = SourceReader()
-        self._inferences = InferenceReader(self._sources)
+        self._inferences = InferenceReader(self._sources, self._search)
         self._timing = TimingReader(self._sources)
         self._profiles = ProfileReader(self._sources)
-        self._gpu_faults = GpuFaultReader()
-        self._memory_checks = MemoryCheckReader()
+        self._readers = (self._inferences, self._timing, self._profiles)
+        self._gpu_faults: dict[GpuFaultKind, GpuFault] = {}
+        self._memory_errors: list[int] = []
+        self._left_out = 0
 
     def feed(self, data: bytes) -> None:
         """Scan the next piece, of any size, before the findings are asked for."""
@@ -120,16 +126,6 @@ class Scanner:
             self._result = self._finish()
         return self._result
 
-    def shares(self) -> dict[str, Share]:
-        """End the output, and return the range of each share."""
-        self.findings()
-        return self._inferences.shares.found
-
-    @property
-    def unsearched(self) -> int:
-        """End the output, and return how many bytes of it were not looked at."""
-        return self.findings().unsearched
-
     def _finish(self) -> Findings:
         self._read(self._lines.feed(bytes(self._first)))
         self._lose()
@@ -138,28 +134,28 @@ class Scanner:
         for start in range(0, len(self._last), _BLOCK):
             self._read(self._lines.feed(bytes(self._last[start : start + _BLOCK])))
         self._last.clear()
-        self._read(self._lines.finish())
-        self._inferences.close()
-        self._profiles.close()
-        readers = (self._inferences, self._timing, self._profiles, self._memory_checks)
+        self._end()
         return Findings(
             inferences=tuple(self._inferences.found),
             time_usage=tuple(self._timing.found),
             profiles=tuple(self._profiles.found),
-            gpu_faults=tuple(self._gpu_faults.found),
-            memory_errors=tuple(self._memory_checks.found),
+            gpu_faults=tuple(self._gpu_faults.values()),
+            memory_errors=tuple(self._memory_errors),
             under=self._sources.under,
             unsearched=self._unsearched + self._lost,
-            left_out=sum(reader.left_out for reader in readers),
+            left_out=self._left_out + sum(reader.left_out for reader in self._readers),
             counters=tuple(self._profiles.counters),
         )
 
+    def _end(self) -> None:
+        """End what is open."""
+        self._read(self._lines.finish())
+        for reader in self._readers:
+            reader.close()
+
     def _tear(self) -> None:
         """End what is open before a gap, and drop the torn line after it."""
-        self._read(self._lines.finish())
-        self._inferences.close()
-        self._timing.close()
-        self._profiles.close()
+        self._end()
         self._left = MOST_LINES
         torn = self._last.find(b"\n") + 1 or len(self._last)
         del self._last[:torn]
@@ -167,15 +163,14 @@ class Scanner:
 
     def _read(self, lines: bytes) -> None:
         """Read of clean lines those that may hold a figure or a fault."""
-        if self._search is not None:
-            self._search.read(lines)
+        self._search.read(lines)
         self._read_faults(lines)
         at, end = 0, len(lines)
         while at < end:
             if self._left <= 0:
                 self._unsearched += end - at
                 return
-            if self._busy:
+            if any(reader.busy for reader in self._readers):
                 start, stop = at, _after(lines, at, _TOGETHER)
             elif (found := self._figures.find(lines, at)) >= 0:
                 start = lines.rfind(b"\n", at, found) + 1 or at
@@ -189,21 +184,18 @@ class Scanner:
         at = 0
         while self._left > 0 and (found := self._faults.find(lines, at)) >= 0:
             start, at = lines.rfind(b"\n", 0, found) + 1, _after(lines, found, 1)
-            self._gpu_faults.read(_decoded(lines[start:at]))
+            if (told := fault(_decoded(lines[start:at]))) is not None:
+                self._gpu_faults.setdefault(told.kind, told)
             self._left -= 1
-
-    @property
-    def _busy(self) -> bool:
-        readers = (self._inferences, self._timing, self._profiles)
-        return any(reader.busy for reader in readers)
 
     def _read_lines(self, lines: bytes) -> None:
         for line in map(_decoded, lines.removesuffix(b"\n").split(b"\n")):
             self._left -= 1
-            self._inferences.read(line)
-            self._timing.read(line)
-            self._profiles.read(line)
-            self._memory_checks.read(line)
+            for reader in self._readers:
+                reader.read(line)
+            if line[:2] == "==" and (match := _CHECKED.fullmatch(line)) is not None:
+                errors = int(match["errors"])
+                self._left_out += keep(self._memory_errors, errors, MOST_CHECKS)
             if self._sources.begins(line):
                 self._profiles.close()
             self._sources.read(line)
@@ -231,65 +223,6 @@ def _after(text: bytes, place: int, count: int) -> int:
         if place == 0:
             return len(text)
     return place
-
-
-_SHOWN = 200
-
-
-class TextSearch:
-    """A search of clean lines for texts and regular expressions, piece by piece.
-
-    A text is within one line. The first line that has it is kept.
-    """
-
-    def __init__(self, wanted: Iterable[Expected]) -> None:
-        self.found: dict[Expected, str] = {}
-        self._texts = {one: one.value.encode() for one in wanted if one.how == "text"}
-        self._patterns = {
-            one: Pattern(one.value) for one in wanted if one.how == "regex"
-        }
-
-    def read(self, lines: bytes) -> None:
-        """Search some lines."""
-        text = lines.removesuffix(b"\n")
-        if not text or not (self._texts or self._patterns):
-            return
-        text = text.decode("utf-8", "replace").encode()  # as expressions are of UTF-8
-        for one, value in [*self._texts.items()]:
-            if (place := text.find(value)) >= 0:
-                end = text.find(b"\n", place)
-                line = text[text.rfind(b"\n", 0, place) + 1 : end if end >= 0 else None]
-                self._keep(one, line)
-        for one, pattern in [*self._patterns.items()]:
-            if (matched := pattern.line(text)) is not None:
-                self._keep(one, matched)
-
-    def _keep(self, one: Expected, line: bytes) -> None:
-        self.found[one] = line.decode("utf-8", "replace").strip()[:_SHOWN]
-        self._texts.pop(one, None)
-        self._patterns.pop(one, None)
-
-
-MOST_CHECKS = 1000
-"""The most that are kept; after that the newest replaces the last."""
-
-_SUMMARY = re.compile(
-    r"={2,9}(?:[0-9]{1,9}==)? ERROR SUMMARY: (?P<errors>[0-9]{1,9}) errors?"
-    r"(?: from [0-9]{1,9} contexts? \(suppressed: [0-9]{1,9} from [0-9]{1,9}\))?"
-)
-
-
-class MemoryCheckReader:
-    """A reader that collects the number of errors of each check."""
-
-    def __init__(self) -> None:
-        self.found: list[int] = []
-        self.left_out = 0
-
-    def read(self, line: str) -> None:
-        """Read one line, cleaned and stripped."""
-        if line[:2] == "==" and (match := _SUMMARY.fullmatch(line)) is not None:
-            self.left_out += keep(self.found, int(match["errors"]), MOST_CHECKS)
 
 
 LINE_LIMIT = 32 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -40,9 +41,9 @@ class SourceReader:
         self._command = Source()
         self._number = 0
         self._under: dict[str, None] = {}
-        self._variant = ""
-        self._variants: list[str] = []
-        self._sizes: list[int] = []
+        self._variant, self._variants = "", set[str]()
+        self._size: int | None = None
+        self._sizes = set[int | None]()
 
     @property
     def under(self) -> tuple[str, ...]:
@@ -51,15 +52,12 @@ class SourceReader:
 
     def now(self) -> Source:
         """Return what an inference is of that ends here."""
-        size = self._sizes[-1] if self._sizes else self._command.batch_size
+        size = self._command.batch_size if self._size is None else self._size
         return replace(self._command, variant=self._variant, batch_size=size)
 
     def whole(self) -> Source:
         """Return what is known of the whole command, of which there may be several."""
-        variant = self._variants[0] if len(self._variants) == 1 else ""
-        size = self._sizes[0] if len(self._sizes) == 1 else None
-        size = size if self._sizes else self._command.batch_size
-        return replace(self._command, variant=variant, batch_size=size)
+        return _whole(self._command, self._variants, self._sizes)
 
     def begins(self, line: str) -> bool:
         """Whether a line, cleaned and stripped, begins the next command."""
@@ -75,7 +73,8 @@ class SourceReader:
             self._variant = match["variant"]
             _note(self._variants, self._variant)
         elif (match := _BATCH.fullmatch(line)) is not None:
-            _note(self._sizes, int(match["size"]))
+            self._size = int(match["size"])
+            _note(self._sizes, self._size)
         elif line == "New Inference":
             self._variant = ""
         elif (match := _BANNER.match(line)) is not None:
@@ -87,26 +86,42 @@ class SourceReader:
     def _marked(self, line: str) -> None:
         """Read one of rai's own lines."""
         if (match := _RUNNING.fullmatch(line)) is not None:
-            self._begin(match["command"])
+            self._number += 1
+            self._become(_source(self._number, match["command"], match["command"]))
+            self._under |= dict.fromkeys(self._command.under)
         elif (match := _SKIPPING.fullmatch(line)) is not None:
             self._number += int(match["count"] or 1)
         elif _ENDED.fullmatch(line) is not None:
             self._become(Source())
 
-    def _begin(self, line: str) -> None:
-        self._number += 1
-        size, under = programs.batch_size(line), programs.tools(line)
-        self._become(Source(self._number, line[:LONGEST_COMMAND], "", size, under))
-        self._under |= dict.fromkeys(under)
-
     def _become(self, command: Source) -> None:
         self._command = command
-        self._variant, self._variants, self._sizes = "", [], []
+        self._variant, self._variants = "", set()
+        self._size, self._sizes = None, set()
 
 
-def _note(values: list[Value], value: Value) -> None:
-    """Put a value last, and keep one other at most."""
-    values[:] = [*[other for other in values if other != value][-1:], value]
+def _note(values: set[Value], value: Value) -> None:
+    """Add a value, of which it only matters whether there are several."""
+    if len(values) < 2:
+        values.add(value)
+
+
+def _source(number: int, name: str, line: str) -> Source:
+    """Return what a command's line says of its figures."""
+    size, under = programs.batch_size(line), programs.tools(line)
+    return Source(number, name[:LONGEST_COMMAND], "", size, under)
+
+
+def _whole(
+    command: Source, variants: Collection[str], sizes: Collection[int | None]
+) -> Source:
+    """Return a command with its only variant and batch size, if there is one."""
+    size = command.batch_size
+    return replace(
+        command,
+        variant=next(iter(variants)) if len(variants) == 1 else "",
+        batch_size=next(iter(sizes)) if len(sizes) == 1 else None if sizes else size,
+    )
 
 
 def attributed(found: Findings, number: int, command: str, line: str) -> Findings:
@@ -115,31 +130,25 @@ def attributed(found: Findings, number: int, command: str, line: str) -> Finding
     ``number`` counts from 1, ``command`` is its name or line, and ``line`` the line.
     """
     under = tuple(dict.fromkeys((*programs.tools(line), *found.under)))
-    size = programs.batch_size(line)
-    whole = Source(number, command[:LONGEST_COMMAND], "", size, under)
+    named = replace(_source(number, command, line), under=under)
     inferences = tuple(
         replace(
             one,
             source=replace(
-                whole,
+                named,
                 variant=one.source.variant,
-                batch_size=one.source.batch_size or size,
+                batch_size=one.source.batch_size or named.batch_size,
             ),
         )
         for one in found.inferences
     )
-    variants = {one.source.variant for one in inferences}
-    sizes = {one.source.batch_size for one in inferences}
-    whole = replace(
-        whole,
-        variant=variants.pop() if len(variants) == 1 else "",
-        batch_size=sizes.pop() if len(sizes) == 1 else None if sizes else size,
+    whole = _whole(
+        named,
+        {one.source.variant for one in inferences},
+        {one.source.batch_size for one in inferences},
     )
-    return replace(
-        found,
-        inferences=inferences,
-        time_usage=tuple(replace(one, source=whole) for one in found.time_usage),
-        profiles=tuple(replace(one, source=whole) for one in found.profiles),
-        counters=tuple(replace(one, source=whole) for one in found.counters),
-        under=under,
-    )
+    others = {
+        name: tuple(replace(one, source=whole) for one in getattr(found, name))
+        for name in ("time_usage", "profiles", "counters")
+    }
+    return replace(found, inferences=inferences, under=under, **others)

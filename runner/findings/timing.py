@@ -39,20 +39,7 @@ _SHELL = re.compile(
 )
 """One of the three lines of ``time -p``, and of bash's and BusyBox's ``time``."""
 
-_ELAPSED = re.compile(rf"({_CLOCK}|{_CPU})(?:elapsed)?")
 _ORDER = ("real", "user", "sys")
-_DIGITS = frozenset("0123456789")
-
-
-def elapsed(text: str) -> float:
-    """Parse GNU time's elapsed time: ``0:05.21``, ``1:02:03``, ``4.57``."""
-    match = _ELAPSED.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"not an elapsed time (m:ss.hh or h:mm:ss): {text!r}")
-    total = Decimal(0)
-    for part in match[1].split(":"):
-        total = total * 60 + Decimal(part)
-    return float(total)
 
 
 class TimingReader:
@@ -71,15 +58,21 @@ class TimingReader:
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
-        if line[:1] in _DIGITS:
-            self._words.clear()
-            usage = _read_gnu(line)
-            if usage is not None:
-                self._add(usage)
-        elif line[:1] in "rus" and (match := _SHELL.fullmatch(line)) is not None:
+        if line[:1] in "rus" and (match := _SHELL.fullmatch(line)) is not None:
             self._word(match)
-        else:
-            self._words.clear()
+            return
+        self._words.clear()
+        if "elapsed" in line and (match := _GNU.fullmatch(line)) is not None:
+            percent, rss = match["percent"], match["rss"]
+            self._add(
+                TimeUsage(
+                    user_s=float(match["user"]),
+                    system_s=float(match["system"]),
+                    elapsed_s=_seconds(match["elapsed"]),
+                    cpu_percent=int(percent) if percent and percent != "?" else None,
+                    max_rss_kb=int(rss) if rss else None,
+                )
+            )
 
     def close(self) -> None:
         """Drop an incomplete group of lines."""
@@ -92,7 +85,8 @@ class TimingReader:
             self._words.clear()
         if place != len(self._words):
             return
-        self._words.append((bash, _shell_seconds(match)))
+        text = f"{match['minutes']}:{match['rest']}" if bash else match["plain"]
+        self._words.append((bash, _seconds(text)))
         if len(self._words) == len(_ORDER):
             real, user, system = (value for _, value in self._words)
             self._words.clear()
@@ -103,26 +97,9 @@ class TimingReader:
         self.left_out += keep(self.found, usage, MOST_USAGES)
 
 
-def _shell_seconds(match: re.Match[str]) -> float:
-    if match["plain"] is not None:
-        return float(match["plain"])
-    return float(Decimal(match["minutes"]) * 60 + Decimal(match["rest"]))
-
-
-def _usage(match: re.Match[str]) -> TimeUsage:
-    percent, rss = match["percent"], match["rss"]
-    return TimeUsage(
-        user_s=float(match["user"]),
-        system_s=float(match["system"]),
-        elapsed_s=elapsed(match["elapsed"]),
-        cpu_percent=int(percent) if percent and percent.isdigit() else None,
-        max_rss_kb=int(rss) if rss else None,
-    )
-
-
-def _read_gnu(line: str) -> TimeUsage | None:
-    """Parse one line of GNU time; None if it is another line."""
-    if "elapsed" not in line:
-        return None
-    match = _GNU.fullmatch(line)
-    return _usage(match) if match else None
+def _seconds(text: str) -> float:
+    """Parse seconds, with minutes and hours before them: ``4.57``, ``1:02:03``."""
+    total = Decimal(0)
+    for part in text.split(":"):
+        total = total * 60 + Decimal(part)
+    return float(total)

@@ -1,8 +1,7 @@
-"""Parse printed numbers with units, in decimals: 79464.3 ms is exactly 79.4643 s."""
+"""Printed numbers with units, in decimals: 79464.3 ms is exactly 79.4643 s."""
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import TypeVar
 
@@ -11,22 +10,12 @@ UNSIGNED = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
 
 EXPONENTS = {"ns": -9, "us": -6, "µs": -6, "ms": -3, "s": 0, "sec": 0}
 
-_TIME = re.compile(rf"({UNSIGNED})\s*(ns|us|µs|ms|s)")
-
 Item = TypeVar("Item")
 
 
 def scaled(number: str, unit: str) -> float:
     """Return a printed number of units in seconds, as the nearest float."""
     return float(Decimal(number).scaleb(EXPONENTS[unit]))
-
-
-def seconds(text: str) -> float:
-    """Parse a time as nvprof prints it: ``16.602ms``, ``992ns``, ``1.88s``."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"not a time with a unit (ns, us, ms, s): {text!r}")
-    return scaled(*match.groups())
 
 
 def keep(items: list[Item], item: Item, limit: int) -> int:

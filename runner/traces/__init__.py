@@ -1,13 +1,12 @@
 """What a profiler's file has: its sums, and its spans for a timeline.
 
-reading.py: kinds.py (by its first bytes) -> database.py, a layout (nvprof_file.py,
-nvidia_file.py, nsys_file.py) and sqlite_trace.py, or events.py
--> totals.py (the sums); spans.py, building.py (the timeline)
+reading.py (the kind of a file, by its first bytes)
+-> database.py, layouts.py (what the tables are) and sqlite_trace.py, or events.py
+-> totals.py (the sums), building.py (the timeline)
 """
 
 from __future__ import annotations
 
 from runner.traces.reading import MOST, read, summary, timeline
-from runner.traces.totals import shared
 
-__all__ = ["MOST", "read", "shared", "summary", "timeline"]
+__all__ = ["MOST", "read", "summary", "timeline"]

@@ -9,16 +9,30 @@ lane is busy stays the same to the nanosecond.
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import compress, islice
+from operator import gt
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core.trace import Lane, LaneKind, Timeline
-from runner.traces.spans import MOST_LANES, Spans
+
+LaneKey = tuple[object, ...]
+"""What tells a lane apart."""
+
+MOST_LANES = 400
+"""More streams and threads than these share one lane."""
+
+MOST_SPANS = 4_000_000
+"""A timeline of more is of the first of them; a span takes 32 bytes here."""
+
+MOST_NS = 1 << 53
+"""104 days. JavaScript's numbers are exact up to here."""
 
 MOST_TEXT = 4 << 20
 """Characters of names and notes; spans beyond them have neither."""
@@ -39,11 +53,72 @@ class Description(Struct, frozen=True):
 
 
 class Interned(dict[Any, int]):
-    """Numbers values in the order in which they first come."""
+    """Numbers values as they first come; those beyond ``most`` share its number."""
+
+    def __init__(self, most: int = MOST_SPANS) -> None:
+        self._most = most
 
     def __missing__(self, key: Any) -> int:  # noqa: ANN401 - any value
-        self[key] = len(self)
-        return self[key]
+        number = len(self)
+        if number >= self._most:
+            return self._most
+        self[key] = number
+        return number
+
+
+class Spans:
+    """Columns of one length: a span's lane, start, length, and a reference to more.
+
+    ``left_out`` is how many there were over ``MOST_SPANS``.
+    """
+
+    def __init__(self) -> None:
+        self.lanes = Interned(MOST_LANES)
+        self.lane = array("I")
+        self.start = array("q")
+        self.length = array("q")
+        self.ref = array("q")
+        self.left_out = 0
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def extend(
+        self,
+        keys: Iterable[LaneKey],
+        starts: Sequence[int],
+        lengths: Sequence[int],
+        refs: Iterable[int],
+    ) -> None:
+        """Append spans of as many keys of lanes, starts, lengths and references."""
+        self.lane.extend(map(self.lanes.__getitem__, keys))
+        self.start.extend(starts)
+        self.length.extend(lengths)
+        self.ref.extend(refs)
+
+    @property
+    def room(self) -> int:
+        """Return how many more spans there may be."""
+        return max(0, MOST_SPANS - len(self))
+
+    def in_order(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the lane, start, length and reference of each, by lane and start."""
+        columns = (self.lane, self.start, self.length, self.ref)
+        if self._is_in_order():
+            return zip(*columns, strict=True)
+        order = sorted(range(len(self)), key=self.start.__getitem__)
+        if len(self.lanes) > 1:
+            order.sort(key=self.lane.__getitem__)
+        return zip(*(map(each.__getitem__, order) for each in columns), strict=True)
+
+    def _is_in_order(self) -> bool:
+        """Return whether a profiler wrote one lane after the other, by start."""
+        lane, start = self.lane, self.start
+        earlier = map(gt, start, islice(start, 1, None))
+        return not any(map(gt, lane, islice(lane, 1, None))) and all(
+            lane[place] != lane[place + 1]
+            for place in compress(range(len(start)), earlier)
+        )
 
 
 def timeline(
@@ -57,7 +132,8 @@ def timeline(
     places, lanes = _lanes(spans, lane)
     picks.sort(key=lambda each: places[each.lane])
     begin = min(spans.start, default=0)
-    names, notes = Interned(), Interned({(): 0})
+    names, notes = Interned(), Interned()
+    notes[()] = 0
     found = Timeline([], lanes, [])
     links: list[Hashable] = []
     text = 0
@@ -72,7 +148,10 @@ def timeline(
             text += sum(len(word) for pair in known.facts for word in pair)
         if text > MOST_TEXT:
             known = Description("(name left out)")
-        _append(found, pick, places[pick.lane], begin)
+        found.lane.append(places[pick.lane])
+        found.start.append(pick.start - begin)
+        found.length.append(pick.length)
+        found.merged.append(pick.merged)
         found.name.append(names[known.name])
         found.facts.append(notes[known.facts])
         links.append(known.link)
@@ -81,13 +160,6 @@ def timeline(
     found.notes.extend(notes)
     found.left_out = len(spans) + spans.left_out - len(picks)
     return found
-
-
-def _append(found: Timeline, pick: Pick, lane: int, begin: int) -> None:
-    found.lane.append(lane)
-    found.start.append(pick.start - begin)
-    found.length.append(pick.length)
-    found.merged.append(pick.merged)
 
 
 def _lanes(spans: Spans, lane: Callable[[Any], Lane]) -> tuple[list[int], list[Lane]]:
@@ -108,22 +180,18 @@ def _lanes(spans: Spans, lane: Callable[[Any], Lane]) -> tuple[list[int], list[L
             [(part is None, isinstance(part, str), part) for part in keys[n][1:]],
         ),
     )
-    places = [0] * len(lanes)
-    for place, number in enumerate(order):
-        places[number] = place
+    places = sorted(range(len(lanes)), key=order.__getitem__)
     calls = {(one.process, one.title) for one in lanes if one.kind is LaneKind.API}
-    ordered = [_told_apart(lanes[number], calls) for number in order]
+    ordered = [
+        replace(one, title=f"ranges of {one.title}")
+        if one.kind is LaneKind.RANGE and (one.process, one.title) in calls
+        else one
+        for one in map(lanes.__getitem__, order)
+    ]
     if MOST_LANES in spans.lane:
         places.append(len(ordered))
         ordered.append(_MANY)
     return places, ordered
-
-
-def _told_apart(lane: Lane, calls: set[tuple[str, str]]) -> Lane:
-    """Return a lane; ranges of a thread that has calls are called so."""
-    if lane.kind is LaneKind.RANGE and (lane.process, lane.title) in calls:
-        return replace(lane, title=f"ranges of {lane.title}")
-    return lane
 
 
 def _joined(links: list[Hashable]) -> list[int]:
@@ -158,22 +226,17 @@ class Pick(NamedTuple):
     lasted: int
 
 
-class MergedSpans:
+class MergedSpans(Struct, gc=False):
     """Neighbours of one level and cell; ``busy`` is the time that they add."""
 
-    __slots__ = ("busy", "cell", "lane", "level", "longest", "merged", "ref", "start")
-
-    def __init__(
-        self, lane: int, level: int, cell: int, start: int, ref: int, longest: int
-    ) -> None:
-        self.lane = lane
-        self.level = level
-        self.cell = cell
-        self.start = start
-        self.ref = ref
-        self.longest = longest
-        self.busy = 0
-        self.merged = 1
+    lane: int
+    level: int
+    cell: int
+    start: int
+    ref: int
+    longest: int
+    busy: int = 0
+    merged: int = 1
 
     def take(self, other: MergedSpans) -> None:
         """Add the group that follows this one."""
@@ -190,16 +253,16 @@ def picked(spans: Spans, most: int) -> list[Pick]:
     if len(spans) <= most:
         columns = zip(spans.lane, spans.start, spans.length, spans.ref, strict=True)
         return _sorted(Pick(*each, 1, each[2]) for each in columns)
-    longer_than = _threshold(spans.length, most // 3)
+    longer_than = heapq.nlargest(max(1, most // 3), spans.length)[-1]
     lanes = len(set(spans.lane))
     extent = max(spans.start) - min(spans.start) + 1
     width = max(1, lanes * extent // max(1, FINENESS * most))
     entries: list[Pick | MergedSpans] = []
     _fill(entries, spans, longer_than, width)
-    while len(entries) > most and (coarser := _coarser(entries)) is not None:
-        entries = coarser
-    if len(entries) > most:
-        entries = _flat(entries)
+    flat = False
+    while len(entries) > most and not flat:
+        flat = not any(isinstance(e, MergedSpans) and e.cell for e in entries)
+        entries = _coarser(entries, flat=flat)
     return _sorted(
         Pick(each.lane, each.start, each.busy, each.ref, each.merged, each.longest)
         if isinstance(each, MergedSpans)
@@ -210,19 +273,6 @@ def picked(spans: Spans, most: int) -> list[Pick]:
 
 def _sorted(picks: Iterable[Pick]) -> list[Pick]:
     return sorted(picks, key=lambda each: (each.lane, each.start, -each.length))
-
-
-def _threshold(lengths: array[int], count: int) -> int:
-    """Return a length that fewer than ``count`` spans exceed, the least if there is."""
-    left = count
-    for bits, number in sorted(Counter(map(int.bit_length, lengths)).items())[::-1]:
-        if number < left:
-            left -= number
-            continue
-        least, most = (1 << bits) >> 1, 1 << bits
-        same = sorted((each for each in lengths if least <= each < most), reverse=True)
-        return same[max(0, left - 1)]
-    return 0
 
 
 def _fill(
@@ -299,43 +349,25 @@ def _trim(entries: list[Pick | MergedSpans], lane: int, over: int) -> None:
         place -= 1
 
 
-def _coarser(entries: list[Pick | MergedSpans]) -> list[Pick | MergedSpans] | None:
-    """Join neighbours whose cells are one of twice the width; None if all are."""
+def _coarser(
+    entries: list[Pick | MergedSpans], *, flat: bool
+) -> list[Pick | MergedSpans]:
+    """Join neighbours whose cells are one of twice the width.
+
+    ``flat`` joins those of all levels; time within a longest span is the latter's.
+    """
     found: list[Pick | MergedSpans] = []
     last: MergedSpans | None = None
-    wide = False
     for entry in entries:
         if isinstance(entry, Pick):
             last = None
             found.append(entry)
             continue
-        wide = wide or entry.cell > 0
         entry.cell >>= 1
-        if (
-            last is not None
-            and last.cell == entry.cell
-            and last.level == entry.level
-            and last.lane == entry.lane
-        ):
-            last.take(entry)
-        else:
-            last = entry
-            found.append(entry)
-    return found if wide else None
-
-
-def _flat(entries: list[Pick | MergedSpans]) -> list[Pick | MergedSpans]:
-    """Join neighbours of all levels; time within a longest span is the latter's."""
-    found: list[Pick | MergedSpans] = []
-    last: MergedSpans | None = None
-    for entry in entries:
-        if isinstance(entry, Pick):
-            last = None
-            found.append(entry)
-            continue
-        if entry.level != ROOT:
-            entry.busy = 0
-        if last is not None and last.lane == entry.lane:
+        if flat and entry.level != ROOT:
+            entry.level, entry.busy = ROOT, 0
+        where = (entry.lane, entry.level, entry.cell)
+        if last is not None and where == (last.lane, last.level, last.cell):
             last.take(entry)
         else:
             last = entry

@@ -109,13 +109,16 @@ class Database:
         """Return whether there is a plain table with these columns."""
         return table in self._columns and self._columns[table].issuperset(columns)
 
-    def lacking(self, table: str, columns: frozenset[str]) -> frozenset[str]:
-        """Return the columns that a plain table lacks; none if there is no table."""
-        return columns - self._columns.get(table, columns)
+    def lacks(self, table: str, columns: frozenset[str]) -> str | None:
+        """Return why columns of a table cannot be read; None if they can.
 
-    def is_odd(self, name: str) -> bool:
-        """Return whether something that is no plain table has a name."""
-        return name in self._others
+        "" if nothing has the table's name.
+        """
+        if (there := self._columns.get(table)) is None:
+            odd = "cannot be used: it is no plain table"
+            return odd if table in self._others else ""
+        lacking = ", ".join(sorted(columns - there))
+        return f"lacks columns: {lacking}" if lacking else None
 
     def rows(self, query: str, *values: Value) -> Iterator[tuple[Value, ...]]:
         """Yield the rows of a query.

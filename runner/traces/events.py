@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from io import BufferedReader
 from typing import Any
@@ -14,20 +14,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace, TracedGpu
-from runner.traces import kinds
-from runner.traces.building import Description, Interned
-from runner.traces.layouts import API, GPU
-from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
-from runner.traces.totals import MOST_LAUNCHES, Sums, configurations
+from runner.core.trace import Lane, LaneKind, Trace, TracedGpu
+from runner.traces import building
+from runner.traces.building import MOST_NS, Description, Interned, LaneKey, Spans
+from runner.traces.totals import Sums
 from runner.traces.words import (
     LONGEST_TITLE,
+    Facts,
+    LaunchShape,
     bounded,
-    dimensions,
+    gpu,
     spelled,
-    triple,
     whole,
 )
+
+WANTED = "give an SQLite file of nvprof -o or of nsys export, or trace events in JSON"
+"""What to do about a file that is none of these."""
 
 MOST_BYTES = 256 << 20
 """Of the file, decompressed."""
@@ -53,8 +55,6 @@ _KINDS = {
 }
 """Kinds of spans by category, of nvprof's and of PyTorch's traces."""
 
-_SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API, LaneKind.RANGE: ""}
-
 _GPU_PID = 1 << 22
 """nvprof's trace numbers GPUs as processes from here."""
 
@@ -71,7 +71,6 @@ class EventArgs(Struct, gc=False):
     name: str | None = None
     correlation: int | str | None = None
     device: int | None = None
-    stream: int | str | None = None
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     bytes: int | None = None
@@ -119,54 +118,49 @@ class _Document(Struct):
     deviceProperties: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-_document = msgspec.json.Decoder(_Document)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
+_document = msgspec.json.Decoder(_Document | list[msgspec.Raw])
 _event = msgspec.json.Decoder(TraceEvent)
 _plain_event = msgspec.json.Decoder(PlainEvent)
 _devices = msgspec.json.Decoder(list[_Device])
 
 
-class NoEvents(Exception):
+class NoTrace(Exception):
     """The file cannot be used; the arguments say what is wrong, and what to do."""
 
 
 def _read(file: BufferedReader) -> bytes:
-    """Return the JSON of a file; raise NoEvents if it is damaged or too large."""
+    """Return the JSON of a file; raise NoTrace if it is damaged or too large."""
     packed = file.peek(2)[:2] == b"\x1f\x8b"
     try:
         # gzip's own file closes nothing that it did not open.
         source = gzip.GzipFile(fileobj=file) if packed else file
         data = source.read(MOST_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise NoEvents(f"it cannot be decompressed: {error}", _AGAIN) from error
+        raise NoTrace(f"it cannot be decompressed: {error}", _AGAIN) from error
     if len(data) > MOST_BYTES:
-        raise NoEvents(f"its JSON is larger than {MOST_BYTES >> 20} MiB", _LESS)
+        raise NoTrace(f"its JSON is larger than {MOST_BYTES >> 20} MiB", _LESS)
     if data.count(b",") > MOST_VALUES:
-        raise NoEvents(f"it has over {MOST_VALUES:,} values", _LESS)
+        raise NoTrace(f"it has over {MOST_VALUES:,} values", _LESS)
     return data[start.end() :] if (start := _START.match(data)) else data
 
 
 def _decoded(data: bytes) -> _Document:
     """Decode JSON of either form; Chrome's array may lack its last bracket."""
-    is_array = data.startswith(b"[")
     try:
         try:
-            return _of(data, is_array)
+            found = _document.decode(data)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             data = _NO_NUMBER.sub(rb"\1null", data).rstrip(b", \t\r\n")
-            if is_array and not data.endswith(b"]"):
+            if data.startswith(b"[") and not data.endswith(b"]"):
                 data += b"]"
-            return _of(data, is_array)
+            found = _document.decode(data)
     except msgspec.ValidationError as error:
-        raise NoEvents("it is JSON without trace events", kinds.WANTED) from error
+        raise NoTrace("it is JSON without trace events", WANTED) from error
     except _FAILURES as error:
-        raise NoEvents(f"it is damaged: {error}", _AGAIN) from error
-
-
-def _of(data: bytes, is_array: bool) -> _Document:
-    return _Document(_array.decode(data)) if is_array else _document.decode(data)
+        raise NoTrace(f"it is damaged: {error}", _AGAIN) from error
+    return found if isinstance(found, _Document) else _Document(found)
 
 
 class EventTrace:
@@ -178,9 +172,9 @@ class EventTrace:
         self._group = array("I")
         self._link = array("q")
         self._groups = Interned()
+        self._figures: list[list[int]] = []
         self._named: list[_Group] | None = None
         self._known: dict[tuple[str, Hashable], str] = {}
-        self._streams: dict[LaneKey, str] = {}
         self._open: dict[LaneKey, list[tuple[int, TraceEvent]]] = defaultdict(list)
         self._wrong_times = self._unmatched = self._odd = 0
         try:
@@ -194,7 +188,7 @@ class EventTrace:
             (self._odd, "of its events are no trace events"),
             (self._wrong_times, "spans with impossible times are left out"),
             (self._unmatched, "spans begin or end only, and are left out"),
-            (self._spans.left_out, f"spans over {MOST_SPANS:,} are left out"),
+            (self._spans.left_out, f"spans over {building.MOST_SPANS:,} are left out"),
         )
         self.problems = [f"{count:,} {words}" for count, words in counted if count]
 
@@ -233,89 +227,63 @@ class EventTrace:
         self._add(opened, start, length if 0 <= length <= MOST_NS else None)
 
     def _name(self, event: TraceEvent) -> None:
-        if event.args is None or event.args.name is None:
+        if event.args is None or (name := event.args.name) is None:
             return
         of_thread = event.name == "thread_name"
         where: Hashable = (event.pid, event.tid) if of_thread else event.pid
-        name = bounded(event.args.name, LONGEST_TITLE).strip()
-        self._known[event.name or "", where] = name
+        self._known[event.name or "", where] = bounded(name, LONGEST_TITLE).strip()
 
     def _add(self, event: TraceEvent, start: int | None, length: int | None) -> None:
-        spans, args = self._spans, event.args
+        spans = self._spans
         if start is None or length is None:
             self._wrong_times += 1
             return
         place = len(self._link)
-        if place >= MOST_SPANS:
+        if place >= building.MOST_SPANS:
             spans.left_out += 1
             return
         kind = _KINDS.get(event.cat or "", LaneKind.RANGE)
         lane: LaneKey = (kind, event.pid, event.tid)
         detail: _Detail = None
         link: int | str | None = None
-        if args is not None:
+        if (args := event.args) is not None:
             link = args.correlation
-            if kind is LaneKind.GPU:
-                detail = _detail(args, event.pid)
-                if lane not in self._streams:
-                    self._streams[lane] = _stream_title(args)
+            detail = _detail(args, event.pid) if kind is LaneKind.GPU else None
         spans.ref.append(place)
         spans.lane.append(spans.lanes[lane])
         spans.start.append(start)
         spans.length.append(length)
-        self._group.append(self._groups[kind, event.name or "(no name)", detail])
+        group = self._groups[kind, event.name or "(no name)", detail]
+        self._group.append(group)
+        if group == len(self._figures):
+            self._figures.append([1, length, length, length, start])
+        else:
+            have = self._figures[group]
+            have[0] += 1
+            have[1] += length
+            if length < have[2]:
+                have[2] = length
+            if length > have[3]:
+                have[3] = length
+            if start < have[4]:
+                have[4] = start
         whole_link = link if isinstance(link, int) else 0
         self._link.append(whole_link if 0 < whole_link < _GREATEST_LINK else 0)
 
-    def summary(self, path: str) -> Trace:
+    def summary(self, path: str, files: int) -> Trace:
         """Return the sums of all spans."""
         sums = Sums()
-        begin = min(self._spans.start, default=0)
-        launches = []
         for (kind, name, detail), figures in zip(
-            self._groups, self._figures(), strict=True
+            self._groups, self._figures, strict=True
         ):
-            sums.add(_SECTIONS[kind], bounded(name), *figures)
-            if isinstance(detail, tuple):
-                launches.append(_launch(bounded(name), detail, figures, begin))
-        launches.sort(key=lambda each: -each.total_s)
-        problems = [*self.problems, *sums.problems()]
-        if len(launches) > MOST_LAUNCHES:
-            problems.append(configurations(len(launches)))
-        return Trace(
-            path,
-            "PyTorch's profiler" if self._devices else "trace events",
-            gpus=tuple(self._gpus()),
-            launches=tuple(launches[:MOST_LAUNCHES]),
-            totals=sums.totals(),
-            spans=sums.spans,
-            problems=tuple(problems),
-        )
-
-    def _figures(self) -> list[_Figures]:
-        """Return the number, sum, least, most and first start of each group."""
-        every = range(len(self._groups))
-        counts = Counter(self._group)
-        total, most = [0 for _ in every], [0 for _ in every]
-        least, first = [1 << 62 for _ in every], [1 << 62 for _ in every]
-        spans = self._spans
-        for group, start, length in zip(
-            self._group, spans.start, spans.length, strict=True
-        ):
-            total[group] += length
-            if length > most[group]:
-                most[group] = length
-            if length < least[group]:
-                least[group] = length
-            if start < first[group]:
-                first[group] = start
-        return [(counts[n], total[n], least[n], most[n], first[n]) for n in every]
+            shape = LaunchShape(*detail) if isinstance(detail, tuple) else None
+            sums.add(kind, bounded(name), figures, shape)
+        tool = "PyTorch's profiler" if self._devices else "trace events"
+        return sums.trace(path, tool, "", tuple(self._gpus()), self.problems, files)
 
     def _gpus(self) -> Iterator[TracedGpu]:
         for each in self._devices[:100]:
-            made = "" if each.major is None else f"{each.major}.{each.minor or 0}"
-            name = bounded(each.name, LONGEST_TITLE)
-            yield TracedGpu(each.id, name, made, each.multiprocessors)
+            yield gpu(each.id, each.name, each.multiprocessors, each.major, each.minor)
         for (what, pid), name in self._known.items():
             number = whole(pid) or 0
             if what == "process_name" and number >= _GPU_PID:
@@ -330,11 +298,12 @@ class EventTrace:
         """Return the lane of a key."""
         kind, pid, tid = key
         process = self._known.get(("process_name", pid), "")
+        title = self._known.get(("thread_name", (pid, tid))) or f"thread {tid}"
         if not isinstance(pid, int) or pid < _GPU_PID:
             number = bounded(str(pid), LONGEST_TITLE)
             process = f"{process} ({number})" if process else f"process {number}"
-        thread = self._known.get(("thread_name", (pid, tid)))
-        title = self._streams.get(key) or thread or f"thread {tid}"
+            if kind is LaneKind.GPU:  # as PyTorch numbers processes and threads
+                title = f"GPU {number}, stream {tid}"
         return Lane(process, bounded(title, LONGEST_TITLE), kind)
 
     def describe(self, ref: int, whole_one: bool) -> Description:
@@ -350,15 +319,11 @@ class EventTrace:
         """Do nothing: all was read."""
 
 
-_Figures = tuple[int, int, int, int, int]
-
 _Triple = tuple[int, int, int]
-
-_Launch = tuple[int | None, _Triple, _Triple, int | None, int | None, int | None]
-"""GPU, grid, block, registers, static and dynamic shared memory."""
-
-_Detail = _Launch | int | None
-"""A launch's configuration, or a copy's bytes, with any number that a file may have."""
+_Detail = (
+    tuple[int | None, _Triple, _Triple, int | None, int | None, int | None] | int | None
+)
+"""A launch's configuration as a LaunchShape has it, or a copy's bytes."""
 
 _Group = tuple[LaneKind, str, _Detail]
 
@@ -366,56 +331,19 @@ _Group = tuple[LaneKind, str, _Detail]
 def _detail(args: EventArgs, pid: Number) -> _Detail:
     if args.grid is None or args.block is None:
         return args.bytes
-    gpu = args.device
-    if gpu is None and isinstance(pid, int) and pid >= _GPU_PID:
-        gpu = pid - _GPU_PID
+    number = args.device
+    if number is None and isinstance(pid, int) and pid >= _GPU_PID:
+        number = pid - _GPU_PID
     shared = args.dynamic_shared if args.shared is None else args.shared
-    return gpu, args.grid, args.block, args.registers, args.static_shared, shared
+    # A plain tuple, as a million launches may have one each.
+    return number, args.grid, args.block, args.registers, args.static_shared, shared
 
 
-def _launch(
-    name: str, detail: _Launch, figures: _Figures, begin: int
-) -> KernelLaunches:
-    gpu, grid, block, registers, static, dynamic = detail
-    count, total, least, most, first = figures
-    return KernelLaunches(
-        name,
-        whole(gpu) or 0,
-        triple(grid),
-        triple(block),
-        whole(registers),
-        whole(static),
-        whole(dynamic),
-        count,
-        total / 1e9,
-        least / 1e9,
-        most / 1e9,
-        (first - begin) / 1e9,
-    )
-
-
-def _facts(detail: _Detail) -> tuple[tuple[str, str], ...]:
-    """Return what is shown of a span's configuration, label and words."""
-    if not isinstance(detail, tuple):
-        size = spelled(detail, "bytes")
-        return (("size", size),) if size else ()
-    _, grid, block, registers, static, dynamic = detail
-    of_dynamic = "shared memory" if static is None else "dynamic shared memory"
-    found = (
-        ("grid", dimensions(triple(grid))),
-        ("block", dimensions(triple(block))),
-        ("registers", spelled(registers, "number")),
-        ("static shared memory", spelled(static, "bytes")),
-        (of_dynamic, spelled(dynamic, "bytes")),
-    )
-    return tuple((label, words) for label, words in found if words)
-
-
-def _stream_title(args: EventArgs) -> str:
-    """Return the title of a stream, "" if the event does not say."""
-    if args.device is None or args.stream is None:
-        return ""
-    return f"GPU {args.device}, stream {args.stream}"
+def _facts(detail: _Detail) -> Facts:
+    if isinstance(detail, tuple):
+        return LaunchShape(*detail).facts()
+    size = spelled(detail, "bytes")
+    return (("size", size),) if size else ()
 
 
 def _nanoseconds(value: Number, most: float) -> int | None:

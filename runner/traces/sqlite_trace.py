@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
-from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace
-from runner.traces.building import Description
+from runner.core.trace import Lane, LaneKind, Trace
+from runner.traces import building
+from runner.traces.building import Description, LaneKey, Spans
 from runner.traces.database import Database, Failure, Value, said
-from runner.traces.layouts import API, GPU, Records, TraceLayout
-from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
-from runner.traces.totals import (
-    MOST_LAUNCHES,
-    MOST_TEXT,
-    OTHERS,
-    Sums,
-    configurations,
-)
+from runner.traces.layouts import Records, TraceLayout
+from runner.traces.totals import MOST_TEXT, OTHERS, Figures, Sums
 from runner.traces.words import (
     LONGEST_TEXT,
     LONGEST_TITLE,
+    Facts,
+    LaunchShape,
     bounded,
-    dimensions,
     spelled,
-    triple,
     whole,
 )
 
 TABLES = 16
 """A reference to a span is its row's number times this, and its table's number."""
 
-Facts = tuple[tuple[str, str], ...]
-"""Labels, and what is shown beside them."""
-
 _VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
 _LAST_ROW = (1 << 58) - 1
-_SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API}
+_TIMES = (
+    f"start BETWEEN 0 AND {_LATEST}"
+    f" AND end BETWEEN start AND start + {building.MOST_NS}"
+)
+"""Whether a row's times can be; in SQLite texts are above all numbers."""
 
 
 class SqliteTrace:
@@ -55,116 +49,55 @@ class SqliteTrace:
         self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
         self.problems = list(layout.problems)
-        self._records = [each for each in layout.records if self._readable(each)]
+        self._records: list[Records] = []
+        for records in layout.records:
+            if (lacks := base.lacks(records.table, records.columns)) is None:
+                self._records.append(records)
+            elif lacks:
+                self.problems.append(f"table {records.table} {lacks}")
 
-    def _readable(self, records: Records) -> bool:
-        if self._base.has(records.table, *records.columns):
-            return True
-        if lacking := self._base.lacking(records.table, records.columns):
-            columns = ", ".join(sorted(lacking))
-            self.problems.append(f"table {records.table} lacks columns: {columns}")
-        elif self._base.is_odd(records.table):
-            self.problems.append(
-                f"table {records.table} cannot be used: it is no plain table"
-            )
-        elif not records.optional:
-            self.problems.append(f"table {records.table} is missing")
-        return False
-
-    def summary(self, path: str) -> Trace:
+    def summary(self, path: str, files: int) -> Trace:
         """Return the sums of all tables."""
         sums = Sums()
-        longest: list[tuple[Records, tuple[Value, ...]]] = []
         for records in self._records:
             try:
-                if records.shape is not None:
-                    found = self._configurations(records, sums)
-                    longest += [(records, row) for row in found]
-                else:
-                    self._totals(records, sums)
+                self._sum(records, sums)
                 self._left_out(records)
             except Failure as error:
                 self.problems.append(_unreadable(records, error))
-        begin = sums.begin or 0
-        launches = [self._launch(*each, begin) for each in longest]
         if unread := self._unread_names:
             self.problems.append(f"{len(unread):,} names cannot be read: {unread[0]}")
-        if sums.spans > MOST_SPANS:
+        if sums.spans > building.MOST_SPANS:
             self.problems.append(
-                f"a timeline shows the first {MOST_SPANS:,} of its {sums.spans:,} spans"
+                f"a timeline shows the first {building.MOST_SPANS:,} of its"
+                f" {sums.spans:,} spans"
             )
-        totals = sums.totals()
-        commands = (each.command for each in self._layout.processes.values())
-        return Trace(
-            path,
-            self._layout.tool,
-            next(filter(None, commands), ""),
-            self._layout.gpus,
-            tuple(launches),
-            totals,
-            sums.spans,
-            (*self.problems, *sums.problems()),
-        )
+        known = self._layout
+        about = (known.tool, known.command, known.gpus)
+        return sums.trace(path, *about, self.problems, files)
 
-    def _configurations(self, records: Records, sums: Sums) -> list[tuple[Value, ...]]:
-        """Return the launches by configuration, those that took longest."""
-        assert records.shape is not None
-        keys = [_number_of(records.lane[0]), _name_of(records)]
-        keys += map(_number_of, records.shape.columns)
-        keys += [_number_of(records.process)] if records.process else []
-        numbers = ", ".join(str(place + 1) for place in range(len(keys)))
-        rows = self._base.rows(
-            f"SELECT {', '.join(keys)}, {_figures(records)} {_from(records)}"
-            f" GROUP BY {numbers}"
-        )
-        counted = [0]
-
-        def summed() -> Iterator[tuple[Value, ...]]:
-            for row in rows:
-                counted[0] += 1
-                sums.add(GPU, self._name(records, row[1]), *row[-5:])
-                yield row
-
-        longest = heapq.nlargest(MOST_LAUNCHES, summed(), key=_total)
-        if counted[0] > len(longest):
-            self.problems.append(configurations(counted[0]))
-        return longest
-
-    def _launch(
-        self, records: Records, row: tuple[Value, ...], begin: int
-    ) -> KernelLaunches:
-        device, name, *shape = row[:11]
-        count, total, least, most, first = row[-5:]
-        registers, static_shared, dynamic_shared = map(whole, shape[6:9])
-        return KernelLaunches(
-            self._name(records, name),
-            whole(device) or 0,
-            triple(tuple(shape[:3])),
-            triple(tuple(shape[3:6])),
-            registers,
-            static_shared,
-            dynamic_shared,
-            whole(count) or 0,
-            seconds(total),
-            seconds(least),
-            seconds(most),
-            seconds(first - begin if isinstance(first, int) else 0),
-        )
-
-    def _totals(self, records: Records, sums: Sums) -> None:
-        for name, *figures in self._base.rows(
-            f"SELECT {_name_of(records)}, {_figures(records)} {_from(records)}"
-            " GROUP BY 1"
+    def _sum(self, records: Records, sums: Sums) -> None:
+        """Sum up a table by name, and launches by configuration."""
+        keys = [_name_of(records)]
+        if records.shape:
+            numbers = [records.lane[0], *records.shape]
+            numbers += [records.process] if records.process else []
+            keys += map(_number_of, numbers)
+        length = "end - start"
+        for name, *row in self._base.rows(
+            f"SELECT {', '.join(keys)}, count(*), total({length}), min({length}),"
+            f" max({length}), min(CAST(start AS INTEGER)) {_from(records)}"
+            f" GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}"
         ):
-            section = _SECTIONS.get(records.kind, "")
-            sums.add(section, self._name(records, name), *figures)
+            shape = _shape(row[0], row[1:]) if records.shape else None
+            # The condition of the rows leaves numbers only.
+            figures = cast(Figures, row[-5:])
+            sums.add(records.kind, self._name(records, name), figures, shape)
 
     def _left_out(self, records: Records) -> None:
         """Report the records with impossible times."""
         # Without a condition SQLite counts in one step, which no limit would end.
-        query = (
-            f"SELECT count(*) FROM {records.table} WHERE ({_times(records)}) IS NOT 1"
-        )
+        query = f"SELECT count(*) FROM {records.table} WHERE ({_TIMES}) IS NOT 1"
         if records.only:
             query += f" AND {records.only}"
         (row,) = self._base.rows(query)
@@ -187,7 +120,7 @@ class SqliteTrace:
             self._text += len(name)
             self._names[known] = name or "(no name)"
         name = self._names[known]
-        return _VERSION.sub("", name) if records.versioned_names else name
+        return _VERSION.sub("", name) if records.kind is LaneKind.API else name
 
     def _named(self, key: int) -> str:
         table, number, text = self._layout.names
@@ -220,8 +153,7 @@ class SqliteTrace:
             _number_of(column) for column in (records.process or "NULL", *records.lane)
         )
         query = (
-            f"SELECT CAST({records.start} AS INTEGER),"
-            f" CAST({records.end} - {records.start} AS INTEGER),"
+            "SELECT CAST(start AS INTEGER), CAST(end - start AS INTEGER),"
             f" rowid * {TABLES} + {number}, {lane} {_from(records)}"
             f" AND rowid BETWEEN 0 AND {_LAST_ROW}"
         )
@@ -238,8 +170,7 @@ class SqliteTrace:
     def lane(self, key: Any) -> Lane:  # noqa: ANN401 - the numbers of a lane
         """Return the lane of a key."""
         kind, process, *rest = key
-        known = self._layout.processes.get(process)
-        title = known.title if known is not None else f"process {process}"
+        title = self._layout.processes.get(process, f"process {process}")
         if kind is LaneKind.GPU:
             device, context, stream = rest
             several = len(self._contexts.get((process, device), ())) > 1
@@ -260,8 +191,7 @@ class SqliteTrace:
         columns = [_name_of(records)]
         if whole_one:
             numbers = [records.process or "NULL", records.link or "NULL"]
-            numbers += records.shape.columns if records.shape is not None else ()
-            numbers += [column for _, column, _ in records.facts]
+            numbers += [*records.shape, *(column for _, column, _ in records.facts)]
             columns += map(_number_of, numbers)
         query = f"SELECT {', '.join(columns)} FROM {records.table} WHERE rowid = ?"
         try:
@@ -281,21 +211,18 @@ class SqliteTrace:
         key = (number, values)
         found = self._said.get(key)
         if found is None:
-            found = self._said[key] = tuple(_facts(self._records[number], values))
+            records = self._records[number]
+            found = _shape(None, values).facts() if records.shape else ()
+            facts = zip(records.facts, values[len(records.shape) :], strict=True)
+            words = ((label, spelled(value, how)) for (label, _, how), value in facts)
+            found = (*found, *(pair for pair in words if pair[1]))
+            self._said[key] = found
         return found
 
 
-def _facts(records: Records, values: tuple[Value, ...]) -> Iterable[tuple[str, str]]:
-    if records.shape is not None:
-        yield "grid", dimensions(triple(values[:3]))
-        yield "block", dimensions(triple(values[3:6]))
-        yield "registers", spelled(values[6], "number")
-        yield "static shared memory", spelled(values[7], "bytes")
-        yield "dynamic shared memory", spelled(values[8], "bytes")
-        values = values[9:]
-    for (label, _, how), value in zip(records.facts, values, strict=True):
-        if said := spelled(value, how):
-            yield label, said
+def _shape(gpu: Value, values: Sequence[Value]) -> LaunchShape:
+    """Return a shape of the columns that a layout names."""
+    return LaunchShape(gpu, values[:3], values[3:6], *values[6:9])
 
 
 def _number_of(column: str) -> str:
@@ -312,37 +239,11 @@ def _name_of(records: Records) -> str:
     )
 
 
-def _figures(records: Records) -> str:
-    """Return the sums of a group: number, time, least, most, and first start."""
-    length = f"{records.end} - {records.start}"
-    return (
-        f"count(*), total({length}), min({length}), max({length}), min({records.start})"
-    )
-
-
 def _from(records: Records) -> str:
     """Return the rows whose times can be."""
     only = f" AND {records.only}" if records.only else ""
-    return f"FROM {records.table} WHERE {_times(records)}{only}"
-
-
-def _times(records: Records) -> str:
-    """Return whether a row's times can be; in SQLite texts are above all numbers."""
-    return (
-        f"{records.start} BETWEEN 0 AND {_LATEST}"
-        f" AND {records.end} BETWEEN {records.start} AND {records.start} + {MOST_NS}"
-    )
+    return f"FROM {records.table} WHERE {_TIMES}{only}"
 
 
 def _unreadable(records: Records, error: Exception) -> str:
     return f"table {records.table} cannot be read: {said(error)}"
-
-
-def _total(row: tuple[Value, ...]) -> float:
-    value = row[-4]
-    return value if isinstance(value, float) else 0.0
-
-
-def seconds(value: Value) -> float:
-    """Return nanoseconds in seconds."""
-    return value / 1e9 if isinstance(value, int | float) else 0.0

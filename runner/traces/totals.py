@@ -1,12 +1,12 @@
-"""Sums by name."""
+"""Sums by name and by configuration."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from runner.core.trace import Totals, Trace
+from runner.core.trace import KernelLaunches, LaneKind, Totals, Trace, TracedGpu
+from runner.traces.words import LaunchShape, triple, whole
 
 MOST_LAUNCHES = 5_000
 """Configurations of launches that are listed."""
@@ -19,117 +19,122 @@ MOST_TEXT = 4 << 20
 
 OTHERS = "(all other names)"
 
-
-class Sums:
-    """The number and the time of spans by section and name, in nanoseconds."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], list[float]] = {}
-        self._others = False
-        self.spans = 0
-        self.begin: int | None = None
-
-    def add(
-        self,
-        section: str,
-        name: str,
-        count: object,
-        total: object,
-        least: object,
-        most: object,
-        first: object,
-    ) -> None:
-        """Add spans of one name, of which ``first`` is the first start.
-
-        Those of no section are only counted.
-        """
-        if isinstance(first, int) and (self.begin is None or first < self.begin):
-            self.begin = first
-        figures = [
-            float(each) if isinstance(each, int | float) else 0.0
-            for each in (count, total, least, most)
-        ]
-        self.spans += int(figures[0])
-        if not section:
-            return
-        key = (section, name)
-        self._others = self._others or name == OTHERS
-        if len(self._found) >= MOST_NAMES and key not in self._found:
-            key = (section, OTHERS)
-            self._others = True
-        have = self._found.get(key)
-        if have is None:
-            self._found[key] = figures
-            return
-        have[0] += figures[0]
-        have[1] += figures[1]
-        have[2] = min(have[2], figures[2])
-        have[3] = max(have[3], figures[3])
-
-    def totals(self) -> tuple[Totals, ...]:
-        """Return the sums, the longest of each section first."""
-        found = [
-            Totals(section, name, int(count), *(each / 1e9 for each in times))
-            for (section, name), (count, *times) in self._found.items()
-        ]
-        found.sort(key=lambda each: (each.section, -each.total_s, each.name))
-        # "GPU activities" comes before "API calls", as in nvprof's table.
-        return tuple(sorted(found, key=lambda each: each.section, reverse=True))
-
-    def problems(self) -> list[str]:
-        """Report that names share a sum."""
-        if not self._others:
-            return []
-        text = f"it has over {MOST_NAMES:,} names, or very long ones"
-        return [f"{text}; the others are summed up as one"]
-
-
-def configurations(count: int) -> str:
-    """Report that there are more configurations of launches than are listed."""
-    return (
-        f"of {count:,} configurations of launches"
-        f" the {MOST_LAUNCHES:,} that took longest are listed"
-    )
-
-
 FEWEST = 100
 """Names and configurations that each of many files has at least."""
 
+_SECTIONS = {LaneKind.GPU: "GPU activities", LaneKind.API: "API calls"}
 
-def shared(trace: Trace, files: int) -> Trace:
-    """Return a trace with no more than one of so many files may have.
+Figures = Sequence[float]
+"""The number of some spans, their sum, least, most and first start in nanoseconds."""
 
-    The configurations that took longest stay. So do the names; the others of their
-    section are one.
-    """
-    most = max(MOST_LAUNCHES // files, FEWEST)
-    problems = list(trace.problems)
-    if (count := len(trace.launches)) > most:
-        problems.append(
-            f"of {count:,} configurations of launches the {most:,} that took longest"
-            f" are listed, as there are {files} profiles"
+
+class Sums:
+    """The number and the time of spans by name, and of launches by configuration."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[float]] = {}
+        self._launches: list[tuple[float, int, str, LaunchShape, Figures]] = []
+        self._configurations = 0
+        self._begin: float | None = None
+        self._others = False
+        self.spans = 0
+
+    def add(
+        self,
+        kind: LaneKind,
+        name: str,
+        figures: Figures,
+        shape: LaunchShape | None = None,
+    ) -> None:
+        """Add spans of one name, and of one shape if they are launches."""
+        count, total, least, most, first = figures
+        self._begin = first if self._begin is None else min(first, self._begin)
+        self.spans += int(count)
+        if shape is not None:
+            self._configurations += 1
+            entry = (total, -self._configurations, name, shape, figures)
+            heapq.heappush(self._launches, entry)
+            if len(self._launches) > MOST_LAUNCHES:
+                heapq.heappop(self._launches)
+        if kind not in _SECTIONS:
+            return
+        key = (_SECTIONS[kind], name)
+        if len(self._found) >= MOST_NAMES and key not in self._found:
+            key = (key[0], OTHERS)
+        self._others = self._others or key[1] == OTHERS
+        have = self._found.setdefault(key, [0, 0, least, most])
+        have[0] += count
+        have[1] += total
+        have[2] = min(have[2], least)
+        have[3] = max(have[3], most)
+
+    def trace(
+        self,
+        path: str,
+        tool: str,
+        command: str,
+        gpus: tuple[TracedGpu, ...],
+        problems: Sequence[str],
+        files: int,
+    ) -> Trace:
+        """Return the sums, the longest of each section first.
+
+        Of several ``files`` each has its part of the configurations and names. Those
+        that took longest stay; the other names of their section are one.
+        """
+        most = max(MOST_LAUNCHES // files, FEWEST)
+        launches = heapq.nlargest(most, self._launches)
+        problems = [*problems]
+        if self._configurations > len(launches):
+            problems.append(
+                f"of {self._configurations:,} configurations of launches"
+                f" the {len(launches):,} that took longest are listed"
+            )
+        if self._others:
+            text = f"it has over {MOST_NAMES:,} names, or very long ones"
+            problems.append(f"{text}; the others are summed up as one")
+        most = len(self._found) if files == 1 else most
+        totals: list[Totals] = []
+        for section in _SECTIONS.values():
+            of_section = [each for each in self._found.items() if each[0][0] == section]
+            of_section.sort(key=lambda each: (-each[1][1], each[0][1]))
+            every = [_totals(section, key[1], [sums]) for key, sums in of_section]
+            totals += every[:most]
+            if others := [sums for _, sums in of_section[most:]]:
+                totals.append(_totals(section, OTHERS, others))
+                problems.append(f"{len(others):,} names are summed up as one")
+        return Trace(
+            path,
+            tool,
+            command,
+            gpus,
+            tuple(map(self._launched, launches)),
+            tuple(totals),
+            self.spans,
+            tuple(problems),
         )
-    totals = []
-    for section in dict.fromkeys(one.section for one in trace.totals):
-        every = [one for one in trace.totals if one.section == section]
-        totals += every[:most]
-        if others := every[most:]:
-            totals.append(_together(section, others))
-            problems.append(f"{len(others):,} names are summed up as one")
-    return replace(
-        trace,
-        launches=trace.launches[:most],
-        totals=tuple(totals),
-        problems=tuple(problems),
-    )
+
+    def _launched(
+        self, entry: tuple[float, int, str, LaunchShape, Figures]
+    ) -> KernelLaunches:
+        *_, name, shape, (count, total, least, most, first) = entry
+        return KernelLaunches(
+            name,
+            whole(shape.gpu) or 0,
+            triple(shape.grid),
+            triple(shape.block),
+            whole(shape.registers),
+            whole(shape.static_shared),
+            whole(shape.dynamic_shared),
+            int(count),
+            total / 1e9,
+            least / 1e9,
+            most / 1e9,
+            (first - (self._begin or 0)) / 1e9,
+        )
 
 
-def _together(section: str, every: Sequence[Totals]) -> Totals:
-    return Totals(
-        section,
-        OTHERS,
-        sum(one.count for one in every),
-        sum(one.total_s for one in every),
-        min(one.min_s for one in every),
-        max(one.max_s for one in every),
-    )
+def _totals(section: str, name: str, every: Sequence[Sequence[float]]) -> Totals:
+    counts, sums, least, most = zip(*every, strict=True)
+    times = (sum(sums) / 1e9, min(least) / 1e9, max(most) / 1e9)
+    return Totals(section, name, int(sum(counts)), *times)

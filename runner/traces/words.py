@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from runner.traces.layouts import MEMORY
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from runner.core.trace import TracedGpu
 
 LONGEST_TEXT = 4096
 """Characters of a name or a command line."""
@@ -10,7 +13,45 @@ LONGEST_TEXT = 4096
 LONGEST_TITLE = 200
 """Characters of what names a lane."""
 
+Facts = tuple[tuple[str, str], ...]
+"""What is shown of a span: labels, and the words beside them."""
+
 _GREATEST = 1 << 53
+_MEMORY = {
+    1: "pageable",
+    2: "pinned",
+    3: "device",
+    4: "array",
+    5: "managed",
+    6: "static of the device",
+    7: "static, managed",
+}
+"""CUPTI's kinds of memory."""
+
+
+class LaunchShape(NamedTuple):
+    """The configuration of a launch, with any values that a file may have."""
+
+    gpu: object
+    grid: Sequence[object]
+    block: Sequence[object]
+    registers: object
+    static_shared: object
+    dynamic_shared: object
+
+    def facts(self) -> Facts:
+        """Return what is shown of it."""
+        of_dynamic = "shared memory"
+        if self.static_shared is not None:
+            of_dynamic = "dynamic shared memory"
+        found = (
+            ("grid", " x ".join(map(str, triple(self.grid)))),
+            ("block", " x ".join(map(str, triple(self.block)))),
+            ("registers", spelled(self.registers, "number")),
+            ("static shared memory", spelled(self.static_shared, "bytes")),
+            (of_dynamic, spelled(self.dynamic_shared, "bytes")),
+        )
+        return tuple((label, words) for label, words in found if words)
 
 
 def bounded(value: object, most: int = LONGEST_TEXT) -> str:
@@ -29,31 +70,28 @@ def whole(value: object) -> int | None:
     return None
 
 
-def capability(number: int | None) -> str:
-    """Write a compute capability, of which 90 is 9.0."""
-    return f"{number // 10}.{number % 10}" if number and 0 < number < 1000 else ""
+def gpu(
+    number: object, name: object, processors: object, major: object, minor: object
+) -> TracedGpu:
+    """Return a GPU; ``major`` and ``minor`` are its compute capability."""
+    made = "" if whole(major) is None else f"{whole(major)}.{whole(minor) or 0}"
+    known = bounded(name, LONGEST_TITLE)
+    return TracedGpu(whole(number) or 0, known, made, whole(processors))
 
 
-def triple(values: tuple[object, ...]) -> tuple[int, int, int]:
+def triple(values: Sequence[object]) -> tuple[int, int, int]:
     """Return three whole numbers, 0 for one that is none."""
     x, y, z = (whole(value) or 0 for value in values)
     return x, y, z
 
 
 def spelled(value: object, how: str) -> str:
-    """Write a fact of a span: a "number", "bytes", a kind of "memory", or a "text"."""
+    """Write a fact of a span: a "number", "bytes", or a kind of "memory"."""
     number = whole(value)
-    if how == "text":
-        return bounded(value, LONGEST_TITLE)
     if number is None:
         return ""
     if how == "bytes":
         return f"{number:,} bytes"
     if how == "memory":
-        return MEMORY.get(number, "")
+        return _MEMORY.get(number, "")
     return str(number)
-
-
-def dimensions(values: tuple[int, int, int]) -> str:
-    """Write a grid or a block."""
-    return " x ".join(map(str, values))

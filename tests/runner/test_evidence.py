@@ -117,15 +117,17 @@ def test_what_steers_a_terminal_is_gone(kept):
     assert found.startswith("red")
 
 
-def test_damaged_events_are_told_of_and_what_came_before_them_stands(kept):
+@pytest.mark.parametrize("offset", [-1, 1 << 70])
+def test_damaged_events_are_told_of_and_what_came_before_them_stands(kept, offset):
     kept.printed(0, b"before\n")
-    with kept.paths.events.open("ab") as file:
-        file.write(b'{"event":"Output","index":0,"offset":-1}\n')
+    text = kept.paths.events.read_text()
+    damaged = text.replace('"offset":0', f'"offset":{offset}')
+    kept.paths.events.write_text(text + damaged)
 
     found = kept.read()
 
     assert found.outputs[0].head == "before"
-    assert any("events.jsonl" in problem for problem in found.problems)
+    assert "events.jsonl cannot be read to its end" in found.problems[0]
 
 
 def test_a_log_that_is_gone_is_told_of(kept):
@@ -144,38 +146,31 @@ def test_layers_and_kernels_come_from_the_build_folder(kept):
     assert found.problems == ()
 
 
-def test_what_a_project_wrote_wrong_is_told_of(kept):
-    kept.built({"rai-kernels.json": b"[" * 100_000})
-
-    found = kept.read()
-
-    assert found.shapes is None
-    assert any("rai-kernels.json" in problem for problem in found.problems)
-
-
-def test_a_damaged_build_folder_is_told_of_and_the_rest_stands(kept):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"no archive", "the build folder cannot be read"), (None, "no build folder")],
+)
+def test_a_damaged_build_folder_is_told_of_and_the_rest_stands(kept, content, words):
     kept.printed(0, b"said\n")
-    kept.paths.build.write_bytes(b"no archive")
+    if content is not None:
+        kept.paths.build.write_bytes(content)
 
     found = kept.read()
 
     assert found.outputs[0].head == "said"
-    assert any("build" in problem for problem in found.problems)
-
-
-def test_a_run_without_a_build_folder_says_so(kept):
-    assert any("no build folder" in problem for problem in kept.read().problems)
+    assert any(words in problem for problem in found.problems)
 
 
 def test_a_file_that_is_no_profile_is_told_of_by_its_name(tmp_path: Path):
     file = ProfileFile("nvprof", "a.nvprof", 3)
     kept = KeptRun(tmp_path, command(0, "nvprof -o a.nvprof x", profile_files=(file,)))
-    kept.built({"a.nvprof": b"abc"})
+    kept.built({"a.nvprof": b"abc", "rai-kernels.json": b"[" * 100_000})
 
     found = kept.read()
 
-    assert found.traces == ()
-    assert any("a.nvprof" in problem for problem in found.problems)
+    assert (found.traces, found.shapes) == ((), None)
+    for name in ("a.nvprof", "rai-kernels.json"):
+        assert any(name in problem for problem in found.problems)
 
 
 def profile(folder: Path) -> bytes:
@@ -242,17 +237,6 @@ def test_many_profiles_share_the_names_that_one_may_have(tmp_path, monkeypatch):
             assert now == pytest.approx(before)
 
 
-def test_output_at_a_place_that_no_file_has_is_told_of(kept):
-    kept.printed(0, b"one\n")
-    text = kept.paths.events.read_text().replace('"offset":0', f'"offset":{1 << 70}')
-    kept.paths.events.write_text(text)
-
-    found = kept.read()
-
-    assert found.outputs == {}
-    assert "events.jsonl cannot be read to its end" in found.problems[0]
-
-
 def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
     noise = random.Random(1).randbytes(1 << 20)
     kept.built({"rai-kernels.json": b'{"format": 1}', "1.nvprof": noise})
@@ -293,21 +277,12 @@ def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
     )
 
 
-def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):
-    named = command(0, "nvprof --export-perfetto spans.json ./x")
-    kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
-    kept.built({"spans.json": b"!", "results.json": b"!", "more.json": b"!"})
-
-    problems = " ".join(kept.read().problems)
-
-    assert "spans.json" in problems
-    assert "results.json" not in problems
-    assert "more.json" not in problems
-
-
 @pytest.mark.parametrize(
     ("name", "read"),
     [
+        ("spans.json", True),
+        ("results.json", False),
+        ("more.json", False),
         ("trace.json", True),
         ("log/host_12.34.pt.trace.json", True),
         ("m3-trace.json.gz", True),
@@ -315,8 +290,11 @@ def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_p
         ("traced.json", False),
     ],
 )
-def test_json_that_is_called_a_trace_is_read_as_one(name, read, tmp_path):
-    kept = KeptRun(tmp_path, command(0))
+def test_json_is_read_where_a_profiler_s_command_names_it_or_its_name_says_trace(
+    name, read, tmp_path
+):
+    named = command(0, "nvprof --export-perfetto spans.json ./x")
+    kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
     kept.built({name: b"!"})
 
     assert any(name in problem for problem in kept.read().problems) is read

@@ -84,6 +84,49 @@ def test_rows_of_a_launch_each_are_read():
     )
 
 
+@pytest.mark.parametrize("text", [RAW, RAW.replace('"us"', '"usecond"')])
+def test_launches_are_put_together_by_kernel_with_their_times(text):
+    other = text.splitlines()[-1].replace("conv(int)", "g").replace("350", "1,200")
+    (table,) = find(f"Op Time\n{text}{other}\nDone.\n").profiles
+
+    conv, longest = table.rows[::-1]
+    assert (table.tool, table.section) == ("ncu", "GPU kernels")
+    assert (conv.name, conv.calls) == ("conv(int)", 2)
+    assert (conv.min_s, conv.max_s) == (0.00025, 0.00035)
+    assert (longest.name, longest.percent) == ("g", 66.67)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CSV.replace("Duration", "Cycles"),
+        CSV.replace("250.00", "n/a"),
+        RAW.replace('"us"', '"cycle"'),
+        RAW.replace('"","","","",', '"","f","","",'),
+    ],
+)
+def test_without_durations_there_is_no_table_of_times(text):
+    assert find(text).profiles == ()
+
+
+def test_a_duration_that_two_sections_print_counts_once():
+    row = CSV.splitlines()[1]
+    again = row.replace('"Duration"', '"gpu__time_duration.sum"')
+    (table,) = find(CSV.replace(row, f"{row}\n{again}")).profiles
+
+    assert [(one.name, one.calls) for one in table.rows] == [("conv(int)", 1)]
+
+
+def test_a_long_table_is_read_in_flat_memory_to_its_end():
+    head, units, launch, _ = RAW.splitlines()
+    rows = "\n".join(launch.replace("conv", f"k{n}") for n in range(3000))
+
+    (table,) = find("\n".join((head, units, rows))).profiles
+
+    assert len(table.rows) == 500
+    assert table.rows[0].percent == 0.03
+
+
 def test_counters_say_which_command_they_are_of():
     scanner = Scanner()
     scanner.feed(ONE.encode())

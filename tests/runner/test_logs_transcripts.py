@@ -139,21 +139,17 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", marked(INFERENCES))
-def test_the_inferences_are_those_that_ran(name):
-    assert found(name).inferences == INFERENCES[name]
+def test_the_figures_are_those_that_were_printed(name):
+    figures = found(name)
+    tables = tuple((one.section, len(one.rows)) for one in figures.profiles)
 
-
-@pytest.mark.parametrize("name", marked(INFERENCES))
-def test_the_times_are_those_that_were_taken(name):
-    assert found(name).time_usage == TIME_USAGE.get(name, ())
-
-
-@pytest.mark.parametrize("name", marked(INFERENCES))
-def test_the_profiles_are_those_that_were_printed(name):
-    tables = found(name).profiles
-
-    assert tuple((t.section, len(t.rows)) for t in tables) == TABLES.get(name, ())
-    assert {table.tool for table in tables} <= {"nvprof"}
+    assert figures.inferences == INFERENCES[name]
+    assert figures.time_usage == TIME_USAGE.get(name, ())
+    assert tables == TABLES.get(name, ())
+    for table in figures.profiles:
+        total = sum(row.percent for row in table.rows)
+        assert table.tool == "nvprof"
+        assert total == pytest.approx(100, abs=1 if name == "02.txt" else 0.2)
 
 
 @pytest.mark.parametrize(
@@ -168,13 +164,6 @@ def test_rows_hold_what_was_printed(
     assert (row.percent, row.total_s) == (percent, total_s)
     assert (row.calls, row.avg_s) == (calls, avg_s)
     assert name is None or row.name == name
-
-
-@pytest.mark.parametrize("name", marked(TABLES))
-def test_the_percentages_of_a_whole_table_add_up(name):
-    for table in found(name).profiles:
-        total = sum(row.percent for row in table.rows)
-        assert total == pytest.approx(100, abs=1 if name == "02.txt" else 0.2)
 
 
 @pytest.mark.data
@@ -194,14 +183,9 @@ def test_a_name_broken_in_delivery_or_wrapped_by_a_document_is_whole_again():
     )
 
 
-def test_every_transcript_of_ours_has_its_expectation():
-    names = {path.name for path in OURS.glob("*.txt")}
+@pytest.mark.parametrize("folder", [OURS, pytest.param(FOLDER, marks=pytest.mark.data)])
+def test_every_transcript_has_its_expectation(folder):
+    names = {path.name for path in folder.glob("*.txt")}
 
+    assert names
     assert names <= set(INFERENCES)
-
-
-@pytest.mark.data
-def test_every_transcript_there_is_has_its_expectation():
-    names = {path.name for folder in (OURS, FOLDER) for path in folder.glob("*.txt")}
-
-    assert names == set(INFERENCES)

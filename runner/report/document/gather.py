@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
@@ -23,8 +22,7 @@ from runner.core.milestone import Milestone, ReportedKind
 from runner.core.trace import Totals
 from runner.figures import table
 from runner.figures.commands import called, script
-from runner.figures.table import FigureKind
-from runner.findings import nsys, nvprof
+from runner.findings.tables import API_CALLS, CUDA_API, GPU, KERNELS
 from runner.report.diff.nouns import RunDiff
 from runner.report.document import checklist
 from runner.report.document.nouns import (
@@ -44,10 +42,10 @@ from runner.report.document.nouns import (
 from runner.report.figures import incomplete, summed, until
 
 KINDS = {
-    nvprof.GPU: ReportedKind.KERNELS,
-    nsys.KERNELS: ReportedKind.KERNELS,
-    nvprof.API: ReportedKind.API_CALLS,
-    nsys.API: ReportedKind.API_CALLS,
+    GPU: ReportedKind.KERNELS,
+    KERNELS: ReportedKind.KERNELS,
+    API_CALLS: ReportedKind.API_CALLS,
+    CUDA_API: ReportedKind.API_CALLS,
 }
 """What each section of a profile is of; other sections are not in a report."""
 
@@ -131,9 +129,9 @@ def _summary(found: RunEvidence) -> RunSummary:
 
 def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTime]:
     """Yield how each command ended and what it took."""
-    took = table.times(figures)
-    rounds = Counter(one.command for one in figures if one.figure is FigureKind.WALL)
+    times = table.times(figures)
     for first in record.first_round:
+        took = times.get(first.number, table.CommandTimes())
         yield RunTime(
             run=record.id,
             number=first.number,
@@ -144,9 +142,9 @@ def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTi
             exit_code=first.exit_code,
             reason=first.reason,
             why=first.why,
-            rounds=max(rounds[first.number], 1),
+            rounds=took.wall_s.n if took.wall_s else 1,
             under=first.findings.under,
-            **asdict(took.get(first.number, table.CommandTimes())),
+            **asdict(took),
         )
 
 
@@ -189,11 +187,10 @@ def _layers(
         if command.outcome is not Outcome.OK or command.findings.under:
             continue
         for one in command.findings.inferences:
-            printed = [(command.text, one)]
-            own = analysis.layers(found.shapes, printed, bounds)
+            own = analysis.layers(found.shapes, command.text, one, bounds)
             if not own and (shapes := _asked_for(command.text, one, milestones)):
                 roof = bounds if script(command.text) in on_gpu else None
-                own = analysis.layers(shapes, printed, roof, unit="fp32")
+                own = analysis.layers(shapes, command.text, one, roof, "fp32")
             layers += own
     return tuple(layers)
 

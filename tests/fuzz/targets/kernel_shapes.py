@@ -59,7 +59,7 @@ def one(data: bytes) -> None:
     assert kernel_shapes.read(msgspec.json.encode(shapes)) == (shapes, ())
     kernels = analysis.kernels(shapes, [TRACE])
     (bounds,) = analysis.bounds_of([TRACE])
-    layers = analysis.layers(shapes, [(COMMAND, PRINTED)], bounds)
+    layers = analysis.layers(shapes, COMMAND, PRINTED, bounds)
     assert len(kernels) == len(TRACE.launches)
     for found in (*kernels, *layers):
         msgspec.json.encode(found)

@@ -12,7 +12,7 @@ import msgspec
 from runner.core import Findings
 from runner.core.expectations import Expected
 from runner.findings import Scanner, find
-from runner.findings.scanner import TextSearch
+from runner.findings.search import OutputSearch
 from tests.fuzz.parts import Parts
 
 SEEDS = (
@@ -65,14 +65,13 @@ def one(data: bytes) -> None:
 
 
 def _scanned(pieces: list[bytes]) -> tuple[Findings, object]:
-    search = TextSearch(SEARCHED)
+    search = OutputSearch(SEARCHED)
     scanner = Scanner(search)
     for piece in pieces:
         scanner.feed(piece)
     found = scanner.findings()
-    shares = scanner.shares()
-    for share in shares.values():
-        assert share.least is None or 0 <= share.least <= (share.most or 0) <= 1
+    for share in search.shares.values():
+        assert share.least > share.most or 0 <= share.least <= share.most <= 1
     return found, search.found
 
 

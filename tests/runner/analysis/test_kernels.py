@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import json
 from msgspec.structs import replace
 
 from runner import analysis
@@ -149,13 +148,6 @@ def test_kernels_are_listed_by_their_time_and_share_it():
     found = analysis.kernels(None, [trace(launched("a"), launched("b", total_s=0.024))])
 
     assert [(one.kernel, one.percent) for one in found] == [("b", 75.0), ("a", 25.0)]
-
-
-def test_an_analysis_is_written_as_json():
-    found = json.decode(json.encode(only(said(NAIVE), trace(launched()))))
-
-    assert found["bound"]["by"] == "memory"
-    assert found["occupancy"]["percent"] == 100.0
 
 
 def test_many_kernels_and_launches_are_matched():

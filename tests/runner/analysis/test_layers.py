@@ -33,7 +33,7 @@ def printed(*seconds, variant="a", size=9):
 
 
 def layers(inference, shapes=SHAPES, gpu=H200, command=COMMAND):
-    return analysis.layers(shapes, [(command, inference)], gpu)
+    return analysis.layers(shapes, command, inference, gpu)
 
 
 def test_op_times_are_those_of_the_timed_layers_in_their_order():
@@ -90,7 +90,7 @@ def test_op_times_of_another_network_are_not_analysed(inference, command):
 
 
 def test_without_a_file_no_layer_is_known():
-    assert analysis.layers(None, [(COMMAND, printed(0.1, 0.2))]) == ()
+    assert analysis.layers(None, COMMAND, printed(0.1, 0.2)) == ()
 
 
 def test_a_command_without_a_size_is_told_by_its_arguments():

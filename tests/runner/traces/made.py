@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import sqlite3
 
-NSYS = """
+_ON_GPU = "start, end, deviceId, contextId, streamId, correlationId"
+_SHAPE = """gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread,
+  staticSharedMemory, dynamicSharedMemory"""
+
+NSYS = f"""
 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
-CREATE TABLE TARGET_INFO_GPU (
-  id INTEGER NOT NULL, name TEXT, smCount INTEGER,
-  computeMajor INTEGER, computeMinor INTEGER);
-CREATE TABLE TARGET_INFO_CUDA_DEVICE (
-  gpuId INTEGER, cudaId INTEGER, pid INTEGER, name TEXT);
+CREATE TABLE PROCESSES (globalPid, pid, name TEXT);
+CREATE TABLE TARGET_INFO_GPU (id, name TEXT, smCount, computeMajor, computeMinor);
+CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid, name TEXT);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER,
-  streamId INTEGER, correlationId INTEGER, globalPid INTEGER,
-  demangledName INTEGER, shortName INTEGER, registersPerThread INTEGER,
-  gridX INTEGER, gridY INTEGER, gridZ INTEGER,
-  blockX INTEGER, blockY INTEGER, blockZ INTEGER,
-  staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER,
-  streamId INTEGER, correlationId INTEGER, globalPid INTEGER,
-  bytes INTEGER, copyKind INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER,
-  streamId INTEGER, correlationId INTEGER, globalPid INTEGER,
-  value INTEGER, bytes INTEGER);
+  {_ON_GPU}, globalPid, demangledName, shortName, {_SHAPE});
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({_ON_GPU}, globalPid, bytes, copyKind);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET ({_ON_GPU}, globalPid, value, bytes);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER,
-  correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL);
-CREATE TABLE NVTX_EVENTS (
-  start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, text TEXT,
-  globalTid INTEGER, textId INTEGER);
+  start, end, globalTid, correlationId, nameId, returnValue);
+CREATE TABLE NVTX_EVENTS (start, end, eventType, text TEXT, globalTid, textId);
 """
 
-NVIDIA = """
-CREATE TABLE StringTable (
-  _id_ INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE);
+NVIDIA = f"""
+CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
 CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (
-  _id_ INTEGER PRIMARY KEY AUTOINCREMENT, registersPerThread INT NOT NULL,
-  start INT NOT NULL, end INT NOT NULL,
-  deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL,
-  gridX INT NOT NULL, gridY INT NOT NULL, gridZ INT NOT NULL,
-  blockX INT NOT NULL, blockY INT NOT NULL, blockZ INT NOT NULL,
-  staticSharedMemory INT NOT NULL, dynamicSharedMemory INT NOT NULL,
-  correlationId INT NOT NULL, name INT NOT NULL);
+  _id_ INTEGER PRIMARY KEY, {_ON_GPU}, name, {_SHAPE});
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
-  _id_ INTEGER PRIMARY KEY AUTOINCREMENT, copyKind INT NOT NULL,
-  srcKind INT NOT NULL, dstKind INT NOT NULL, bytes INT NOT NULL,
-  start INT NOT NULL, end INT NOT NULL,
-  deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL,
-  correlationId INT NOT NULL);
+  _id_ INTEGER PRIMARY KEY, {_ON_GPU}, copyKind, srcKind, dstKind, bytes);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
-  _id_ INTEGER PRIMARY KEY AUTOINCREMENT, cbid INT NOT NULL,
-  start INT NOT NULL, end INT NOT NULL, processId INT NOT NULL, threadId INT NOT NULL,
-  correlationId INT NOT NULL, returnValue INT NOT NULL);
+  _id_ INTEGER PRIMARY KEY, cbid, start, end, processId, threadId, correlationId,
+  returnValue);
 CREATE TABLE CUPTI_ACTIVITY_KIND_DEVICE (
-  _id_ INTEGER PRIMARY KEY AUTOINCREMENT, numMultiprocessors INT NOT NULL,
-  computeCapabilityMajor INT NOT NULL, computeCapabilityMinor INT NOT NULL,
-  id INT NOT NULL, name INT NOT NULL);
+  _id_ INTEGER PRIMARY KEY, numMultiprocessors, computeCapabilityMajor,
+  computeCapabilityMinor, id, name);
 """
 
 

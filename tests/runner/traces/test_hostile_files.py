@@ -11,7 +11,7 @@ from nvprof import store
 from runner import traces
 from runner.core.errors import UsageError
 from runner.core.trace import LaneKind
-from runner.traces import database, spans
+from runner.traces import building, database, totals
 from tests.nvprof import recording
 from tests.runner.traces import made
 from tests.runner.traces.test_nvprof_file import stored
@@ -225,8 +225,7 @@ def test_very_long_names_share_a_sum_beyond_a_limit(tmp_path, monkeypatch, own):
 
 
 def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
-    monkeypatch.setattr(spans, "MOST_LANES", 10)
-    monkeypatch.setattr("runner.traces.building.MOST_LANES", 10)
+    monkeypatch.setattr(building, "MOST_LANES", 10)
     rows = [(10 * n, 10 * n + 5, 0, 1, n, n, 1) for n in range(100)]
     timeline = traces.timeline(kernels(tmp_path / "a", *rows))
     assert len(timeline.lanes) == 11
@@ -235,8 +234,7 @@ def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
 
 
 def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(spans, "MOST_SPANS", 30)
-    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_SPANS", 30)
+    monkeypatch.setattr(building, "MOST_SPANS", 30)
     path = kernels(tmp_path / "a", *((n, n + 1, 0, 1, 7, n, 1) for n in range(100)))
     trace, timeline = traces.read(path, "x")
     assert (len(timeline.start), timeline.left_out) == (30, 70)
@@ -245,7 +243,7 @@ def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
 
 
 def test_configurations_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_LAUNCHES", 3)
+    monkeypatch.setattr(totals, "MOST_LAUNCHES", 3)
     rows = [(10 * n, 10 * n + n % 7, n % 9, 1, 7, n, 1) for n in range(50)]
     trace = traces.summary(kernels(tmp_path / "a", *rows), "x")
     assert len(trace.launches) == 3
@@ -260,12 +258,12 @@ def test_equal_streams_of_two_contexts_are_told_apart(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("place", [16, 100, 4096])
+@pytest.mark.parametrize("place", [16, 100, 3000, 4096])
 def test_a_damaged_file_is_told_or_read_in_part(crafted, place):
     path = crafted("")
-    data = bytearray(path.read_bytes())
-    data[place : place + 600] = b"\xff" * 600
-    path.write_bytes(data)
+    data = path.read_bytes()
+    after = b"" if place == 3000 else b"\xff" * 600 + data[place + 600 :]
+    path.write_bytes(data[:place] + after)
     try:
         trace, _ = traces.read(path, "x")
     except UsageError as error:
@@ -279,13 +277,6 @@ def test_an_error_that_quotes_what_is_no_text_is_told(crafted):
     data = path.read_bytes().replace(b"tableapiapi", b"table" + b"\xff" * 6)
     path.write_bytes(data.replace(b"CREATE TABLE api", b"CREATE TABLX api"))
     with pytest.raises(UsageError, match="x: it is damaged: its schema is no text"):
-        traces.summary(path, "x")
-
-
-def test_a_file_that_was_cut_is_told(crafted):
-    path = crafted("")
-    path.write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(UsageError, match="x: it is damaged"):
         traces.summary(path, "x")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.core.trace import Lane, LaneKind
 from runner.traces import building
-from runner.traces.building import picked
-from runner.traces.spans import Spans
+from runner.traces.building import Spans, picked
 
 
 def spans_of(rows):
@@ -61,23 +59,23 @@ ROWS = st.lists(SPAN, max_size=80) | CHAIN
 MOST = st.integers(9, 60)
 
 
+STRADDLING = [(0, 1000 * n, 995) for n in range(20)]
+STRADDLING += [(0, 1000 * n + 990, 8) for n in range(20) for _ in range(4)]
+ALTERNATING = [(0, 0, 100_000)]
+for _place in range(99_000, 99_800, 4):
+    ALTERNATING += [(0, _place, 3), (0, _place + 2, 2_000)]
+
+
 @given(ROWS, MOST)
-def test_each_lane_is_busy_for_as_long_as_before(rows, most):
+@example(STRADDLING, 9)
+@example(STRADDLING, 60)
+@example(ALTERNATING, 12)
+def test_fewer_spans_keep_each_lane_as_busy_as_before_and_count_all(rows, most):
     picks = picked(spans_of(rows), most)
     drawn = [(pick.lane, pick.start, pick.length) for pick in picks]
     assert busy(drawn) == busy(numbered(rows))
-
-
-@given(ROWS, MOST)
-def test_there_are_no_more_than_asked_for_and_each_span_is_counted(rows, most):
-    picks = picked(spans_of(rows), most)
     assert len(picks) <= most
     assert sum(pick.merged for pick in picks) == len(rows)
-
-
-@given(ROWS, MOST)
-def test_spans_are_in_order_and_within_the_trace(rows, most):
-    picks = picked(spans_of(rows), most)
     order = [(pick.lane, pick.start) for pick in picks]
     assert order == sorted(order)
     ends = [start + length for _, start, length in rows]
@@ -138,25 +136,6 @@ def test_what_lies_within_a_long_span_is_merged_within_it():
     picks = picked(spans_of(rows), 12)
     assert (picks[0].length, picks[0].merged) == (10_000, 1)
     assert sum(pick.length for pick in picks[1:]) == 90 * 50
-
-
-@pytest.mark.parametrize("most", [9, 30, 60])
-def test_spans_that_straddle_the_end_of_a_long_one_count_beyond_it_only(most):
-    rows = [(0, 1000 * n, 995) for n in range(20)]
-    rows += [(0, 1000 * n + 990, 8) for n in range(20) for _ in range(4)]
-    picks = picked(spans_of(rows), most)
-    assert busy([pick[:3] for pick in picks]) == busy(rows)
-    assert len(picks) <= most
-
-
-def test_levels_that_alternate_do_not_keep_their_spans_apart():
-    rows = [(0, 0, 100_000)]
-    for place in range(99_000, 99_800, 4):
-        rows += [(0, place, 3), (0, place + 2, 2_000)]
-    picks = picked(spans_of(rows), 12)
-    assert busy([pick[:3] for pick in picks]) == busy(rows) == {0: 101_798}
-    assert len(picks) <= 12
-    assert sum(pick.merged for pick in picks) == len(rows)
 
 
 def test_a_span_that_others_cover_in_part_says_how_long_it_was():

@@ -8,8 +8,6 @@ import random
 import pytest
 from nvprof import report, store, stream
 from nvprof.options import parse
-from nvprof.stream import Section
-from nvprof.summary import rows
 
 from runner import traces
 from runner.core.errors import UsageError
@@ -60,24 +58,6 @@ def test_the_file_says_what_was_profiled_and_on_what(path):
     assert (trace.command, trace.spans) == ("python m3.1.py", 9)
     assert trace.gpus == (TracedGpu(0, "NVIDIA H200", "9.0", 132),)
     assert trace.problems == ()
-
-
-@pytest.mark.parametrize(
-    ("section", "name"),
-    [(Section.GPU, "GPU activities"), (Section.CALLS, "API calls")],
-)
-def test_sums_by_name_are_those_of_nvprofs_table(path, section, name):
-    opened = store.Store(path)
-    table = [
-        (row.name, row.calls, row.total / 1e9, row.least / 1e9, row.most / 1e9)
-        for row in rows(opened.totals(), section)
-    ]
-    opened.close()
-    assert [
-        (each.name, each.count, each.total_s, each.min_s, each.max_s)
-        for each in traces.summary(path, "x").totals
-        if each.section == name
-    ] == table
 
 
 def test_sums_are_those_of_the_table_that_nvprof_prints(tmp_path):
