@@ -325,17 +325,16 @@ class _Answers:
         return {
             one.trace.path
             for one in self.report.traces
-            if (one.run, one.script) == best and self._ran(one.number)
+            if (one.run, one.script) == best and self._alone(one.number)
         }
 
-    def _ran(self, number: int | None) -> bool:
-        """Return whether a command may have run the model: it printed no other."""
-        models = {
-            one.model
+    def _alone(self, number: int | None) -> bool:
+        """Return whether a command printed nothing of another model."""
+        return not any(
+            one.model != self.best.model
             for one in self.report.networks
             if (one.run, one.number) == (self.run.run, number)
-        }
-        return not models or self.best.model in models
+        )
 
     def _bounds(self) -> str:
         """Return what bounds the kernels of the best, and what to try."""
@@ -381,8 +380,8 @@ class _Answers:
             return "Not known: the run had no GPU."
         if not found:
             return (
-                "Not known: run it under nvprof -o FILE.nvprof, and describe its"
-                " kernels in rai-kernels.json (docs/kernel-shapes.md)."
+                "Not known: run it alone under nvprof -o FILE.nvprof, and describe"
+                " its kernels in rai-kernels.json (docs/kernel-shapes.md)."
             )
         slowest = max(found, key=lambda one: one.op_time_s)
         assert slowest.bound
