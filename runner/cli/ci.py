@@ -1,7 +1,7 @@
 """What a CI system gets of a command: `--ci`, `--junit`, annotations, a summary.
 
     with ci.session(given, junit) as reported:
-        console = reported.console(common.mode(quiet))
+        console = reported.console(quiet)
         ...
         reported.ended(run.paths, run.record, places)
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runner.markup.summary import Conclusion
     from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
 
 Ci = Annotated[
     bool | None,
@@ -114,16 +114,16 @@ class CiSession:
         return self._log is not None
 
     def console(
-        self, mode: Mode, *, to_stderr: bool = False, unpacks: bool = False
+        self, quiet: bool = False, *, to_stderr: bool = False, unpacks: bool = False
     ) -> Console:
         """Return what shows a run: in groups, if this is a CI system's log."""
         from runner.terminal.console import Console
 
         if self._log is None:
-            return Console(mode, to_stderr=to_stderr, unpacks=unpacks)
+            return Console(quiet, to_stderr=to_stderr, unpacks=unpacks)
         from runner.terminal.ci import CiConsole
 
-        return CiConsole(self._log, mode, to_stderr=to_stderr, unpacks=unpacks)
+        return CiConsole(self._log, quiet, to_stderr=to_stderr, unpacks=unpacks)
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
@@ -192,7 +192,7 @@ class CiSession:
         if not (self._runs or self._failures or self._concluded):
             return
         from runner.markup import junit
-        from runner.terminal.problems import problems
+        from runner.terminal.streams import problems
 
         every = (*self._failures, *self._gate)
         errors = [one for one in every if one.severity is Severity.ERROR]

@@ -28,8 +28,8 @@ from runner.markup import workflow
 from runner.markup.annotations import Annotation
 from runner.report import one_line
 from runner.terminal import messages
-from runner.terminal.console import Console, Mode
-from runner.terminal.sinks import Sink
+from runner.terminal.console import Console
+from runner.terminal.streams import Sink
 
 MOST_ANNOTATIONS = 10
 """Of each kind GitHub keeps so many a step, no more (ExecutionContext.cs)."""
@@ -142,16 +142,14 @@ class CiConsole(Console):
     def __init__(
         self,
         log: CiLog,
-        mode: Mode = Mode.PLAIN,
+        quiet: bool = False,
         *,
         to_stderr: bool = False,
         unpacks: bool = False,
     ) -> None:
-        """Show in a mode, as Console does; ``auto`` is plain."""
-        mode = Mode.PLAIN if mode is Mode.AUTO else mode
         filtered = log.system is not CiSystem.OTHER
-        super().__init__(mode, to_stderr=to_stderr, unpacks=unpacks, filtered=filtered)
-        self._log = log
+        super().__init__(quiet, to_stderr=to_stderr, unpacks=unpacks, filtered=filtered)
+        self._log, self._live = log, None
         self._commands = 0
         if log.system is CiSystem.GITHUB:
             plain = PlainText()

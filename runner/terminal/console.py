@@ -8,11 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
-from enum import StrEnum
-
-from msgspec.structs import replace
 
 from runner import report
 from runner.core import RunRecord, Stream, record
@@ -20,9 +16,8 @@ from runner.core import events as ev
 from runner.core.screen import MARK, printable, uncoloured
 from runner.report import size
 from runner.terminal import layout, look, messages
-from runner.terminal.look import Look
-from runner.terminal.sinks import Cursor, Sink, is_file, same_place
-from runner.terminal.text import RESET, Tone, cut, painted, wrapped
+from runner.terminal.look import RESET, Look, Tone, cut, painted, wrapped
+from runner.terminal.streams import Cursor, Sink, is_file, same_place
 
 COLOURS = {"red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "1;36"}
 """The mark's colours. The text keeps the terminal's own, which can be read on any
@@ -62,7 +57,7 @@ def marked(line: str, look: Look) -> str:
 
 
 HELD_BYTES = 16 << 10
-"""How much of a repeat's output is shown if it fails: the end of it."""
+"""How much of a repeat's output is shown at least if it fails: the end of it."""
 
 
 class RoundsShown:
@@ -71,7 +66,8 @@ class RoundsShown:
     def __init__(self) -> None:
         self._started: ev.CommandStarted | None = None
         self._total = 1
-        self._held: deque[ev.Output] = deque()
+        self.held: deque[ev.Output] = deque()
+        """The end of what the repeat printed."""
         self._size = 0
         self._told = False
 
@@ -81,7 +77,7 @@ class RoundsShown:
             self._total = event.repeat
         elif isinstance(event, ev.CommandStarted):
             self._started = event if event.repeats is not None else None
-            self._held.clear()
+            self.held.clear()
             self._size, self._told = 0, False
 
     def of(self, event: ev.Event) -> bool:
@@ -102,21 +98,12 @@ class RoundsShown:
         again = f"What repeats print is kept and not shown: {logs}"
         return f"Repeating what is measured{rounds}. {again}"
 
-    @property
-    def held(self) -> Iterator[ev.Output]:
-        """The end of what the repeat printed."""
-        return iter(self._held)
-
     def hold(self, event: ev.Output) -> None:
         """Keep the end of a repeat's output."""
-        self._held.append(event)
+        self.held.append(event)
         self._size += len(event.data)
-        while (excess := self._size - HELD_BYTES) > 0:
-            first = self._held.popleft()
-            self._size -= len(first.data)
-            if rest := first.data[excess:]:
-                self._held.appendleft(replace(first, data=rest))
-                self._size += len(rest)
+        while self._size - len(self.held[0].data) >= HELD_BYTES:
+            self._size -= len(self.held.popleft().data)
 
     def failed(self, event: ev.Event) -> bool:
         """Whether an event is the first that says that a repeat went wrong."""
@@ -178,19 +165,10 @@ def bar(event: ev.Progress) -> str:
 
 
 SILENCE_S = 60
-"""In plain mode a silent command is reported this often."""
+"""Without a live line a silent command is reported this often."""
 
 PAUSE_S = 0.4
 """The live line is shown only if a command printed nothing for so long."""
-
-
-class Mode(StrEnum):
-    """How rai's own lines are shown."""
-
-    AUTO = "auto"
-    TTY = "tty"
-    PLAIN = "plain"
-    QUIET = "quiet"
 
 
 class Console:
@@ -198,26 +176,26 @@ class Console:
 
     def __init__(
         self,
-        mode: Mode = Mode.AUTO,
+        quiet: bool = False,
         *,
         to_stderr: bool = False,
         unpacks: bool = False,
         filtered: bool = False,
     ) -> None:
-        """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too.
+        """``to_stderr`` sends the program's stdout to stderr too.
 
-        ``unpacks`` tells that the caller says where the build folder went. A program's
-        output is ``filtered`` as for a terminal, if that is asked, but not in files.
+        A ``quiet`` one prints of rai's own lines only what failed. ``unpacks`` tells
+        that the caller says where the build folder went. A program's output is
+        ``filtered`` as for a terminal, if that is asked, but not in files.
         """
-        if mode is Mode.AUTO:
-            mode = Mode.TTY if look.of(sys.stderr).live else Mode.PLAIN
-        self.mode = mode
+        self.quiet = quiet
         out = sys.stderr if to_stderr else sys.stdout
         here = same_place(out, sys.stderr)
         self._own, self._unpacks = Sink(sys.stderr, filtered=filtered), unpacks
         stdout = Sink(out, filtered=filtered and not is_file(out))
         self._sinks = {Stream.STDOUT: stdout, Stream.STDERR: self._own}
-        self._live = LiveLine(self._own) if mode is Mode.TTY else None
+        live = look.of(sys.stderr).live and not quiet
+        self._live = LiveLine(self._own) if live else None
         self._cursor = Cursor()
         self._here = {Stream.STDOUT: here, Stream.STDERR: True}
         self._record: RunRecord | None = None
@@ -281,7 +259,7 @@ class Console:
         if self._live and self._cursor.at_line_start:
             again = self._latest or printable(name)
             self._live.show(f"{MARK} {again}")
-        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
+        elif not self._live and self._now_s - self._told_s >= SILENCE_S:
             self._told_s = self._now_s
             self.line(name)
 
@@ -294,7 +272,7 @@ class Console:
 
     def line(self, text: str, colour: str = "") -> None:
         """Print one of rai's own lines, with its mark."""
-        if self.mode is not Mode.QUIET or colour == "red":
+        if not self.quiet or colour == "red":
             self._print(own(text, colour, look.of(sys.stderr)))
 
     def announce(self, *run_ids: str) -> None:
@@ -364,11 +342,10 @@ class Console:
             return []
         if not isinstance(event, ev.Finished):
             return messages.lines(event, self._running, self._count, self._name)
-        if self.mode is not Mode.QUIET and self._record:
+        if not self.quiet and self._record:
             self._summary(self._record)
         took_s = max(self._now_s - self._began_s, 0.0)
-        whole = self.mode is Mode.QUIET
-        return messages.ending(self._run, event, took_s, whole=whole)
+        return messages.ending(self._run, event, took_s, whole=self.quiet)
 
     def _summary(self, done: RunRecord) -> None:
         """Print a line for each command, if there are several."""
@@ -390,7 +367,7 @@ class Console:
         self._own.own(text)
 
     def _build(self, text: str) -> None:
-        if self.mode is Mode.QUIET:
+        if self.quiet:
             return
         self.close()
         shown, _ = self._own.write(uncoloured(text).encode())
@@ -402,7 +379,7 @@ class Console:
         if self._live:
             if self._cursor.at_line_start and self._now_s - self._heard_s > PAUSE_S:
                 self._live.show(self._progress(event))
-        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
+        elif min(self._now_s - self._told_s, event.elapsed_s) >= SILENCE_S:
             self._told_s = self._now_s
             elapsed = report.seconds(event.elapsed_s)
             self.line(f"Still running after {elapsed}: {self._running}")

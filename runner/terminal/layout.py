@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
@@ -10,7 +11,9 @@ from msgspec import Struct
 from runner import report
 from runner.core.screen import printable
 from runner.report.signs import Sign, sign
-from runner.terminal.text import Tone, cells, painted, wrapped
+from runner.terminal import look
+from runner.terminal.look import Tone, cells, painted, wrapped
+from runner.terminal.streams import write_line
 
 _TONES = {
     Sign.NONE: Tone.PLAIN,
@@ -39,6 +42,17 @@ class Span(Struct, frozen=True):
 
 
 Line = list[Span]
+
+
+def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
+    """Print a report's blocks on stdout or stderr."""
+    out = sys.stderr if to_stderr else sys.stdout
+    able = look.of(out)
+    for number, block in enumerate(shown):
+        if number:
+            write_line("", out)
+        for line in lines(block, able.width):
+            write_line(written(line, colour=able.colour), out)
 
 
 def written(line: Line, *, colour: bool) -> str:
