@@ -25,9 +25,8 @@ from runner.core.errors import RaiError
 if TYPE_CHECKING:
     from runner import report
     from runner.comparison.gate import GateOutcome
-    from runner.markup.annotations import Annotation
-    from runner.markup.reported import ReportedRun
-    from runner.markup.summary import Conclusion
+    from runner.markup.markdown import Conclusion
+    from runner.markup.reported import Annotation, ReportedRun
     from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
     from runner.terminal.console import Console
@@ -128,7 +127,7 @@ class CiSession:
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
         from runner.cli import common
-        from runner.markup.annotations import of_problem
+        from runner.markup.reported import of_problem
 
         found = list(problems)
         common.warn(found)
@@ -147,7 +146,7 @@ class CiSession:
         """
         if self._log is None and self._junit is None:
             return
-        from runner.markup.annotations import of_record
+        from runner.markup.reported import of_record
 
         self._runs.append(of_run(paths, record))
         if self._log is not None:
@@ -160,8 +159,8 @@ class CiSession:
         gate: GateOutcome | None = None,
     ) -> None:
         """Head the summary with a comparison, and annotate what its gate failed."""
-        from runner.markup.annotations import Annotation
-        from runner.markup.summary import Conclusion
+        from runner.markup.markdown import Conclusion
+        from runner.markup.reported import Annotation
 
         self._concluded.append(Conclusion(title, tuple(blocks)))
         failed = gate.failed if gate else ()
@@ -169,14 +168,14 @@ class CiSession:
 
     def failed(self, title: str, sentences: Iterable[str]) -> None:
         """Take in what failed beside the runs, and annotate it."""
-        from runner.markup.annotations import Annotation
+        from runner.markup.reported import Annotation
 
         self._fail(self._failures, [Annotation(title, text) for text in sentences])
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
         from runner import report
-        from runner.markup.annotations import of_problem
+        from runner.markup.reported import of_problem
 
         title = f"rai: {report.words(error.reason)}"
         found = [of_problem(problem, title) for problem in error.problems]
@@ -206,13 +205,11 @@ class CiSession:
             problems([files.problem(error)])
 
     def _summarize(self, path: Path) -> None:
-        from runner.markup import summary
+        from runner.markup.markdown import summary
 
         with files.naming(path), files.appended(path) as file:
             there = file.tell()
-            page = summary.page(
-                self._runs, self._failures, self._concluded, there=there
-            )
+            page = summary(self._runs, self._failures, self._concluded, there=there)
             file.write(page.encode())
 
 

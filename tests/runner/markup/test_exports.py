@@ -14,8 +14,7 @@ from runner.comparison import samples
 from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
 from runner.core.work import NO_GPU_HERE
 from runner.markup import gradescope, junit, summary
-from runner.markup.annotations import Annotation
-from runner.markup.reported import ReportedRun, readable
+from runner.markup.reported import Annotation, ReportedRun, readable
 from tests.runner.markup.records import COMMANDS, FIGURES, HOSTILE, run
 
 FAILED = run(*COMMANDS, reason=Reason.COMMAND_FAILED, message="it failed")

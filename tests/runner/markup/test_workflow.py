@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import Place, Severity
-from runner.markup import workflow
-from runner.markup.annotations import Annotation
+from runner.markup.reported import Annotation
+from runner.terminal import ci as workflow
 from tests.runner.markup import github
 
 
