@@ -123,7 +123,7 @@ def bounded(page: str, most_bytes: int) -> str:
     if not kept:
         return ""
     ends = [end * (kept.count(begin) - kept.count(end)) for begin, end in _FRAMES]
-    left_out = page.count("\n", len(kept) + 1)
+    left_out = len(page[len(kept) :].strip().splitlines())
     return "\n".join((kept, *ends, _NOTE.format(left_out)))
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from runner.comparison import samples
 from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
 from runner.core.work import NO_GPU_HERE
-from runner.markup import gradescope, junit, summary
+from runner.markup import gradescope, junit, markdown
 from runner.markup.reported import Annotation, ReportedRun, readable
 from tests.runner.markup.records import COMMANDS, FIGURES, HOSTILE, run
 
@@ -169,7 +169,7 @@ def test_a_run_without_commands_has_no_points():
 
 
 def test_a_summary_says_how_a_run_ended_and_what_failed_last_printed():
-    shown = summary.page([ReportedRun(FAILED, tails={2: "last words"})])
+    shown = markdown.summary([ReportedRun(FAILED, tails={2: "last words"})])
 
     assert shown.startswith("## ❌ rai project: command failed\n")
     assert "<pre>\nlast words\n</pre>" in shown
@@ -182,10 +182,10 @@ def test_a_summary_leaves_room_for_what_is_there_already():
         for n in range(3000)
     ]
 
-    shown = summary.page([ReportedRun(run(*many))], there=500_000)
+    shown = markdown.summary([ReportedRun(run(*many))], there=500_000)
 
-    assert 400_000 < len(shown.encode()) <= summary.MOST_BYTES - 500_000
-    assert "rows are left out" in shown
+    assert 400_000 < len(shown.encode()) <= markdown.MOST_BYTES - 500_000
+    assert "lines are left out" in shown
 
 
 def test_the_end_of_an_output_is_plain_text_that_begins_with_a_line():
