@@ -216,7 +216,7 @@ class _Bench:
         elif self.pairs == 1 and (odd := self._incomparable()):
             self.why = f"the figures are not comparable, as {odd} differs"
         elif self.pairs in looks(plan.pairs) and all(
-            stands(one.metrics, self.pairs, plan.pairs) for one in self._compared()
+            stands(one.metrics) for one in self._compared()
         ):
             self.why = "the main verdicts stand"
         elif self.pairs and spent_s + self.longest_s >= plan.budget_s:

@@ -263,34 +263,40 @@ def impossible(
 ) -> Iterator[Problem]:
     """Yield what more samples do not help: figures that are not there, or come once.
 
-    ``compared`` and ``values`` are those of runs that go on. The most memory of a run
-    is known at its end only, so that is taken to come.
+    ``compared`` and ``values`` are those of runs that go on.
     """
     for one in conditions:
-        there = [c.metric for c in compared] if one.relative else list(values)
-        covered = any(one.covers(name) for name in there if name != PEAK_MEMORY)
-        whole = parsed(one.metric) == parsed(PEAK_MEMORY)
-        if not covered and (one.relative or not whole):
-            yield _once(one) if whole else _absent(one, there)
+        if problem := _refusal(one, compared, values, ended=False):
+            yield problem
 
 
 def _refusal(
-    one: Condition, compared: Sequence[FigureChange] | None, values: Samples
+    one: Condition,
+    compared: Sequence[FigureChange] | None,
+    values: Samples,
+    *,
+    ended: bool = True,
 ) -> Problem | None:
-    """Return why a condition cannot be judged on these figures, or None."""
+    """Return why a condition cannot be judged on these figures, or None.
+
+    Runs that have not ``ended`` may get more samples, and the most memory of a run.
+    """
+    whole = parsed(one.metric) == parsed(PEAK_MEMORY)
     if not one.relative:
         there = any(one.covers(name) and known(each) for name, each in values.items())
-        return None if there else _absent(one, list(values))
+        return None if there or (whole and not ended) else _absent(one, list(values))
     if compared is None:
         hint = "name one by --baseline RUN, or compare with `rai bench` or `rai diff`"
         return _refused(one, "there is no run to compare with", hint)
-    covered = [each for each in compared if one.covers(each.metric)]
+    metrics = (each for each in compared if each.metric != PEAK_MEMORY)
+    covered = [each for each in metrics if one.covers(each.metric)]
+    if not covered and whole:
+        hint = "put /usr/bin/time -v before the command, which gives each round one"
+        return _refused(one, "a run has one value of it", hint)
     if not covered:
         return _absent(one, [each.metric for each in compared])
-    if any(each.span for each in covered):
+    if not ended or any(each.span for each in covered):
         return None
-    if all(each.metric == PEAK_MEMORY for each in covered):
-        return _once(one)
     most = max(min(each.n_before, each.n_after) for each in covered)
     return too_few(one, f"{covered[0].metric} has {most}")
 
@@ -300,11 +306,6 @@ def _absent(one: Condition, there: Sequence[str]) -> Problem:
     names = ", ".join(there[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     hint = f"there is {names}" if names else "there is none"
     return _refused(one, "there is no such figure", hint)
-
-
-def _once(one: Condition) -> Problem:
-    hint = "put /usr/bin/time -v before the command, which gives each round one"
-    return _refused(one, "a run has one value of it", hint)
 
 
 def too_few(one: Condition, what: str) -> Problem:
