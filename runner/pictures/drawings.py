@@ -7,7 +7,7 @@ right and whose imaginary part goes down.
 from __future__ import annotations
 
 from cmath import phase, rect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import degrees, radians
 from pathlib import Path
@@ -103,26 +103,33 @@ def svg(chart: Chart, style: str = STYLE) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    made = environment(TEMPLATES, scales.safe)
     used = (scales.fitted, scales.round_value, scales.safe, width, written)
     made.globals |= {each.__name__: each for each in used}
     return made
 
 
-def _shown(value: object) -> object:
-    """Return a place with one digit after the point, and a text that is harmless."""
-    if isinstance(value, float):
-        return f"{value:.1f}".removesuffix(".0")
-    text = isinstance(value, str) and not isinstance(value, Markup)
-    return scales.safe(str(value)) if text else value
+def environment(folder: Path, safe: Callable[[str], str]) -> jinja2.Environment:
+    """Return Jinja for the templates of a folder, in which all is escaped.
+
+    ``safe`` makes a text harmless. A float is shown with one digit after the point.
+    """
+
+    def shown(value: object) -> object:
+        if isinstance(value, float):
+            return f"{value:.1f}".removesuffix(".0")
+        text = isinstance(value, str) and not isinstance(value, Markup)
+        return safe(str(value)) if text else value
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
 
 
 def _bars(chart: BarChart) -> dict[str, object]:
