@@ -79,12 +79,11 @@ class LiveLine:
             self._sink.own(f"{ERASE}{shown}")
         self._shown, self._drawn_s = line, now
 
-    def close(self) -> bool:
-        """Remove the line; return whether there was one."""
-        there, self._shown = bool(self._shown), ""
-        if there:
+    def close(self) -> None:
+        """Remove the line, if there is one."""
+        if self._shown:
             self._sink.own(ERASE)
-        return there
+        self._shown = ""
 
 
 def bar(event: ev.Progress) -> str:
@@ -103,7 +102,6 @@ SILENCE_S = 60
 
 PAUSE_S = 0.4
 """The live line is shown only if a command printed nothing for so long."""
-
 
 HELD_BYTES = 16 << 10
 """How much of a repeat's output is shown at least if it fails: the end of it."""
@@ -175,8 +173,8 @@ class Console:
             self.line(text, colour)
 
     def _draw(self, text: str) -> bool:
-        """Draw the live line, if there is one and no program's line is unfinished."""
-        if self._live and self._cursor.at_line_start:
+        """Draw the live line, if there is one, where no program's line goes on."""
+        if self._live and self._cursor.at_line_start and not self._cursor.coloured:
             self._live.show(f"{MARK} {text}")
         return self._live is not None
 
@@ -268,8 +266,8 @@ class Console:
 
     def close(self) -> None:
         """Remove the live line."""
-        if self._live and self._live.close():
-            self._own.own(self._cursor.colours)
+        if self._live:
+            self._live.close()
 
     def _output(self, event: ev.Output) -> None:
         here = self._here[event.stream]

@@ -109,7 +109,6 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
-MOST_COLOURS = 16
 _RESETS = (b"\x1b[m", b"\x1b[0m")
 
 
@@ -160,32 +159,23 @@ class Sink:
 
 
 class Cursor:
-    """Where programs left a terminal's cursor, and in which colours."""
+    """Where programs left a terminal's cursor, and whether in a colour."""
 
     def __init__(self) -> None:
         self.at_line_start = True
-        self._colours: list[bytes] = []
-
-    @property
-    def colours(self) -> str:
-        """The sequences that bring the programs' colours back."""
-        return b"".join(self._colours).decode()
+        self.coloured = False
 
     def after(self, shown: bytes) -> None:
         """Follow what a program wrote."""
-        if b"\x1b" in shown:
-            found = re.findall(COLOUR, shown)
-            last = max((i for i, one in enumerate(found) if one in _RESETS), default=-1)
-            kept = [] if last >= 0 else self._colours
-            self._colours = (kept + found[last + 1 :])[-MOST_COLOURS:]
+        if b"\x1b" in shown and (found := re.findall(COLOUR, shown)):
+            self.coloured = found[-1] not in _RESETS
             shown = re.sub(rb"(?:" + COLOUR + rb")+\Z", b"", shown)
         if shown:
             self.at_line_start = shown.endswith(b"\n")
 
     def forget(self) -> None:
         """Begin a line of rai's own: it is at the line's start, without colours."""
-        self.at_line_start = True
-        self._colours = []
+        self.at_line_start, self.coloured = True, False
 
 
 def is_file(stream: TextIO) -> bool:
