@@ -68,12 +68,6 @@ def test_a_picture_has_a_name_and_a_text_for_screen_readers():
     )
 
 
-def test_a_chart_gives_the_same_picture_again_and_a_page_has_the_style_once():
-    assert pictures.svg(CHART) == pictures.svg(CHART)
-    assert pictures.STYLE in pictures.svg(CHART)
-    assert "<style>" not in pictures.svg(CHART, style="")
-
-
 def test_every_class_has_a_colour_for_light_and_one_for_dark():
     named = {
         name

@@ -150,19 +150,8 @@ def test_lanes_of_a_process_begin_with_its_gpu_and_nest_calls(shown):
         RANGES.title,
         CALLS.title,
     ]
-    assert shown.has(f"{lanes}.map((lane) => lane.rows.length)") == [1, 2, 1]
-
-
-def test_spans_that_start_together_nest_the_shorter_in_the_longer(opened):
-    spans = [Span(1, 5, 10), Span(1, 5, 30), Span(1, 5, 20)]
-    visit = opened(pages.timeline_page("t", timeline(spans)))
-    drawn(visit)
-    rows = f"{VIEW}.processes[0].lanes[0].rows"
-    assert visit.has(f"{rows}.map((row) => row.ends[0] - row.starts[0])") == [
-        30,
-        20,
-        10,
-    ]
+    rows = f"{lanes}.map((lane) => lane.rows.map((row) => row.spans))"
+    assert shown.has(rows) == [[[0, 1, 2]], [[3], [4]], [[5, 6, 7]]]
 
 
 def test_the_wheel_zooms_where_the_mouse_is(shown):
