@@ -198,8 +198,8 @@ def test_only_rai_folds_a_log_of_gitlab(project: Path):
 
 
 @pytest.mark.programs
-def test_junit_is_written_without_ci_too(project: Path):
-    done = rai(project, "--no-ci", "--junit", str(project / "j.xml"))
+def test_other_ci_systems_get_plain_lines_and_junit(project: Path):
+    done = rai(project, "--junit", str(project / "j.xml"))
 
     assert done.returncode == 1
     assert "::stop-commands::" not in done.stderr.replace("::stop-commands::mine", "")
