@@ -1,4 +1,4 @@
-"""Pictures of lines, and of kernels below the bounds of their GPU."""
+"""Pictures of kernels below the bounds of their GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from runner.report.charts import Curve, LineChart, Roof, Roofline, RoofPoint
+from runner.report.charts import Roof, Roofline, RoofPoint
 from tests.runner.pictures.drawn import ODD, Drawn
 
 BOUNDS = ("memory 4 TB/s", "cache 16 TB/s", "FP32 64 TFLOP/s")
@@ -52,33 +52,11 @@ def test_points_that_lie_close_have_numbers_that_do_not_lie_on_each_other(step):
         assert picture.words.count(str(n)) >= 2
 
 
-def test_bounds_so_close_that_their_names_have_no_room_are_listed():
-    roofs = tuple(Roof(f"unit {n}", flops=1e13 + n * 1e11) for n in range(4))
-    picture = Drawn(Roofline("t", roofs, ()))
-    picture.check()
-    names = {f"unit {n} {10 + n / 10:.4g} TFLOP/s" for n in range(4)}
-    assert names <= set(picture.words)
-
-
 def test_kernels_without_operations_and_the_last_of_many_are_counted():
     many = tuple(RoofPoint(f"kernel {n}", 1.0 + n, 1e12) for n in range(40))
     picture = Drawn(Roofline("t", ROOFS, (*many, RoofPoint("copy", 0.0, 0.0))))
     assert "kernel 29" in picture.words and "kernel 30" not in picture.words
     assert "Without operations or bytes: 1. 10 more kernels are not" in picture.text
-
-
-@pytest.mark.parametrize("logarithmic", [False, True])
-def test_lines_go_through_their_points_and_are_named_beside_their_ends(logarithmic):
-    curves = tuple(Curve(f"line {n}", ((1, 2), (100, 2.0 + n))) for n in range(8))
-    picture = Drawn(LineChart("t", "images", "s", curves, logarithmic))
-    picture.check()
-    for n in range(8):
-        end = picture.point(f"line {n}: {2 + n}.000 s at 100 images")
-        assert picture.numbers(f"line {n}", "path", "d")[2:] == list(end)
-    assert [word for word in picture.words if "line" in word] == [
-        f"line {n}" for n in reversed(range(8))
-    ]
-    assert "images" in picture.words
 
 
 POINTS = (
@@ -88,18 +66,12 @@ POINTS = (
     (RoofPoint(ODD, 1e-9, 1.0), RoofPoint("far", 1e9, 1e18)),
 )
 FEW = ((), ROOFS[:1], ROOFS[2:], (Roof(ODD, 1e18), Roof(ODD, None, 1e-9), Roof("")))
-CURVES = (
-    (),
-    (Curve(ODD * 9, ((nan, 1.0), (-1.0, inf), (0.0, 0.0))),),
-    (Curve("one", ((3.0, 3.0),)), *(Curve(f"{n}", ((1, 1e9),)) for n in range(9))),
-)
 
 
 @pytest.mark.parametrize(
     "chart",
     [
         *(Roofline(ODD, roofs, points) for roofs in FEW for points in POINTS),
-        *(LineChart(ODD, ODD, "B/s", one, log) for one in CURVES for log in (0, 1)),
     ],
 )
 def test_any_figures_give_a_picture_with_all_of_it_inside(chart):
