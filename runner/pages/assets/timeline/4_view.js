@@ -120,10 +120,16 @@ class View {
       const gpu = lane.kind === "gpu";
       const { starts, ends } = lane.rows[0];
       context.fillStyle = colours.spans[gpu ? 0 : 1];
-      starts.forEach((start, i) => {
-        context.fillRect(gutter + (start - begin) * scale, gpu ? 2 : half + 2, Math.max((ends[i] - start) * scale, 0.2), half - 4);
-      });
+      for (let i = 0; i < starts.length; ) {
+        const pixel = Math.floor((starts[i] - begin) * scale);
+        let busy = 0;
+        do busy += (ends[i] - starts[i]) * scale;
+        while (++i < starts.length && starts[i] < begin + (pixel + 1) / scale);
+        context.globalAlpha = Math.min(Math.max(busy, 0.2), 1);
+        context.fillRect(gutter + pixel, gpu ? 2 : half + 2, Math.max(busy, 1), half - 4);
+      }
     }
+    context.globalAlpha = 1;
     context.fillStyle = colours.quiet;
     if (gutter) ["GPUs, whole", "Calls, whole"].forEach((title, i) => context.fillText(title, 8, (i + 0.5) * half));
     return canvas;
