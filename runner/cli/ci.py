@@ -83,7 +83,7 @@ def session(
         from runner.process.others import end_with_parent
         from runner.terminal import ci
 
-        log = ci.begin(ci.system(os.environ), answer=answer)
+        log = ci.CiLog(ci.system(os.environ), answer=answer)
         if log.system is ci.CiSystem.GITHUB:
             end_with_parent()
     reported = CiSession(log, junit)
@@ -112,17 +112,15 @@ class CiSession:
         """Whether the command writes for a CI system."""
         return self._log is not None
 
-    def console(
-        self, quiet: bool = False, *, to_stderr: bool = False, unpacks: bool = False
-    ) -> Console:
+    def console(self, quiet: bool = False, **asked: bool) -> Console:
         """Return what shows a run: in groups, if this is a CI system's log."""
         from runner.terminal.console import Console
 
         if self._log is None:
-            return Console(quiet, to_stderr=to_stderr, unpacks=unpacks)
+            return Console(quiet, **asked)
         from runner.terminal.ci import CiConsole
 
-        return CiConsole(self._log, quiet, to_stderr=to_stderr, unpacks=unpacks)
+        return CiConsole(self._log, quiet, **asked)
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""

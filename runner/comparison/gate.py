@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -193,36 +193,32 @@ def judge(
     fails where any sample of ``values`` is beyond it.
     ``compared`` is None where there is nothing to compare with.
     """
-    said: dict[str, list[tuple[str, str]]] = {"failed": [], "unsure": [], "passed": []}
-    refused = list[Problem]()
+    told, refused = list[_Told](), list[Problem]()
     for one in conditions:
-        problem = _refusal(one, compared, values)
-        if problem:
+        if problem := _refusal(one, compared, values):
             refused.append(problem)
         elif one.relative:
-            _judge_changes(one, compared or (), paired, said)
+            told += _of_changes(one, compared or (), paired)
         else:
-            _judge_values(one, values, said)
-    texts = {kind: tuple(text for text, _ in told) for kind, told in said.items()}
-    return GateOutcome(**texts, refused=tuple(refused), brief=_decides(said))
+            told += _of_values(one, values)
+    kinds = ("failed", "unsure", "passed")
+    said = {kind: [each[1:] for each in told if each[0] == kind] for kind in kinds}
+    texts = {kind: tuple(text for text, _ in each) for kind, each in said.items()}
+    kind = next(filter(said.get, kinds), "passed")
+    brief = said[kind][0][1] if said[kind] else ""
+    if len(said[kind]) > 1 and kind != "passed":
+        brief += f" and {len(said[kind]) - 1} more"
+    return GateOutcome(**texts, refused=tuple(refused), brief=brief)
 
 
-def _decides(said: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """Return in brief what failed, else what is unsure, else what passed."""
-    for kind, told in said.items():
-        if told:
-            more = len(told) - 1 if kind != "passed" else 0
-            return told[0][1] + (f" and {more} more" if more else "")
-    return ""
+_Told = tuple[str, str, str]
+"""failed, unsure or passed; the sentence; and in brief."""
 
 
-def _judge_changes(
-    one: Condition,
-    compared: Sequence[FigureChange],
-    paired: bool,
-    said: Mapping[str, list[tuple[str, str]]],
-) -> None:
-    """Add what a relative condition says of each metric with enough samples."""
+def _of_changes(
+    one: Condition, compared: Sequence[FigureChange], paired: bool
+) -> Iterator[_Told]:
+    """Yield what a relative condition says of each metric with enough samples."""
     covered = [c for c in compared if one.covers(c.metric) and c.span]
     for each in covered:
         low, ratio, high = each.span or (1.0, 1.0, 1.0)
@@ -234,13 +230,11 @@ def _judge_changes(
         name = one.metric if len(covered) == 1 else each.metric
         unsure = ", inconclusive" if kind == "unsure" else ""
         brief = f"{name} {percent(ratio)}{unsure} (limit {one.limit_shown})"
-        said[kind].append((f'"{one.text}": {sentence(each, paired=paired)}', brief))
+        yield kind, f'"{one.text}": {sentence(each, paired=paired)}', brief
 
 
-def _judge_values(
-    one: Condition, values: Samples, said: Mapping[str, list[tuple[str, str]]]
-) -> None:
-    """Add what an absolute condition says of each metric by its worst sample."""
+def _of_values(one: Condition, values: Samples) -> Iterator[_Told]:
+    """Yield what an absolute condition says of each metric by its worst sample."""
     for metric, each in values.items():
         kept = known(each)
         if not kept or not one.covers(metric):
@@ -253,7 +247,7 @@ def _judge_values(
         value = amount(metric, worst)
         kind = "failed" if one.beyond(worst) else "passed"
         brief = f"{metric} {value} (limit {one.limit_shown})"
-        said[kind].append((f'"{one.text}": {metric} is {value}{many}', brief))
+        yield kind, f'"{one.text}": {metric} is {value}{many}', brief
 
 
 def impossible(

@@ -85,19 +85,16 @@ def _suite(suites: Element, run: ReportedRun) -> None:
 def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
     """Yield what a run is of: its id, and what it ran on."""
     record = run.record
-    yield "run", record.id
-    if run.tag:
-        yield "tag", run.tag
-    if record.verdict:
-        yield "reason", record.verdict.reason.value
-    if record.git:
-        yield "commit", record.git.commit
-    if record.engine:
-        yield "engine", record.engine.name
-    if record.image:
-        yield "image", record.image.reference
-    if record.gpu:
-        yield "gpu", ", ".join(gpu.name for gpu in record.gpu.gpus)
+    about = {
+        "run": record.id,
+        "tag": run.tag,
+        "reason": record.verdict and record.verdict.reason.value,
+        "commit": record.git and record.git.commit,
+        "engine": record.engine and record.engine.name,
+        "image": record.image and record.image.reference,
+        "gpu": record.gpu and ", ".join(gpu.name for gpu in record.gpu.gpus),
+    }
+    return ((name, value) for name, value in about.items() if value)
 
 
 def _case(group: str, command: CommandRecord, tail: str) -> _Case:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
-from msgspec.structs import replace
 
 from runner import pictures
 from runner.core.trace import Timeline
@@ -17,10 +16,6 @@ from runner.report.signs import sign
 
 TOP, DEEPEST = 2, 6
 """The levels of headings of sections; the page's title has the first."""
-
-MOST_CHARACTERS = 128 << 10
-LONGEST_LINE = 4096
-"""What of an output a browser shows at once."""
 
 
 def report(
@@ -77,7 +72,7 @@ class _Writer:
                 return render("table.html", table=shown, name=name)
             case ProgramOutput():
                 name = self._unlike(part.title or self._title)
-                return render("output.html", output=bounded(part), name=name)
+                return render("output.html", output=part, name=name)
             case Picture():
                 name = self._unlike(part.chart.title)
                 svg = Markup(pictures.svg(part.chart, style=""))
@@ -108,23 +103,3 @@ def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
             rows.append((name, []))
         rows[-1][1].append((value, sign(name, value)))
     return rows
-
-
-def bounded(output: ProgramOutput) -> ProgramOutput:
-    """Return an output with its middle, and the ends of long lines, left out."""
-    text, left_out = output.text, output.left_out
-    if len(text) > MOST_CHARACTERS:
-        half = MOST_CHARACTERS // 2
-        middle = text[half : len(text) - half]
-        left_out += _size(middle)
-        text = f"{text[:half]}\n…\n{text[len(text) - half :]}"
-    lines = text.split("\n")
-    for place, line in enumerate(lines):
-        if len(line) > LONGEST_LINE:
-            left_out += _size(line[LONGEST_LINE:])
-            lines[place] = f"{line[:LONGEST_LINE]} …"
-    return replace(output, text="\n".join(lines), left_out=left_out)
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))

@@ -55,13 +55,9 @@ class CiSystem(StrEnum):
 
 def system(environ: Mapping[str, str]) -> CiSystem:
     """Return the CI system that an environment is of."""
-    for name, found in (
-        ("GITHUB_ACTIONS", CiSystem.GITHUB),
-        ("GITLAB_CI", CiSystem.GITLAB),
-    ):
-        if environ.get(name, "").lower() == "true":
-            return found
-    return CiSystem.OTHER
+    names = {"GITHUB_ACTIONS": CiSystem.GITHUB, "GITLAB_CI": CiSystem.GITLAB}
+    there = (name for name in names if environ.get(name, "").lower() == "true")
+    return names.get(next(there, ""), CiSystem.OTHER)
 
 
 class CiLog:
@@ -79,6 +75,7 @@ class CiLog:
             sys.stdout.flush()
             sys.stderr.flush()
             os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
+        _OPEN.append(self)
         self._sink = Sink(sys.stderr)
         self._token = ""
         self._folds = 0
@@ -195,16 +192,8 @@ def _cut(value: str, most: int) -> str:
 class CiConsole(Console):
     """Shows a run in the log of a CI system: its image and each command are folded."""
 
-    def __init__(
-        self,
-        log: CiLog,
-        quiet: bool = False,
-        *,
-        to_stderr: bool = False,
-        unpacks: bool = False,
-    ) -> None:
-        filtered = log.system is not CiSystem.OTHER
-        super().__init__(quiet, to_stderr=to_stderr, unpacks=unpacks, filtered=filtered)
+    def __init__(self, log: CiLog, quiet: bool = False, **asked: bool) -> None:
+        super().__init__(quiet, filtered=log.system is not CiSystem.OTHER, **asked)
         self._log, self._live = log, None
         log.cursor = self._cursor
         if log.system is CiSystem.GITHUB:
@@ -273,13 +262,7 @@ def _file(found: Annotation) -> str:
 
 
 _OPEN: list[CiLog] = []
-
-
-def begin(system: CiSystem, *, answer: bool) -> CiLog:
-    """Open the log of this process, which ``end`` closes."""
-    log = CiLog(system, answer=answer)
-    _OPEN.append(log)
-    return log
+"""The log of this process, if it has one."""
 
 
 def end() -> None:
