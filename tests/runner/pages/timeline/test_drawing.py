@@ -402,12 +402,3 @@ def test_paper_has_all_lanes_on_white(opened):
     visit.has("window.dispatchEvent(new Event('afterprint'))")
     assert visit.has(f"{VIEW}.height < {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") != "rgb(255, 255, 255)"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened, scheme):
-    visit = opened(pages.timeline_page("t", made()), scheme=scheme, bypass_csp=True)
-    drawn(visit)
-    visit.has("document.querySelectorAll('details').forEach((d) => (d.open = true))")
-    visit.has(f"{VIEW}.select(0)")
-    assert visit.findings() == []
