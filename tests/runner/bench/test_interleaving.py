@@ -14,6 +14,7 @@ from runner import session
 from runner.bench import interleaving as bench
 from runner.bench.interleaving import BenchOutcome, BenchPlan, PairEnded
 from runner.bench.sides import BenchSides, shared, source
+from runner.comparison import Change
 from runner.core import (
     Gpu,
     GpuSituation,
@@ -148,6 +149,15 @@ def test_neither_begins_its_commands_before_both_can(project):
     first = next(n for n, (_, e) in enumerate(states) if isinstance(e, ev.Starting))
     assert len(running) == 2
     assert max(running) < first
+
+
+def test_it_ends_at_a_look_where_the_verdict_stands(project):
+    outcome, _ = measured(project, noisy(1.0), noisy(1.1), pairs=30)
+
+    verdicts = {m.metric: m.verdict for m in outcome.comparisons[0].metrics}
+    assert verdicts["op_time[final]"] is Change.SLOWER
+    assert outcome.pairs == 12
+    assert outcome.why == "the main verdicts stand"
 
 
 def test_it_ends_when_one_more_pair_may_not_end_in_the_budget(project):
