@@ -92,13 +92,14 @@ def of_record(
 
     ``places`` says by index where in the build file a command stands.
     """
-    told = False
-    for command in record.commands:
-        for one in _of_command(command, places.get(command.number - 1)):
-            told = True
-            yield one
+    found = [
+        one
+        for command in record.commands
+        for one in _of_command(command, places.get(command.number - 1))
+    ]
+    yield from found
     verdict = record.verdict
-    if verdict and verdict.reason is not Reason.DONE and not told:
+    if verdict and verdict.reason is not Reason.DONE and not found:
         text = f"{verdict.message}\n{verdict.advice}"
         yield Annotation(f"rai: {report.words(verdict.reason)}", text)
     for text in record.warnings:

@@ -14,7 +14,6 @@ import base64
 import gzip
 import json
 import operator
-import sys
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -194,9 +193,6 @@ def _planes(column: array[int]) -> list[bytes]:
     if column and min(column) < 0:
         raise ValueError("the spans are not sorted by lane, then by start")
     largest = max(column, default=0)
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
     data, width = column.tobytes(), column.itemsize
     used = (largest.bit_length() + 7) // 8
     return [data[place::width] for place in range(used)]

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from runner import report
 from runner.core.screen import printable
-from runner.report.signs import Sign, sign
+from runner.report.signs import sign
 from runner.terminal import look
 from runner.terminal.look import Look, Tone, cells, painted, wrapped
 from runner.terminal.streams import write_line
@@ -16,14 +16,6 @@ from runner.terminal.streams import write_line
 GAP = 2
 LEAST_VALUE = 24
 """A value narrower than this goes below its name."""
-
-_TONES = {
-    Sign.NONE: Tone.PLAIN,
-    Sign.GOOD: Tone.GOOD,
-    Sign.BAD: Tone.BAD,
-    Sign.CARE: Tone.CARE,
-    Sign.FAINT: Tone.FAINT,
-}
 
 
 def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
@@ -56,7 +48,8 @@ def rows(table: report.Table, look: Look, *, heads: bool = False) -> list[str]:
 
 def tone(head: str, value: str) -> Tone:
     """Return how a value below a head is painted."""
-    return _TONES[sign(head, value)]
+    found = sign(head, value)
+    return Tone[found.name] if found else Tone.PLAIN
 
 
 def _pairs(block: report.Pairs, look: Look) -> Iterator[str]:
