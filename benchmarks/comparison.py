@@ -96,7 +96,7 @@ def paired(name: str, factor: float) -> dict[str, float]:
         pairs = PAIRS
         for pairs in looks(PAIRS):
             compared = compare(_first(before, pairs), _first(after, pairs), paired=True)
-            if stands(compared, pairs, PAIRS):
+            if stands(compared):
                 break
         main = compared[0].verdict
         # Of identical code any metric's change is false, of the other the time's true.

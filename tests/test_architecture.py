@@ -179,7 +179,6 @@ def test_pure_rooms_touch_no_file_clock_process_or_network():
 def test_what_rai_says_passes_the_place_that_escapes_what_it_quotes():
     allowed = {
         "cli/attach.py",  # a question, without an end of its line
-        "terminal/problems.py",
         "terminal/streams.py",
         "worker/__main__.py",
         "worker/node.py",  # to a log

@@ -30,4 +30,4 @@ def test_each_correct_variant_has_a_bar_with_its_floor_and_the_vendors_time():
 
 
 def test_without_rows_there_is_a_plot_of_nothing():
-    assert plots.variants([]).bars == plots.sizes([]).curves == ()
+    assert plots.variants([]).bars == plots.sizes([]).bars == ()

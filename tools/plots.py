@@ -24,7 +24,7 @@ from trials import IMAGES, MAIN  # noqa: E402
 from variants import RTOL  # noqa: E402
 
 from runner import pictures  # noqa: E402
-from runner.report.charts import Bar, BarChart, Curve, LineChart, Mark  # noqa: E402
+from runner.report.charts import Bar, BarChart, Mark  # noqa: E402
 
 
 def drawn(gpu: str = results.GPU) -> dict[Path, str]:
@@ -60,18 +60,23 @@ def variants(found: Sequence[Result]) -> BarChart:
     return BarChart(title, "s", tuple(bars), logarithmic=True)
 
 
-def sizes(found: Sequence[Result]) -> LineChart:
-    """Return the time per image of each class, the fastest of ours and cuDNN's."""
-    best = results.fastest_by_size(found)
-    curves = []
-    for accuracy in dict.fromkeys(result.accuracy for result in best):
-        own = [result for result in best if result.accuracy == accuracy]
-        ours = [(r.images, r.ms / 1000 / r.images) for r in own]
-        peers = [(r.images, r.peer_ms / 1000 / r.images) for r in own if r.peer_ms]
-        curves.append(Curve(f"{accuracy}, the fastest", tuple(ours)))
-        curves.append(Curve(f"{accuracy}, cuDNN", tuple(peers)))
-    title = f"Time per image of both convolutions of {MAIN}"
-    return LineChart(title, "images", "s", tuple(curves), logarithmic=True)
+def sizes(found: Sequence[Result]) -> BarChart:
+    """Return the time per image by class and size: the fastest, and cuDNN's."""
+    bars = [
+        Bar(
+            f"{result.images:,} images",
+            result.ms / 1000 / result.images,
+            series=result.accuracy,
+            marks=(
+                (Mark("cuDNN", result.peer_ms / 1000 / result.images),)
+                if result.peer_ms
+                else ()
+            ),
+        )
+        for result in results.fastest_by_size(found)
+    ]
+    title = f"Time per image of both convolutions of {MAIN}: the fastest, cuDNN"
+    return BarChart(title, "s", tuple(bars), logarithmic=True)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,6 @@ class _Turns:
         self.more = True
         self.run = session.start(prepared, choice=choice, go_on=lambda _: self.more)
         self.now: RunRecord | None = None
-        self.running = False
         self.round = -1
         self.end: ev.Finished | None = None
         self.events: Generator[ev.Event, None, None]
@@ -118,11 +117,6 @@ class _Turns:
         assert self.now is not None
         return self.now
 
-    @property
-    def done(self) -> bool:
-        """Whether the run has ended well."""
-        return self.end is not None and self.end.verdict.reason is Reason.DONE
-
     def until(self, paused: Callable[[ev.Event], bool]) -> Iterator[SideEvent]:
         """Carry the run on up to an event, or to its end."""
         while self.end is None:
@@ -132,7 +126,6 @@ class _Turns:
             self.now = (
                 record.advance(begun, now, event) if begun else record.begin(now, event)
             )
-            self.running = self.running or _runs(event)
             if isinstance(event, ev.RoundEnded):
                 self.round = event.round
             if isinstance(event, ev.Finished):
@@ -172,7 +165,8 @@ class _Bench:
         """Carry all on until there is enough, or one of them has ended."""
         for paused in (_has_image, _runs):
             for side in self.sides:
-                if not side.running and self.ended_by is None:
+                runs = side.now and side.now.state is State.RUNNING
+                if not runs and self.ended_by is None:
                     yield from self._turn(side, paused)
         yield from self._round()
         self.began_s = self.clock()
@@ -216,7 +210,7 @@ class _Bench:
         elif self.pairs == 1 and (odd := self._incomparable()):
             self.why = f"the figures are not comparable, as {odd} differs"
         elif self.pairs in looks(plan.pairs) and all(
-            stands(one.metrics, self.pairs, plan.pairs) for one in self._compared()
+            stands(one.metrics) for one in self._compared()
         ):
             self.why = "the main verdicts stand"
         elif self.pairs and spent_s + self.longest_s >= plan.budget_s:
@@ -255,8 +249,9 @@ class _Bench:
             side.now = side.run.record
         # The one that ended the bench comes first.
         ends = sorted(self.sides, key=lambda side: side is not self.ended_by)
-        failed = next((side for side in ends if not side.done), None)
-        verdict = failed.end.verdict if failed and failed.end else None
+        verdicts = [(side, side.end.verdict) for side in ends if side.end]
+        bad = ((s, v) for s, v in verdicts if v.reason is not Reason.DONE)
+        failed, verdict = next(bad, (None, None))
         why = self.why
         if failed and verdict:
             why = why or f"{failed.label} ended: {verdict.message}"

@@ -37,7 +37,7 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
 
     paths = common.find_run(run, fresh=False)
     common.warn_elsewhere(paths)
-    console = Console(common.mode(quiet))
+    console = Console(quiet)
     with copies.kept(paths, console) as copy:
         shown = WatchedRun(paths, console, copy)
         while shown.follow():

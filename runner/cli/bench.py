@@ -37,9 +37,9 @@ from runner.session.prepare import settings
 from runner.store import scratch, sides
 from runner.store.paths import Home
 from runner.terminal import messages
-from runner.terminal.console import SILENCE_S, Console, Mode
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
 from runner.terminal.messages import COMMANDS_ENDED
-from runner.terminal.tables import blocks
 
 PAIRS = 30
 
@@ -156,7 +156,7 @@ def bench(
     if len(given) > len(LABELS):
         raise UsageError(f"{len(given)} sides; a bench has {len(LABELS)} at most")
     with ci.session(in_ci, junit, answer=as_json) as reported:
-        console = reported.console(common.mode(quiet), to_stderr=as_json)
+        console = reported.console(quiet, to_stderr=as_json)
         outcome, found = _carry_out(
             given, path or Path(), options, pairs, conditions, reported, console
         )
@@ -210,7 +210,7 @@ def _carry_out(
         scratch.folder(Home(found.home).benches) as area,
     ):
         ready = prepared(named, project, options, area, cancel)
-        if console.mode is not Mode.QUIET:
+        if not console.quiet:
             reported.warn(ready.warnings)
         for text in session.tidy(found):
             console.line(text, "yellow")
@@ -364,13 +364,8 @@ class BenchShown:
         if label != self._side and self._first[label] and _tells(event):
             self._side = label
             self._console.line(f"{label}: {self._what[label]}", "cyan")
-        if not isinstance(event, _NOT_SHOWN) and not self._is_brief(event):
+        if not isinstance(event, _NOT_SHOWN):
             self._console.show(event)
-
-    def _is_brief(self, event: ev.Event) -> bool:
-        """Whether it is a tick of a short round, which needs no line in a log."""
-        in_turn = not any(self._first.values()) and self._console.mode is Mode.PLAIN
-        return in_turn and isinstance(event, ev.Tick) and event.elapsed_s < SILENCE_S
 
     def _announce(self) -> None:
         most = f"{_pairs(self._plan.pairs)} at most"

@@ -1,7 +1,7 @@
 """What a CI system gets of a command: `--ci`, `--junit`, annotations, a summary.
 
     with ci.session(given, junit) as reported:
-        console = reported.console(common.mode(quiet))
+        console = reported.console(quiet)
         ...
         reported.ended(run.paths, run.record, places)
 
@@ -25,12 +25,11 @@ from runner.core.errors import RaiError
 if TYPE_CHECKING:
     from runner import report
     from runner.comparison.gate import GateOutcome
-    from runner.markup.annotations import Annotation
-    from runner.markup.reported import ReportedRun
-    from runner.markup.summary import Conclusion
+    from runner.markup.markdown import Conclusion
+    from runner.markup.reported import Annotation, ReportedRun
     from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
 
 Ci = Annotated[
     bool | None,
@@ -84,7 +83,7 @@ def session(
         from runner.process.others import end_with_parent
         from runner.terminal import ci
 
-        log = ci.begin(ci.system(os.environ), answer=answer)
+        log = ci.CiLog(ci.system(os.environ), answer=answer)
         if log.system is ci.CiSystem.GITHUB:
             end_with_parent()
     reported = CiSession(log, junit)
@@ -113,22 +112,20 @@ class CiSession:
         """Whether the command writes for a CI system."""
         return self._log is not None
 
-    def console(
-        self, mode: Mode, *, to_stderr: bool = False, unpacks: bool = False
-    ) -> Console:
+    def console(self, quiet: bool = False, **asked: bool) -> Console:
         """Return what shows a run: in groups, if this is a CI system's log."""
         from runner.terminal.console import Console
 
         if self._log is None:
-            return Console(mode, to_stderr=to_stderr, unpacks=unpacks)
+            return Console(quiet, **asked)
         from runner.terminal.ci import CiConsole
 
-        return CiConsole(self._log, mode, to_stderr=to_stderr, unpacks=unpacks)
+        return CiConsole(self._log, quiet, **asked)
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
         from runner.cli import common
-        from runner.markup.annotations import of_problem
+        from runner.markup.reported import of_problem
 
         found = list(problems)
         common.warn(found)
@@ -147,7 +144,7 @@ class CiSession:
         """
         if self._log is None and self._junit is None:
             return
-        from runner.markup.annotations import of_record
+        from runner.markup.reported import of_record
 
         self._runs.append(of_run(paths, record))
         if self._log is not None:
@@ -160,8 +157,8 @@ class CiSession:
         gate: GateOutcome | None = None,
     ) -> None:
         """Head the summary with a comparison, and annotate what its gate failed."""
-        from runner.markup.annotations import Annotation
-        from runner.markup.summary import Conclusion
+        from runner.markup.markdown import Conclusion
+        from runner.markup.reported import Annotation
 
         self._concluded.append(Conclusion(title, tuple(blocks)))
         failed = gate.failed if gate else ()
@@ -169,14 +166,14 @@ class CiSession:
 
     def failed(self, title: str, sentences: Iterable[str]) -> None:
         """Take in what failed beside the runs, and annotate it."""
-        from runner.markup.annotations import Annotation
+        from runner.markup.reported import Annotation
 
         self._fail(self._failures, [Annotation(title, text) for text in sentences])
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
         from runner import report
-        from runner.markup.annotations import of_problem
+        from runner.markup.reported import of_problem
 
         title = f"rai: {report.words(error.reason)}"
         found = [of_problem(problem, title) for problem in error.problems]
@@ -192,7 +189,7 @@ class CiSession:
         if not (self._runs or self._failures or self._concluded):
             return
         from runner.markup import junit
-        from runner.terminal.problems import problems
+        from runner.terminal.streams import problems
 
         every = (*self._failures, *self._gate)
         errors = [one for one in every if one.severity is Severity.ERROR]
@@ -206,13 +203,11 @@ class CiSession:
             problems([files.problem(error)])
 
     def _summarize(self, path: Path) -> None:
-        from runner.markup import summary
+        from runner.markup.markdown import summary
 
         with files.naming(path), files.appended(path) as file:
             there = file.tell()
-            page = summary.page(
-                self._runs, self._failures, self._concluded, there=there
-            )
+            page = summary(self._runs, self._failures, self._concluded, there=there)
             file.write(page.encode())
 
 

@@ -24,7 +24,6 @@ from runner.wire.addresses import slurm_target
 if TYPE_CHECKING:
     from runner.remote.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
-    from runner.terminal.console import Mode
 
 
 def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as typer types its options
@@ -134,13 +133,6 @@ def project(directory: Path | None, path: Path | None) -> Path:
     return directory or path or Path()
 
 
-def mode(quiet: bool) -> Mode:
-    """Return how rai's own lines are shown."""
-    from runner.terminal.console import Mode
-
-    return Mode.QUIET if quiet else Mode.AUTO
-
-
 def settings(**options: str | None) -> Settings:
     """Return the settings with these options, and print their warnings."""
     from runner.store import settings
@@ -172,7 +164,7 @@ def server(on: str | None) -> ProfileEntry:
 
 def warn(warnings: Iterable[Problem]) -> None:
     """Print warnings on stderr."""
-    from runner.terminal.problems import problems
+    from runner.terminal.streams import problems
 
     problems(warnings)
 

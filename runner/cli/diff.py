@@ -52,7 +52,7 @@ def diff(
     from runner.core import record
     from runner.report import diff as differing
     from runner.store import sides
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     gate = gating.conditions(fail_if)
     with ci.session(in_ci, answer=as_json) as reported:

@@ -116,7 +116,7 @@ def doctor(
     from runner import doctor as findings
     from runner import report
     from runner.core import record
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     if as_json and fix:
         raise UsageError("--fix asks questions; leave out --json")

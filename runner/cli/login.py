@@ -153,7 +153,7 @@ def _status(server: str | None, *, as_json: bool) -> None:
     from runner.core import record
     from runner.remote.api import ServerClient
     from runner.report import Pairs
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     entry = common.server(server)
     with ServerClient(entry) as client:

@@ -144,7 +144,7 @@ def _print(
     follow: bool,
 ) -> None:
     from runner import places
-    from runner.terminal.sinks import Sink
+    from runner.terminal.streams import Sink
 
     trouble = ""
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}

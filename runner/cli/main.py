@@ -321,13 +321,13 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: 
 
 
 def _warn(texts: Sequence[str]) -> None:
-    from runner.terminal.problems import problems
+    from runner.terminal.streams import problems
 
     problems([Problem(text, severity=Severity.WARNING) for text in texts])
 
 
 def _report(error: RaiError, debug: bool) -> None:
-    from runner.terminal.problems import problems
+    from runner.terminal.streams import problems
 
     with suppress(OSError):
         if debug:

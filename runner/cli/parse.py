@@ -29,7 +29,7 @@ def parse(
     """
     from runner import report
     from runner.core import record
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:

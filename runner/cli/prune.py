@@ -18,8 +18,8 @@ from runner.report import Block, Table, date
 from runner.store import prune as store
 from runner.store.prune import Removal
 from runner.store.retention import Retention
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-from runner.terminal.tables import blocks
 
 if TYPE_CHECKING:
     from runner.engines.docker import DockerEngine

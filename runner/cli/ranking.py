@@ -42,7 +42,7 @@ def ranking(
     from runner.core.milestone import Trust
     from runner.store import measurements, tags
     from runner.submission.standings import standings
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     known = None
     if milestone is not None:

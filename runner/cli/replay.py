@@ -38,8 +38,8 @@ def replay(
     from runner.report import diff
     from runner.store import sides
     from runner.store.home import record_of
-    from runner.terminal.console import Console, Mode
-    from runner.terminal.tables import blocks
+    from runner.terminal.console import Console
+    from runner.terminal.layout import blocks
 
     options = session.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
@@ -48,11 +48,11 @@ def replay(
     project = prepared.request.project
     running.refuse_output(output, project, force=force)
     console = Console(
-        common.mode(quiet),
+        quiet,
         to_stderr=as_json,
         unpacks=output is not None,
     )
-    if console.mode is not Mode.QUIET:
+    if not quiet:
         common.warn(prepared.warnings)
     for text in session.tidy(prepared.settings, spare=paths.id):
         console.line(text, "yellow")
@@ -63,7 +63,7 @@ def replay(
     if as_json:
         facts = record.plain(diff.differences(found))
         common.print_json({**record.plain(after), "differences": facts})
-    elif console.mode is not Mode.QUIET:
+    elif not quiet:
         blocks(diff.blocks(found), to_stderr=True)
     running.bring_back(started, output, console, force=force)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)

@@ -131,8 +131,6 @@ def run(
         other = "--detach" if detach else "--watch"
         raise UsageError(f"--junit is written at the run's end; leave {other} out")
 
-    from runner.terminal.console import Mode
-
     options = session.Options(
         engine,
         profile,
@@ -174,9 +172,8 @@ def run(
             force=force,
             detach=detach,
         )
-        mode = common.mode(quiet)
-        console = reported.console(mode, to_stderr=as_json, unpacks=output is not None)
-        if mode is not Mode.QUIET:
+        console = reported.console(quiet, to_stderr=as_json, unpacks=output is not None)
+        if not quiet:
             reported.warn(prepared.warnings)
         for text in session.tidy(prepared.settings):
             console.line(text, "yellow")
@@ -259,7 +256,7 @@ def _plain(found: Survey, most: int) -> dict[str, Any]:
 
 
 def _print(found: Survey) -> None:
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     count, total = len(found.members), report.size(found.total_bytes)
     entries = "1 entry" if count == 1 else f"{count:,} entries"

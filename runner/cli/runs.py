@@ -25,8 +25,8 @@ from runner.store import removal, tags
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
 from runner.store.runs import names
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-from runner.terminal.tables import blocks
 from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
 
 MOST_LISTED = 10

@@ -20,7 +20,7 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     from runner.core import record
     from runner.remote.problems import standing
     from runner.store import measurements, seen, tags
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     paths = common.find_run(run)
     found, tag = places.record_of(paths), tags.read(paths)

@@ -18,8 +18,8 @@ from runner.session import Run
 from runner.submission import outcome
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
-from runner.terminal.console import Console, Mode
-from runner.terminal.tables import blocks
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
 
 
 def submit(
@@ -70,7 +70,7 @@ def submit(
     with ci.session(in_ci, junit, answer=as_json) as reported:
         proposal = submission.propose(milestone, project, options, rehearse=rehearse)
         reported.warn(proposal.warnings)
-        console = reported.console(common.mode(quiet), to_stderr=as_json)
+        console = reported.console(quiet, to_stderr=as_json)
         server = proposal.settings.server
         if server and not rehearse:
             text = f"{server} takes no submissions yet; this machine judges."
@@ -128,7 +128,7 @@ def _show(
         blocks(report.measured(measured))
     elif ended.record and ended.accepted:
         blocks(report.figures(ended.record.findings))
-    console = reported.console(Mode.AUTO)
+    console = reported.console()
     good = ended.accepted
     text = f"{outcome.told(ended)} See it again: rai show {ended.last}"
     console.line(text, "green" if good else "red")

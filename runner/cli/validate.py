@@ -24,7 +24,7 @@ def validate(
     Docker is not needed.
     """
     from runner import report, session
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     project = common.project(directory, path)
     found = session.validate(project, session.Options(engine=engine, image=image))

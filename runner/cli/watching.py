@@ -21,8 +21,8 @@ from runner.remote.profile import ProfileEntry
 from runner.session.prepare import settings
 from runner.session.run import StartedRun
 from runner.terminal import messages
-from runner.terminal.console import Console, Mode
-from runner.terminal.problems import problems
+from runner.terminal.console import Console
+from runner.terminal.streams import problems
 
 LOOK_S = 0.1
 SAVED = "a file was saved"
@@ -59,7 +59,7 @@ def watch(
     found, _ = settings(options)
     saves = session.watcher(path, found, output)
     running.refuse_output(output, saves.folder, force=force)
-    console = _Console(common.mode(quiet), unpacks=output is not None)
+    console = _Console(quiet, unpacks=output is not None)
     for text in session.tidy(found):
         console.line(text, "yellow")
     stop = Cancel()
@@ -80,8 +80,8 @@ def watch(
 class _Console(Console):
     """Shows once what is the same in each run."""
 
-    def __init__(self, mode: Mode, *, unpacks: bool) -> None:
-        super().__init__(mode, unpacks=unpacks)
+    def __init__(self, quiet: bool, *, unpacks: bool) -> None:
+        super().__init__(quiet, unpacks=unpacks)
         self._same: set[str] = set()
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
@@ -158,7 +158,7 @@ class _Loop:
 
     def _start(self, cancel: Cancel) -> StartedRun:
         prepared = session.prepare(self._path, self._options)
-        if self._console.mode is not Mode.QUIET:
+        if not self._console.quiet:
             common.warn(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)
         if self._server is not None:

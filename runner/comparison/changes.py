@@ -140,17 +140,18 @@ def compare(
     op time the commands' times. A change is found where the test finds it and the
     interval leaves out 1; no difference where the interval lies within MARGIN of 1.
     """
-    both = [metric for metric in before if metric in after]
-    values = {name: counted(before[name], after[name], paired) for name in both}
+    both = {name: (before[name], after[name]) for name in before if name in after}
+    values = {name: counted(*each, paired) for name, each in both.items()}
     values = {name: found for name, found in values.items() if all(found)}
     logs = {name: _logs(*found, paired) for name, found in values.items()}
     main = _primary(list(values), named)
     enough = {name: each for name, each in logs.items() if len(each) >= LEAST}
-    pairs = max(map(len, enough.values()), default=0)
+    # A bench looks after so many rounds, whichever of them have a value.
+    rounds = max((min(map(len, each)) for each in both.values()), default=0)
     changed = tests.found(
         {name: tests.signed_rank(each) for name, each in enough.items()},
         main,
-        tests.level(pairs) if paired else tests.LEVEL,
+        tests.level(rounds) if paired else tests.LEVEL,
     )
     return tuple(
         _figure(name, *values[name], logs[name], paired, name in changed, name in main)
@@ -236,15 +237,13 @@ def _figure(
     )
 
 
-def stands(compared: Sequence[FigureChange], pairs: int, most: int) -> bool:
-    """Return whether a bench may stop after so many pairs of ``most``.
+def stands(compared: Sequence[FigureChange]) -> bool:
+    """Return whether a bench may stop at a look.
 
-    It may at its looks only, so ask after each pair. It goes on while a primary metric
-    has no verdict, and while a metric that is off by more than MARGIN, by its interval
-    too, has none: with many metrics more pairs are needed to tell which changed.
+    It goes on while a primary metric has no verdict, and while a metric that is off by
+    more than MARGIN, by its interval too, has none: with many metrics more pairs are
+    needed to tell which changed.
     """
-    if pairs >= most or pairs not in tests.looks(most):
-        return pairs >= most
     for one in compared:
         low, ratio, high = one.span or (1.0, 1.0, 1.0)
         far = abs(math.log(ratio)) > math.log(1 + MARGIN) and not low <= 1 <= high

@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -193,36 +193,32 @@ def judge(
     fails where any sample of ``values`` is beyond it.
     ``compared`` is None where there is nothing to compare with.
     """
-    said: dict[str, list[tuple[str, str]]] = {"failed": [], "unsure": [], "passed": []}
-    refused = list[Problem]()
+    told, refused = list[_Told](), list[Problem]()
     for one in conditions:
-        problem = _refusal(one, compared, values)
-        if problem:
+        if problem := _refusal(one, compared, values):
             refused.append(problem)
         elif one.relative:
-            _judge_changes(one, compared or (), paired, said)
+            told += _of_changes(one, compared or (), paired)
         else:
-            _judge_values(one, values, said)
-    texts = {kind: tuple(text for text, _ in told) for kind, told in said.items()}
-    return GateOutcome(**texts, refused=tuple(refused), brief=_decides(said))
+            told += _of_values(one, values)
+    kinds = ("failed", "unsure", "passed")
+    said = {kind: [each[1:] for each in told if each[0] == kind] for kind in kinds}
+    texts = {kind: tuple(text for text, _ in each) for kind, each in said.items()}
+    kind = next(filter(said.get, kinds), "passed")
+    brief = said[kind][0][1] if said[kind] else ""
+    if len(said[kind]) > 1 and kind != "passed":
+        brief += f" and {len(said[kind]) - 1} more"
+    return GateOutcome(**texts, refused=tuple(refused), brief=brief)
 
 
-def _decides(said: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """Return in brief what failed, else what is unsure, else what passed."""
-    for kind, told in said.items():
-        if told:
-            more = len(told) - 1 if kind != "passed" else 0
-            return told[0][1] + (f" and {more} more" if more else "")
-    return ""
+_Told = tuple[str, str, str]
+"""failed, unsure or passed; the sentence; and in brief."""
 
 
-def _judge_changes(
-    one: Condition,
-    compared: Sequence[FigureChange],
-    paired: bool,
-    said: Mapping[str, list[tuple[str, str]]],
-) -> None:
-    """Add what a relative condition says of each metric with enough samples."""
+def _of_changes(
+    one: Condition, compared: Sequence[FigureChange], paired: bool
+) -> Iterator[_Told]:
+    """Yield what a relative condition says of each metric with enough samples."""
     covered = [c for c in compared if one.covers(c.metric) and c.span]
     for each in covered:
         low, ratio, high = each.span or (1.0, 1.0, 1.0)
@@ -234,13 +230,11 @@ def _judge_changes(
         name = one.metric if len(covered) == 1 else each.metric
         unsure = ", inconclusive" if kind == "unsure" else ""
         brief = f"{name} {percent(ratio)}{unsure} (limit {one.limit_shown})"
-        said[kind].append((f'"{one.text}": {sentence(each, paired=paired)}', brief))
+        yield kind, f'"{one.text}": {sentence(each, paired=paired)}', brief
 
 
-def _judge_values(
-    one: Condition, values: Samples, said: Mapping[str, list[tuple[str, str]]]
-) -> None:
-    """Add what an absolute condition says of each metric by its worst sample."""
+def _of_values(one: Condition, values: Samples) -> Iterator[_Told]:
+    """Yield what an absolute condition says of each metric by its worst sample."""
     for metric, each in values.items():
         kept = known(each)
         if not kept or not one.covers(metric):
@@ -253,7 +247,7 @@ def _judge_values(
         value = amount(metric, worst)
         kind = "failed" if one.beyond(worst) else "passed"
         brief = f"{metric} {value} (limit {one.limit_shown})"
-        said[kind].append((f'"{one.text}": {metric} is {value}{many}', brief))
+        yield kind, f'"{one.text}": {metric} is {value}{many}', brief
 
 
 def impossible(
@@ -263,34 +257,40 @@ def impossible(
 ) -> Iterator[Problem]:
     """Yield what more samples do not help: figures that are not there, or come once.
 
-    ``compared`` and ``values`` are those of runs that go on. The most memory of a run
-    is known at its end only, so that is taken to come.
+    ``compared`` and ``values`` are those of runs that go on.
     """
     for one in conditions:
-        there = [c.metric for c in compared] if one.relative else list(values)
-        covered = any(one.covers(name) for name in there if name != PEAK_MEMORY)
-        whole = parsed(one.metric) == parsed(PEAK_MEMORY)
-        if not covered and (one.relative or not whole):
-            yield _once(one) if whole else _absent(one, there)
+        if problem := _refusal(one, compared, values, ended=False):
+            yield problem
 
 
 def _refusal(
-    one: Condition, compared: Sequence[FigureChange] | None, values: Samples
+    one: Condition,
+    compared: Sequence[FigureChange] | None,
+    values: Samples,
+    *,
+    ended: bool = True,
 ) -> Problem | None:
-    """Return why a condition cannot be judged on these figures, or None."""
+    """Return why a condition cannot be judged on these figures, or None.
+
+    Runs that have not ``ended`` may get more samples, and the most memory of a run.
+    """
+    whole = parsed(one.metric) == parsed(PEAK_MEMORY)
     if not one.relative:
         there = any(one.covers(name) and known(each) for name, each in values.items())
-        return None if there else _absent(one, list(values))
+        return None if there or (whole and not ended) else _absent(one, list(values))
     if compared is None:
         hint = "name one by --baseline RUN, or compare with `rai bench` or `rai diff`"
         return _refused(one, "there is no run to compare with", hint)
-    covered = [each for each in compared if one.covers(each.metric)]
+    metrics = (each for each in compared if each.metric != PEAK_MEMORY)
+    covered = [each for each in metrics if one.covers(each.metric)]
+    if not covered and whole:
+        hint = "put /usr/bin/time -v before the command, which gives each round one"
+        return _refused(one, "a run has one value of it", hint)
     if not covered:
         return _absent(one, [each.metric for each in compared])
-    if any(each.span for each in covered):
+    if not ended or any(each.span for each in covered):
         return None
-    if all(each.metric == PEAK_MEMORY for each in covered):
-        return _once(one)
     most = max(min(each.n_before, each.n_after) for each in covered)
     return too_few(one, f"{covered[0].metric} has {most}")
 
@@ -300,11 +300,6 @@ def _absent(one: Condition, there: Sequence[str]) -> Problem:
     names = ", ".join(there[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     hint = f"there is {names}" if names else "there is none"
     return _refused(one, "there is no such figure", hint)
-
-
-def _once(one: Condition) -> Problem:
-    hint = "put /usr/bin/time -v before the command, which gives each round one"
-    return _refused(one, "a run has one value of it", hint)
 
 
 def too_few(one: Condition, what: str) -> Problem:

@@ -103,12 +103,14 @@ def samples(run: RunRecord, *, first: bool = True) -> dict[str, tuple[float, ...
         ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
         if ended_well and 0 <= command.round < MOST_ROUNDS and command.index >= 0:
             key = named.get(command.number - 1, "")
-            for metric, value in of_command(command, key) if key else ():
-                found.setdefault(metric, {})[command.round] = value
+            for metric, value in _measured(command, key) if key else ():
+                if 0 <= value < MOST:
+                    found.setdefault(metric, {})[command.round] = float(value)
     start = 0 if first else 1
     rounds = {metric: _in_order(values, start) for metric, values in found.items()}
-    if (peak_bytes := peak_memory(run)) is not None:
-        rounds[PEAK_MEMORY] = (peak_bytes,)
+    peak_bytes = run.peak_memory_bytes
+    if peak_bytes is not None and 0 <= peak_bytes < MOST:
+        rounds[PEAK_MEMORY] = (float(peak_bytes),)
     return _main_kernels({name: values for name, values in rounds.items() if values})
 
 
@@ -134,24 +136,8 @@ def _key(name: str | None, index: int, names: Mapping[str | None, int]) -> str:
     return str(index + 1)
 
 
-def of_command(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
-    """Yield the metrics of one round of a command, however it ended, with their values.
-
-    ``key`` is the command's, as ``keys`` has it. A value below 0 or from ``MOST`` on is
-    left out.
-    """
-    for metric, value in _printed(command, key):
-        if 0 <= value < MOST:
-            yield metric, float(value)
-
-
-def peak_memory(run: RunRecord) -> float | None:
-    """Return the most memory that a run used, in bytes; None if that is not known."""
-    peak = run.peak_memory_bytes
-    return float(peak) if peak is not None and 0 <= peak < MOST else None
-
-
-def _printed(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
+def _measured(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of one round of a command with their values, odd ones too."""
     found = command.findings
     times = [time for one in found.inferences for time in one.op_times_s]
     if times and min(times) >= 0 and max(times) < MOST_SECONDS:
@@ -186,17 +172,14 @@ def _in_order(values: Mapping[int, float], start: int) -> tuple[float, ...]:
 
 def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
     """Return the samples without the kernels that take least of the time."""
-    totals: dict[str, list[tuple[float, str]]] = {}
-    for metric, values in rounds.items():
-        name = parsed(metric)
-        if name.kind == "kernel":
-            taken = math.fsum(known(values))
-            totals.setdefault(name.key, []).append((taken, metric))
-    dropped = {
-        metric
-        for kernels in totals.values()
-        for _, metric in sorted(kernels, reverse=True)[MOST_KERNELS:]
-    }
+    kernels = [metric for metric in rounds if parsed(metric).kind == "kernel"]
+    kernels.sort(key=lambda metric: math.fsum(known(rounds[metric])), reverse=True)
+    counts, dropped = Counter[str](), set[str]()
+    for metric in kernels:
+        key = parsed(metric).key
+        counts[key] += 1
+        if counts[key] > MOST_KERNELS:
+            dropped.add(metric)
     return {name: values for name, values in rounds.items() if name not in dropped}
 
 

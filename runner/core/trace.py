@@ -29,8 +29,10 @@ class Lane(Struct, frozen=True):
 
 
 class Timeline(Struct):
-    """The spans of a trace, as columns of one length, sorted by lane, then by start.
+    """The spans of a trace, as columns of one length.
 
+    They are sorted by lane, then by start, the longest of those that start together
+    first.
     Times are in nanoseconds; ``start`` counts from the beginning of the trace.
     ``lane``, ``name`` and ``facts`` are places in ``lanes``, ``names`` and ``notes``;
     the first of ``notes`` is empty. A note is what is shown of a selected span besides

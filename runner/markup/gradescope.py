@@ -15,8 +15,7 @@ from runner.core import CommandRecord, Outcome, Reason
 from runner.core.screen import printable
 from runner.core.work import LEFT_OUT, NO_GPU_HERE
 from runner.markup import reported
-from runner.markup.annotations import how
-from runner.markup.reported import ReportedRun
+from runner.markup.reported import ReportedRun, how
 
 VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
 """Who sees a test: students always, never, after the due date, or with the grades."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import PurePath
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 from msgspec import Struct
 
@@ -20,8 +22,7 @@ from runner import report
 from runner.core import CommandRecord, Outcome, Reason, RunRecord
 from runner.core.screen import printable
 from runner.markup import reported
-from runner.markup.annotations import Annotation, how
-from runner.markup.reported import ReportedRun
+from runner.markup.reported import Annotation, ReportedRun, how
 
 MOST_PROPERTIES = 2000
 """Figures of a run; what a profiler lists may be more."""
@@ -49,18 +50,21 @@ def document(runs: Sequence[ReportedRun], failures: Sequence[Annotation] = ()) -
     ``failures`` are problems that belong to no command: why nothing ran, a gate that
     failed. They are a suite of their own.
     """
-    suites = [_suite(number, one) for number, one in enumerate(runs)]
+    suites = Element("testsuites")
+    for run in runs:
+        _suite(suites, run)
     if failures:
         cases = [
             _Case(one.title, "rai", 0.0, "failure", "rai", one.title, one.text)
             for one in failures
         ]
-        suites.append(_element(len(runs), "rai", cases, [("failures", len(cases))]))
-    declared = '<?xml version="1.0" encoding="UTF-8"?>\n'
-    return f"{declared}<testsuites>\n{''.join(suites)}</testsuites>\n"
+        _add(suites, "rai", cases, [("failures", len(cases))])
+    ElementTree.indent(suites, "")
+    body = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _suite(number: int, run: ReportedRun) -> str:
+def _suite(suites: Element, run: ReportedRun) -> None:
     record = run.record
     name = PurePath(record.project).name or "rai"
     cases = [
@@ -75,25 +79,22 @@ def _suite(number: int, run: ReportedRun) -> str:
         cases.append(_Case("run", name, 0.0, "error", reason, words, body))
     figures = reported.figures(record).items()
     found = [*_about(run), *((name, f"{value:.9g}") for name, value in figures)]
-    return _element(number, name, cases, found, record)
+    _add(suites, name, cases, found, record)
 
 
 def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
     """Yield what a run is of: its id, and what it ran on."""
     record = run.record
-    yield "run", record.id
-    if run.tag:
-        yield "tag", run.tag
-    if record.verdict:
-        yield "reason", record.verdict.reason.value
-    if record.git:
-        yield "commit", record.git.commit
-    if record.engine:
-        yield "engine", record.engine.name
-    if record.image:
-        yield "image", record.image.reference
-    if record.gpu:
-        yield "gpu", ", ".join(gpu.name for gpu in record.gpu.gpus)
+    about = {
+        "run": record.id,
+        "tag": run.tag,
+        "reason": record.verdict and record.verdict.reason.value,
+        "commit": record.git and record.git.commit,
+        "engine": record.engine and record.engine.name,
+        "image": record.image and record.image.reference,
+        "gpu": record.gpu and ", ".join(gpu.name for gpu in record.gpu.gpus),
+    }
+    return ((name, value) for name, value in about.items() if value)
 
 
 def _case(group: str, command: CommandRecord, tail: str) -> _Case:
@@ -120,78 +121,54 @@ def _case(group: str, command: CommandRecord, tail: str) -> _Case:
             return _Case(name, group, took, "error", ended, ended, tail)
 
 
-def _element(
-    number: int,
+def _add(
+    suites: Element,
     name: str,
     cases: Sequence[_Case],
     properties: Sequence[tuple[str, object]],
     record: RunRecord | None = None,
-) -> str:
-    counts = {
-        kind: sum(case.element == kind for case in cases)
-        for kind in ("failure", "error")
-    }
+) -> None:
+    kinds = [case.element for case in cases]
     began = datetime.fromtimestamp(record.created_at if record else 0, UTC)
-    took = sum(case.seconds for case in cases)
     machine = record.machine if record else None
-    about = {
-        "id": str(number),
-        "package": name,
-        "name": name,
-        "timestamp": began.strftime("%Y-%m-%dT%H:%M:%S"),
-        "hostname": (machine.host if machine else "") or "unknown",
-        "tests": str(len(cases)),
-        "failures": str(counts["failure"]),
-        "errors": str(counts["error"]),
-        "time": f"{took:.3f}",
-    }
-    kept = "".join(
-        f'<property name="{attribute(key)}" value="{attribute(str(value))}"/>\n'
-        for key, value in islice(properties, MOST_PROPERTIES)
+    suite = _element(
+        suites,
+        "testsuite",
+        id=str(len(suites)),
+        package=name,
+        name=name,
+        timestamp=began.strftime("%Y-%m-%dT%H:%M:%S"),
+        hostname=(machine.host if machine else "") or "unknown",
+        tests=str(len(cases)),
+        failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")),
+        time=f"{sum(case.seconds for case in cases):.3f}",
     )
-    return (
-        f"<testsuite{_attributes(about)}>\n<properties>\n{kept}</properties>\n"
-        + "".join(map(_written, cases))
-        + "<system-out/>\n<system-err/>\n</testsuite>\n"
-    )
+    about = _element(suite, "properties")
+    for key, value in islice(properties, MOST_PROPERTIES):
+        _element(about, "property", name=key, value=str(value))
+    for case in cases:
+        took = f"{case.seconds:.3f}"
+        one = _element(
+            suite, "testcase", classname=case.group, name=case.name, time=took
+        )
+        if case.element:
+            why = {"type": case.type, "message": case.message}
+            given = {key: value for key, value in why.items() if value}
+            _element(one, case.element, **given).text = _allowed(case.body)
+    _element(suite, "system-out")
+    _element(suite, "system-err")
 
 
-def _written(case: _Case) -> str:
-    about = {
-        "classname": case.group,
-        "name": case.name,
-        "time": f"{case.seconds:.3f}",
-    }
-    head = f"<testcase{_attributes(about)}"
-    if not case.element:
-        return f"{head}/>\n"
-    why = {"type": case.type, "message": case.message}
-    given = _attributes({key: value for key, value in why.items() if value})
-    inner = f"<{case.element}{given}>{text(case.body)}</{case.element}>"
-    return f"{head}>{inner}</testcase>\n"
-
-
-def _attributes(values: dict[str, str]) -> str:
-    return "".join(f' {key}="{attribute(value)}"' for key, value in values.items())
+def _element(parent: Element, tag: str, /, **about: str) -> Element:
+    given = {key: _allowed(value) for key, value in about.items()}
+    return SubElement(parent, tag, given)
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What is outside the production Char of XML 1.0, section 2.2."""
 
 
-def text(value: str) -> str:
-    """Escape a text for an element; what XML cannot hold is shown as its number."""
-    shown = _FORBIDDEN.sub(_numbered, printable(value))
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        shown = shown.replace(sign, entity)
-    return shown
-
-
-def attribute(value: str) -> str:
-    """Escape a text for an attribute in double quotes; its lines are kept."""
-    shown = text(value).replace('"', "&quot;")
-    return shown.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
-
-
-def _numbered(found: re.Match[str]) -> str:
-    return ascii(found.group())[1:-1]
+def _allowed(value: str) -> str:
+    """Return a text in which what XML cannot hold is shown as its number."""
+    return _FORBIDDEN.sub(lambda odd: ascii(odd.group())[1:-1], printable(value))

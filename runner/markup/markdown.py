@@ -1,14 +1,19 @@
-"""Blocks of reports as Markdown, as GitHub renders it."""
+"""Blocks of reports as Markdown, as GitHub renders it: reports, and a job's page."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from pathlib import PurePath
 
 from msgspec import Struct
 
+from runner import report
+from runner.core import Reason, RunRecord
 from runner.core.screen import printable
+from runner.markup.reported import Annotation, ReportedRun
 from runner.report.blocks import Block, Pairs, Paragraph, Part, ProgramOutput, Section
 from runner.report.charts import Picture, TimelineView
 
@@ -28,24 +33,20 @@ _MARKUP = re.compile(
 )
 _REFERENCE = re.compile(r"(&#64;|&#35;)(?=\w)")
 _APART = "&#8203;"
-_NOTE = "\n*{} rows are left out, as there is no room for them.*\n"
+_NOTE = "\n*{} lines are left out, as there is no room for them.*\n"
+_FRAMES = (("<pre>", "</pre>"), ("<details>", "</details>"))
+_SPARE = 128
+"""Bytes for the note, and for the ends of what is open where the page is cut."""
 
 MARK = "<!-- rai report -->"
 """The first line, which no page shows: such a file may be written anew."""
 
 NO_FILES: Mapping[str, str] = {}
+MOST_BYTES = 1024 * 1000
+"""GitHub refuses the file of a step if it is over 1024 KiB (FileCommandManager.cs)."""
+
+SHOWN_TAILS = 10
 _DEEPEST = 6
-
-
-class PagePart(Struct, frozen=True):
-    """A piece of a page: lines that belong together, and rows that may be cut.
-
-    ``tail`` closes what ``head`` opens; it stays if rows are left out.
-    """
-
-    head: str
-    rows: tuple[str, ...] = ()
-    tail: str = ""
 
 
 def text(value: str) -> str:
@@ -64,90 +65,66 @@ def text(value: str) -> str:
     return _REFERENCE.sub(rf"\1{_APART}", escaped).replace("\n", "<br>")
 
 
-def heading(value: str, level: int = 2) -> PagePart:
+def heading(value: str, level: int = 2) -> str:
     """Return a heading."""
-    return PagePart(f"{'#' * level} {text(value)}\n\n")
+    return f"{'#' * level} {text(value)}\n\n"
 
 
-def paragraph(value: str, strong: str = "") -> PagePart:
+def paragraph(value: str, strong: str = "") -> str:
     """Return a paragraph of plain text, with what stands out before it."""
     begun = f"**{text(strong)}** " if strong else ""
-    return PagePart(f"{begun}{text(value)}\n\n")
+    return f"{begun}{text(value)}\n\n"
 
 
-def output(title: str, value: str) -> PagePart:
+def output(title: str, value: str) -> str:
     """Return a program's output below a title that unfolds it.
 
     Within ``<pre>`` nothing but HTML is read, and names of people are let alone.
     """
     shown = printable(value).replace("&", "&amp;").replace("<", "&lt;")
-    head = f"<details><summary>{text(title)}</summary>\n\n<pre>\n"
-    return PagePart(head, (shown.replace(">", "&gt;"),), "\n</pre>\n\n</details>\n\n")
+    return folded(title, f"<pre>\n{shown.replace('>', '&gt;')}\n</pre>\n\n")
 
 
-def folded(title: str, parts: Iterable[PagePart]) -> Iterator[PagePart]:
-    """Yield parts that are shown when one opens their title."""
-    yield PagePart(f"<details><summary>{text(title)}</summary>\n\n")
-    yield from parts
-    yield PagePart("</details>\n\n")
+def folded(title: str, inner: str) -> str:
+    """Return what is shown when one opens its title."""
+    return f"<details><summary>{text(title)}</summary>\n\n{inner}</details>\n\n"
 
 
-def picture(value: str, link: str) -> PagePart:
+def picture(value: str, link: str) -> str:
     """Return a picture of a quoted address; ``value`` says what it shows."""
-    return PagePart(f"![{text(value)}]({link})\n\n")
+    return f"![{text(value)}]({link})\n\n"
 
 
-def block(shown: Block, level: int = 3) -> PagePart:
+def block(shown: Block, level: int = 3) -> str:
     """Return a block as a table below a heading of a level.
 
     The columns with numbers are aligned to the right. One cell of a row leads to the
     section that the row belongs to.
     """
     if isinstance(shown, Pairs):
-        head = "| | |\n|---|---|\n"
-        return PagePart(head, tuple(map(_row, shown.rows)), "\n")
-    title = f"{'#' * level} {text(shown.title)}\n\n" if shown.title else ""
+        return f"| | |\n|---|---|\n{''.join(map(_row, shown.rows))}\n"
+    title = heading(shown.title, level) if shown.title else ""
     rules = ["---:" if i in shown.right else "---" for i, _ in enumerate(shown.heads)]
-    head = f"{title}{_row(shown.heads)}|{'|'.join(rules)}|\n"
-    if not shown.anchors:
-        return PagePart(head, tuple(map(_row, shown.rows)), "\n")
-    places, at = zip(shown.rows, shown.anchors, strict=True), shown.linked
-    return PagePart(head, tuple(_row(row, to, at) for row, to in places), "\n")
+    places = zip_longest(shown.rows, shown.anchors, fillvalue="")
+    rows = "".join(_row(row, to, shown.linked) for row, to in places)
+    return f"{title}{_row(shown.heads)}|{'|'.join(rules)}|\n{rows}\n"
 
 
-def blocks(shown: Iterable[Block]) -> str:
-    """Return blocks as one text."""
-    return page([block(one) for one in shown])
+def bounded(page: str, most_bytes: int) -> str:
+    """Return a page of at most so many bytes in UTF-8.
 
-
-def page(parts: Sequence[PagePart], most_bytes: int | None = None) -> str:
-    """Return the parts as one text of at most so many bytes in UTF-8.
-
-    Rows that do not fit are left out whole, with a note that counts them; "" if there
-    is no room for anything.
+    Lines that do not fit, such as rows of tables, are left out, with a note that counts
+    them; "" if there is no room for anything.
     """
-    every = "".join(part.head + "".join(part.rows) + part.tail for part in parts)
-    if most_bytes is None or _size(every) <= most_bytes:
-        return every
-    left = most_bytes - _size(_NOTE) - len(str(10**9))
-    kept: list[str] = []
-    lost = 0
-    for part in parts:
-        whole = _size(part.head) + _size(part.tail)
-        fits = whole <= left and not (lost and part.rows)
-        rows = 0
-        if fits:
-            left -= whole
-            kept.append(part.head)
-            for row in part.rows:
-                if _size(row) > left:
-                    break
-                left -= _size(row)
-                kept.append(row)
-                rows += 1
-            kept.append(part.tail)
-        lost += max(len(part.rows), 0 if fits else 1) - rows
-    return "".join(kept) + _NOTE.format(lost) if kept else ""
+    data = page.encode()
+    if len(data) <= most_bytes:
+        return page
+    kept = data[: max(most_bytes - _SPARE, 0)].rpartition(b"\n")[0].decode()
+    if not kept:
+        return ""
+    ends = [end * (kept.count(begin) - kept.count(end)) for begin, end in _FRAMES]
+    left_out = len(page[len(kept) :].strip().splitlines())
+    return "\n".join((kept, *ends, _NOTE.format(left_out)))
 
 
 def _entities(found: re.Match[str]) -> str:
@@ -159,10 +136,6 @@ def _row(cells: Sequence[str], anchor: str = "", at: int = 0) -> str:
     if anchor:
         shown[at] = f"[{shown[at]}](#{anchor})"
     return f"| {' | '.join(shown)} |\n"
-
-
-def _size(value: str) -> int:
-    return len(value.encode())
 
 
 def document(
@@ -177,37 +150,88 @@ def document(
     file is left out, as its figures are in the tables beside it. Rows that do
     not fit are left out and counted.
     """
-    parts = [PagePart(f"{MARK}\n"), heading(title, 1)]
-    for section in sections:
-        parts += _section(section, 2, pictures)
-    return page(parts, most_bytes)
+    body = "".join(_section(section, 2, pictures) for section in sections)
+    return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
 
 
-def _section(
-    section: Section, level: int, pictures: Mapping[str, str]
-) -> Iterator[PagePart]:
-    yield heading(section.title, min(level, _DEEPEST))
-    for part in section.parts:
-        yield from _part(part, min(level + 1, _DEEPEST), pictures)
-    for inner in section.sections:
-        yield from _section(inner, level + 1, pictures)
+def _section(section: Section, level: int, pictures: Mapping[str, str]) -> str:
+    parts = [heading(section.title, min(level, _DEEPEST))]
+    parts += [_part(part, min(level + 1, _DEEPEST), pictures) for part in section.parts]
+    parts += [_section(inner, level + 1, pictures) for inner in section.sections]
+    return "".join(parts)
 
 
-def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PagePart]:
+def _part(part: Part, level: int, pictures: Mapping[str, str]) -> str:
     match part:
         case Paragraph(text, strong):
-            yield paragraph(text, strong)
+            return paragraph(text, strong)
         case ProgramOutput(title, text):
-            yield output(title, text)
+            return output(title, text)
         case Picture(name, text):
-            if link := pictures.get(name):
-                yield picture(text, link)
+            return picture(text, pictures[name]) if name in pictures else ""
         case TimelineView(path, title):
             run, _, file = path.partition("/")
             command = shlex.join(("rai", "timeline", run, file))
-            yield paragraph(
+            return paragraph(
                 f"The timeline of {title} is in the report as HTML (--format html), and"
                 f" `{command}` shows it."
             )
         case _:
-            yield block(part, level)
+            return block(part, level)
+
+
+class Conclusion(Struct, frozen=True):
+    """A comparison or a gate: what came of it in a line, if anything, and tables."""
+
+    title: str
+    blocks: tuple[report.Block, ...]
+
+
+def summary(
+    runs: Sequence[ReportedRun],
+    failures: Sequence[Annotation] = (),
+    concluded: Sequence[Conclusion] = (),
+    *,
+    there: int = 0,
+) -> str:
+    """Return the page of some runs, for a file that has ``there`` bytes already.
+
+    It is what GitHub shows of a job. ``failures`` are problems that belong to no
+    command. What is ``concluded`` comes before the runs; several are folded below a
+    title.
+    """
+    parts = [heading("rai"), block(_failures(failures))] if failures else []
+    for one in concluded:
+        parts += [heading(one.title)] if one.title else []
+        parts += map(block, one.blocks)
+    folds = len(runs) > 1 and any(one.title for one in concluded)
+    for run in runs:
+        name, git = PurePath(run.record.project).name, run.record.git
+        if folds:
+            name = run.record.title or name
+            name += f", {git.commit[:7]}" if git else ""
+            parts.append(folded(_title(run.record, name), _run(run)))
+        else:
+            parts += [heading(_title(run.record, name)), _run(run)]
+    return bounded("".join(parts), max(0, MOST_BYTES - there))
+
+
+def _failures(found: Sequence[Annotation]) -> report.Table:
+    rows = [(str(one.place) if one.place else "", one.title, one.text) for one in found]
+    return report.Table("", ("where", "what", "why"), tuple(rows))
+
+
+def _title(record: RunRecord, name: str) -> str:
+    verdict = record.verdict
+    how = report.words(verdict.reason) if verdict else record.state.value
+    good = verdict is not None and verdict.reason is Reason.DONE
+    return f"{'✅' if good else '❌'} rai {name}: {how}"
+
+
+def _run(run: ReportedRun) -> str:
+    parts = list(map(block, report.of(run.record, run.tag)))
+    failed = [c for c in run.record.commands if run.tail(c)]
+    for command in failed[:SHOWN_TAILS]:
+        title = f"The end of what command {command.number} printed"
+        parts.append(output(title, run.tail(command)))
+    return "".join(parts)

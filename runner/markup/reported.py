@@ -1,17 +1,25 @@
-"""A run's record, with its tag and the end of what its commands printed."""
+"""What others are told of a run: how its commands ended, figures, output, problems."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import median
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from runner.comparison import metrics
-from runner.comparison.metrics import PEAK_MEMORY
-from runner.core import CommandRecord, RunRecord
+from runner import report
+from runner.comparison import keys, known, samples
+from runner.core import (
+    CommandRecord,
+    Outcome,
+    Place,
+    Problem,
+    Reason,
+    RunRecord,
+    Severity,
+)
 from runner.core.screen import TerminalFilter, printable, uncoloured
+from runner.figures import table
 
 MOST_TAILS = 100
 """So many commands that failed are shown with the end of their output."""
@@ -19,15 +27,13 @@ MOST_TAILS = 100
 TAIL_BYTES = 8 << 10
 """The most of a command's output that is shown."""
 
-NO_TAILS: Mapping[int, str] = MappingProxyType({})
-
 
 class ReportedRun(Struct, frozen=True):
     """A run's record, its tag, and by index the end of what its commands printed."""
 
     record: RunRecord
     tag: str = ""
-    tails: Mapping[int, str] = NO_TAILS
+    tails: Mapping[int, str] = {}
 
     def tail(self, command: CommandRecord) -> str:
         """Return the end of a command's output; "" where none is kept."""
@@ -54,17 +60,73 @@ def figures(record: RunRecord) -> dict[str, float]:
     0 to 1, times in seconds, memory in bytes. Agreement and accuracy, which no gate
     judges, are the least of a command.
     """
-    values: dict[str, list[float]] = {}
-    if (peak_bytes := metrics.peak_memory(record)) is not None:
-        values[PEAK_MEMORY] = [peak_bytes]
-    keys = metrics.keys(record.commands)
-    for command in record.commands:
-        key = keys.get(command.number - 1, str(command.number))
-        found = list(metrics.of_command(command, key))
-        for name in ("agreement", "accuracy"):
-            shares = [getattr(one, name) for one in command.findings.inferences]
-            if known := [share for share in shares if share is not None and share >= 0]:
-                found.append((f"{name}[{key}]", min(known)))
-        for name, value in found:
-            values.setdefault(name, []).append(value)
-    return {name: median(each) for name, each in values.items()}
+    found = {name: median(known(each)) for name, each in samples(record).items()}
+    named = keys(record.commands)
+    for one in table.networks(table.of(record)):
+        shares = {"agreement": one.agreement, "accuracy": one.accuracy}
+        for kind, share in shares.items():
+            if share is not None and share >= 0:
+                name = f"{kind}[{named.get(one.number - 1, one.number)}]"
+                found[name] = min(share, found.get(name, share))
+    return found
+
+
+class Annotation(Struct, frozen=True):
+    """A problem with a title; ``place`` is where in a file it is, if it is in one."""
+
+    title: str
+    text: str
+    severity: Severity = Severity.ERROR
+    place: Place | None = None
+
+
+def of_problem(problem: Problem, title: str) -> Annotation:
+    """Return the annotation of a problem of a file or of this machine."""
+    return Annotation(title, problem.finding, problem.severity, problem.place)
+
+
+def of_record(
+    record: RunRecord, places: Mapping[int, Place | None]
+) -> Iterator[Annotation]:
+    """Yield what went wrong in a run, command by command, then its warnings.
+
+    ``places`` says by index where in the build file a command stands.
+    """
+    found = [
+        one
+        for command in record.commands
+        for one in _of_command(command, places.get(command.number - 1))
+    ]
+    yield from found
+    verdict = record.verdict
+    if verdict and verdict.reason is not Reason.DONE and not found:
+        text = f"{verdict.message}\n{verdict.advice}"
+        yield Annotation(f"rai: {report.words(verdict.reason)}", text)
+    for text in record.warnings:
+        yield Annotation("rai", text, Severity.WARNING)
+
+
+def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
+    named = report.titled(command.name, command.text)
+    fault = command.findings.gpu_fault
+    if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
+        title = f"Command {command.number}: {how(command)}{report.in_round(command)}"
+        text = f"{named}\n{fault.kind.words}: {fault.line}" if fault else named
+        yield Annotation(title, text, place=place)
+    elif fault:
+        text = f"{named}\n{fault.kind.words}: {fault.line}"
+        title = f"Command {command.number}: GPU fault"
+        yield Annotation(title, text, Severity.WARNING, place)
+    for check in command.checks:
+        if not check.holds:
+            title = f"Command {command.number}: wrong answer"
+            yield Annotation(title, report.mismatch(check), place=check.place or place)
+
+
+def how(command: CommandRecord) -> str:
+    """Describe in a few words how a command ended."""
+    if command.reason:
+        return report.words(command.reason)
+    if command.outcome is Outcome.FAILED:
+        return f"exit status {command.exit_code}"
+    return command.outcome.value

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
-from msgspec.structs import replace
 
 from runner import pictures
 from runner.core.trace import Timeline
-from runner.pages import shell, tables, templates, timeline
-from runner.pages.shell import PageElement
+from runner.pages import shell, tables, timeline
+from runner.pages.shell import render
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
-from runner.report.charts import Picture
+from runner.report.charts import Picture, TimelineView
 from runner.report.signs import sign
 
 TOP, DEEPEST = 2, 6
 """The levels of headings of sections; the page's title has the first."""
-
-MOST_CHARACTERS = 128 << 10
-LONGEST_LINE = 4096
-"""What of an output a browser shows at once."""
 
 
 def report(
@@ -35,36 +30,32 @@ def report(
     """
     writer = _Writer(timelines, sections)
     body = Markup().join(writer.section(each, TOP) for each in sections)
-    own = PageElement(
-        Markup(), templates.asset("report.css"), templates.asset("report.js")
-    )
-    contents = templates.render("contents.html", sections=sections)
-    return shell.page(title, body, [own, *writer.elements], contents=contents)
+    styles = [shell.asset("report.css"), pictures.STYLE]
+    scripts = [shell.asset("report.js")]
+    if timelines:
+        style, script = timeline.assets()
+        styles, scripts = [*styles, style], [*scripts, script]
+    contents = render("contents.html", sections=sections)
+    return shell.page(title, body, styles, scripts, contents)
 
 
 class _Writer:
-    """Makes the markup of one section after the other.
-
-    ``elements`` are the parts among them that bring a style or a script.
-    """
+    """Makes the markup of one section after the other."""
 
     def __init__(
-        self,
-        timelines: Mapping[str, Timeline],
-        sections: Sequence[Section],
+        self, timelines: Mapping[str, Timeline], sections: Sequence[Section]
     ) -> None:
         self._timelines = timelines
         self._anchors = set(_anchors(sections))
         self._names: dict[str, int] = {}
         self._title = ""
-        self.elements: list[PageElement] = []
 
     def section(self, section: Section, level: int) -> Markup:
         """Return the markup of a section, whose title names what has none."""
         self._title = section.title
         parts = [self._part(part) for part in section.parts]
         within = [self.section(each, level + 1) for each in section.sections]
-        return templates.render(
+        return render(
             "section.html",
             section=section,
             heading=f"h{min(level, DEEPEST)}",
@@ -72,34 +63,25 @@ class _Writer:
         )
 
     def _part(self, part: Part) -> Markup:
-        if isinstance(part, Pairs):
-            return templates.render("pairs.html", rows=_rows(part))
-        if isinstance(part, Table):
-            name = self._unlike(part.title or self._title)
-            shown = tables.view(part, self._anchors)
-            return templates.render("table.html", table=shown, name=name)
-        if isinstance(part, Paragraph):
-            return templates.render("paragraph.html", part=part)
-        if isinstance(part, ProgramOutput):
-            name = self._unlike(part.title or self._title)
-            return templates.render("output.html", output=bounded(part), name=name)
-        if isinstance(part, Picture):
-            return self._picture(part)
-        if (found := self._timelines.get(part.path)) is None:
-            missing = Paragraph(f"The timeline of {part.path} is not here.")
-            return templates.render("paragraph.html", part=missing)
-        made = timeline.element(part.title, found)
-        self.elements.append(made)
-        return made.markup
-
-    def _picture(self, picture: Picture) -> Markup:
-        self.elements.append(PageElement(Markup(), pictures.STYLE))
-        return templates.render(
-            "picture.html",
-            picture=picture,
-            name=self._unlike(picture.chart.title),
-            svg=Markup(pictures.svg(picture.chart, style="")),
-        )
+        match part:
+            case Pairs():
+                return render("pairs.html", rows=_rows(part))
+            case Table():
+                name = self._unlike(part.title or self._title)
+                shown = tables.view(part, self._anchors)
+                return render("table.html", table=shown, name=name)
+            case ProgramOutput():
+                name = self._unlike(part.title or self._title)
+                return render("output.html", output=part, name=name)
+            case Picture():
+                name = self._unlike(part.chart.title)
+                svg = Markup(pictures.svg(part.chart, style=""))
+                return render("picture.html", picture=part, name=name, svg=svg)
+            case TimelineView(path, title) if path in self._timelines:
+                return timeline.element(title, self._timelines[path])
+            case TimelineView(path):
+                part = Paragraph(f"The timeline of {path} is not here.")
+        return render("paragraph.html", part=part)
 
     def _unlike(self, name: str) -> str:
         """Return a name for what the page has, with a number if another has it."""
@@ -121,23 +103,3 @@ def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
             rows.append((name, []))
         rows[-1][1].append((value, sign(name, value)))
     return rows
-
-
-def bounded(output: ProgramOutput) -> ProgramOutput:
-    """Return an output with its middle, and the ends of long lines, left out."""
-    text, left_out = output.text, output.left_out
-    if len(text) > MOST_CHARACTERS:
-        half = MOST_CHARACTERS // 2
-        middle = text[half : len(text) - half]
-        left_out += _size(middle)
-        text = f"{text[:half]}\n…\n{text[len(text) - half :]}"
-    lines = text.split("\n")
-    for place, line in enumerate(lines):
-        if len(line) > LONGEST_LINE:
-            left_out += _size(line[LONGEST_LINE:])
-            lines[place] = f"{line[:LONGEST_LINE]} …"
-    return replace(output, text="\n".join(lines), left_out=left_out)
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -30,48 +31,31 @@ class TableCell(Struct, frozen=True):
     link: str = ""
 
 
-class TableView(Struct, frozen=True):
-    """A table's heads with their kinds, its rows, and how many are left out.
+def view(table: Table, anchors: Container[str]) -> dict[str, object]:
+    """Return what a table's template shows: no columns that have nothing.
 
-    The cell in column ``lead`` names its row.
+    The cell in column ``lead`` names its row. ``anchors`` are the places that links can
+    lead to.
     """
-
-    title: str
-    heads: tuple[TableCell, ...]
-    rows: list[list[TableCell]]
-    lead: int
-    left_out: int
-
-
-def view(table: Table, anchors: Container[str]) -> TableView:
-    """Return a table as it is shown, without columns that have nothing.
-
-    ``anchors`` are the places that its links can lead to.
-    """
-    texts = [i for i, _ in enumerate(table.heads) if i not in table.right]
-    lead = min(table.names, default=next(iter(texts), 0))
-    order = [
-        i
-        for i, _ in enumerate(table.heads)
-        if i == lead or any(row[i] for row in table.rows)
-    ]
-    kinds = [_kind(table, i) for i, _ in enumerate(table.heads)]
+    columns = range(len(table.heads))
+    lead = min(table.names or set(columns) - table.right, default=0)
+    order = [i for i in columns if i == lead or any(row[i] for row in table.rows)]
+    kinds = [_kind(table, i) for i in columns]
     links = [link if link in anchors else "" for link in table.anchors]
-    links += [""] * (len(table.rows) - len(links))
-    shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]
-    return TableView(
-        title=table.title,
-        heads=tuple(TableCell(table.heads[i], kind=kinds[i]) for i in order),
-        rows=[
+    shown = zip_longest(table.rows[:MOST_ROWS], links[:MOST_ROWS], fillvalue="")
+    return {
+        "title": table.title,
+        "heads": [TableCell(table.heads[i], kind=kinds[i]) for i in order],
+        "rows": [
             [
                 _cell(table.heads[i], row[i], kinds[i], link * (i == table.linked))
                 for i in order
             ]
             for row, link in shown
         ],
-        lead=order.index(lead),
-        left_out=len(table.rows) - len(shown),
-    )
+        "lead": order.index(lead),
+        "left_out": max(len(table.rows) - MOST_ROWS, 0),
+    }
 
 
 def _cell(head: str, text: str, kind: str, link: str) -> TableCell:

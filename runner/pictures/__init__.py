@@ -7,6 +7,6 @@ page.
 
 from __future__ import annotations
 
-from runner.pictures.drawings import STYLE, svg
+from runner.pictures.drawings import STYLE, environment, svg
 
-__all__ = ["STYLE", "svg"]
+__all__ = ["STYLE", "environment", "svg"]

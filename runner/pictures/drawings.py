@@ -6,10 +6,10 @@ right and whose imaginary part goes down.
 
 from __future__ import annotations
 
-from cmath import phase, rect
-from collections.abc import Iterable, Sequence
+from cmath import rect
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from math import degrees, radians
+from math import radians
 from pathlib import Path
 
 import jinja2
@@ -23,7 +23,6 @@ from runner.report.charts import (
     Bar,
     BarChart,
     Chart,
-    LineChart,
     Roof,
     Roofline,
     RoofPoint,
@@ -33,15 +32,15 @@ TEMPLATES = Path(__file__).parent / "templates"
 STYLE = (TEMPLATES / "style.css").read_text("utf-8")
 """The style of each picture. Within a page it follows the page's light or dark."""
 
-MOST_BARS, MOST_LINES, MOST_POINTS = 40, 8, 30
+MOST_BARS, MOST_BOUNDS, MOST_POINTS = 40, 8, 30
 LABEL_ROOM, VALUE_ROOM = 300.0, 240.0
 """The most room for the labels left of bars, and for the values right of them."""
 
 EDGE, WIDTH = 16, 900
 LEFT, RIGHT, TOP, BOTTOM = 112.0, 600.0, 56.0, 400.0
-"""Where the axes of lines and points lie; names are at their right.
+"""Where the axes of a roofline lie; names are at their right.
 
-Many names make the axes of a roofline higher.
+Many names make the axes higher.
 """
 
 AROUND = [
@@ -67,15 +66,6 @@ class BarRow(Struct, frozen=True):
     after: float
 
 
-class RoofLine(Struct, frozen=True):
-    """A bound with its two ends; its name is along it, if there is room."""
-
-    name: str
-    ends: tuple[complex, complex]
-    name_at: complex | None = None
-    angle: float = 0
-
-
 class Spot(Struct, frozen=True):
     """A kernel's point, with its number beside it, if there is room."""
 
@@ -93,8 +83,6 @@ def svg(chart: Chart, style: str = STYLE) -> str:
     """
     if isinstance(chart, BarChart):
         name, parts = "bars.svg", _bars(chart)
-    elif isinstance(chart, LineChart):
-        name, parts = "lines.svg", _lines(chart)
     else:
         name, parts = "roofline.svg", _roofline(chart)
     template = _environment().get_template(name)
@@ -103,26 +91,33 @@ def svg(chart: Chart, style: str = STYLE) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    made = environment(TEMPLATES, scales.safe)
     used = (scales.fitted, scales.round_value, scales.safe, width, written)
     made.globals |= {each.__name__: each for each in used}
     return made
 
 
-def _shown(value: object) -> object:
-    """Return a place with one digit after the point, and a text that is harmless."""
-    if isinstance(value, float):
-        return f"{value:.1f}".removesuffix(".0")
-    text = isinstance(value, str) and not isinstance(value, Markup)
-    return scales.safe(str(value)) if text else value
+def environment(folder: Path, safe: Callable[[str], str]) -> jinja2.Environment:
+    """Return Jinja for the templates of a folder, in which all is escaped.
+
+    ``safe`` makes a text harmless. A float is shown with one digit after the point.
+    """
+
+    def shown(value: object) -> object:
+        if isinstance(value, float):
+            return f"{value:.1f}".removesuffix(".0")
+        text = isinstance(value, str) and not isinstance(value, Markup)
+        return safe(str(value)) if text else value
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
 
 
 def _bars(chart: BarChart) -> dict[str, object]:
@@ -166,30 +161,6 @@ def _row(
     return BarRow(bar, look, span, spread, marks, after)
 
 
-def _lines(chart: LineChart) -> dict[str, object]:
-    """Return the axes of lines, and those of their points that have a place."""
-    log = chart.logarithmic
-    curves = [
-        (
-            one.label,
-            [p for p in one.points if has_place(p[0], log) and has_place(p[1], log)],
-        )
-        for one in chart.curves[:MOST_LINES]
-    ]
-    curves = [(label, points) for label, points in curves if points]
-    places = [place for _, points in curves for place in points]
-    y = around((up for _, up in places), BOTTOM, TOP, log)
-    return {
-        "x": around((across for across, _ in places), LEFT, RIGHT, log),
-        "y": y,
-        "curves": curves,
-        "ends": sorted(
-            (y.at(points[-1][1]), look, label)
-            for look, (label, points) in enumerate(curves)
-        ),
-    }
-
-
 def _roofline(chart: Roofline) -> dict[str, object]:
     """Return the axes, bounds and points of a roofline, with names and numbers."""
     placed = [
@@ -198,7 +169,7 @@ def _roofline(chart: Roofline) -> dict[str, object]:
         if has_place(one.intensity, True) and has_place(one.flops, True)
     ]
     roofs = [one for one in chart.roofs if has_place(one.flops or one.bandwidth, True)]
-    points, roofs = placed[:MOST_POINTS], roofs[:MOST_LINES]
+    points, roofs = placed[:MOST_POINTS], roofs[:MOST_BOUNDS]
     x, y = _axes(points, roofs)
     series = _numbered(point.series for point in points)
     spots = [
@@ -206,17 +177,13 @@ def _roofline(chart: Roofline) -> dict[str, object]:
         for n, one in enumerate(points, 1)
     ]
     lines = [
-        RoofLine(bound(roof), ends)
-        for roof in roofs
-        if (ends := _ends(roof, roofs, x, y))
+        (bound(roof), ends) for roof in roofs if (ends := _ends(roof, roofs, x, y))
     ]
     taken = [_box(spot.at, 10, 10) for spot in spots]
-    taken.append((LEFT, y.start, RIGHT, y.start + 99))
-    taken += [box for line in lines for box in _squares(*line.ends, 2)]
     return {
         "x": x,
         "y": y,
-        "lines": [_with_name(line, taken) for line in lines],
+        "lines": lines,
         "spots": [_with_number(spot, taken) for spot in spots],
         "several": len(series) > 1,
         "unplaced": len(chart.points) - len(placed),
@@ -262,38 +229,16 @@ def _ends(
     return left, right
 
 
-def _with_name(line: RoofLine, taken: list[Box]) -> RoofLine:
-    """Write a bound's name above its line, where nothing is; and take the place."""
-    (start, end), room = line.ends, width(line.name, SMALL)
-    length = abs(end - start)
-    ahead = (end - start) / length
-    above = -1j * ahead
-    begin = start + ahead * (30 if ahead.imag else length - room)
-    boxes = _squares(begin + above * 9, begin + above * 9 + ahead * room, 10)
-    if length < room + 30 or not _free(boxes, taken):
-        return line
-    taken += boxes
-    name_at = above * 5 + (begin if ahead.imag else end - 4)
-    return replace(line, name_at=name_at, angle=degrees(phase(ahead)))
-
-
 def _with_number(spot: Spot, taken: list[Box]) -> Spot:
-    """Write a point's number beside it, where nothing is; and take the place."""
+    """Write a point's number beside it, where no other is; and take the place."""
     for offset in AROUND:
         at = spot.at + offset
         box = _box(at, width(str(spot.number), SMALL) + 3, 12)
-        if _free([box], taken):
+        inside = box[0] >= LEFT and box[2] <= RIGHT + 8 and box[1] >= TOP
+        if inside and not any(_meet(box, other) for other in taken):
             taken.append(box)
             return replace(spot, number_at=at)
     return spot
-
-
-def _squares(start: complex, end: complex, side: float) -> list[Box]:
-    """Return the squares that follow a line."""
-    steps = int(abs(end - start) // side) + 1
-    return [
-        _box(start + (end - start) * n / steps, side, side) for n in range(steps + 1)
-    ]
 
 
 def _box(middle: complex, wide: float, high: float) -> Box:
@@ -301,16 +246,9 @@ def _box(middle: complex, wide: float, high: float) -> Box:
     return x - wide / 2, y - high / 2, x + wide / 2, y + high / 2
 
 
-def _free(boxes: Sequence[Box], taken: Sequence[Box]) -> bool:
-    """Return whether boxes lie between the axes' edges, and on no other box."""
-    return all(
-        left >= LEFT and right <= RIGHT + 8 and top >= TOP
-        for left, top, right, _ in boxes
-    ) and not any(
-        left < other[2] and other[0] < right and top < other[3] and other[1] < bottom
-        for left, top, right, bottom in boxes
-        for other in taken
-    )
+def _meet(one: Box, other: Box) -> bool:
+    across = one[0] < other[2] and other[0] < one[2]
+    return across and one[1] < other[3] and other[1] < one[3]
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:

@@ -35,26 +35,6 @@ class BarChart(Struct, frozen=True):
     logarithmic: bool = False
 
 
-class Curve(Struct, frozen=True):
-    """Points that a line joins: how far to the right each is, and how far up."""
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-
-
-class LineChart(Struct, frozen=True):
-    """Lines on two axes, both linear or both logarithmic.
-
-    ``across`` names the values to the right, and ``unit`` is that of the values up.
-    """
-
-    title: str
-    across: str
-    unit: str
-    curves: tuple[Curve, ...]
-    logarithmic: bool = False
-
-
 class Roof(Struct, frozen=True):
     """A bound of a GPU: ``flops`` a second, or ``bandwidth`` in bytes a second."""
 
@@ -80,7 +60,7 @@ class Roofline(Struct, frozen=True):
     points: tuple[RoofPoint, ...]
 
 
-Chart = BarChart | LineChart | Roofline
+Chart = BarChart | Roofline
 
 
 class Picture(Struct, frozen=True):

@@ -8,9 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
-from enum import StrEnum
 
 from msgspec.structs import replace
 
@@ -20,9 +18,8 @@ from runner.core import events as ev
 from runner.core.screen import MARK, printable, uncoloured
 from runner.report import size
 from runner.terminal import layout, look, messages
-from runner.terminal.look import Look
-from runner.terminal.sinks import Cursor, Sink, is_file, same_place
-from runner.terminal.text import RESET, Tone, cut, painted, wrapped
+from runner.terminal.look import RESET, Look, Tone, cut, painted, wrapped
+from runner.terminal.streams import Cursor, Sink, is_file, same_place
 
 COLOURS = {"red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "1;36"}
 """The mark's colours. The text keeps the terminal's own, which can be read on any
@@ -55,82 +52,6 @@ def own(text: str, colour: str, look: Look) -> str:
     return "\n  ".join((f"{mark} {first}", *rest)) + "\n"
 
 
-def marked(line: str, look: Look) -> str:
-    """Return a line that is laid out already, with its mark."""
-    mark = RESET + painted(MARK, COLOURS["cyan"]) if look.colour else MARK
-    return f"{mark} {line}\n"
-
-
-HELD_BYTES = 16 << 10
-"""How much of a repeat's output is shown if it fails: the end of it."""
-
-
-class RoundsShown:
-    """The round that goes on, if it is not the first, and the output of its command."""
-
-    def __init__(self) -> None:
-        self._started: ev.CommandStarted | None = None
-        self._total = 1
-        self._held: deque[ev.Output] = deque()
-        self._size = 0
-        self._told = False
-
-    def follow(self, event: ev.Event) -> None:
-        """Keep which round it is."""
-        if isinstance(event, ev.Created):
-            self._total = event.repeat
-        elif isinstance(event, ev.CommandStarted):
-            self._started = event if event.repeats is not None else None
-            self._held.clear()
-            self._size, self._told = 0, False
-
-    def of(self, event: ev.Event) -> bool:
-        """Whether an event is of a repeat that goes on or has just ended."""
-        started = self._started
-        return started is not None and getattr(event, "index", None) == started.index
-
-    @property
-    def name(self) -> str:
-        """Which round it is, and of how many if that is known."""
-        number = self._started.round + 1 if self._started else 1
-        return f"Round {number}" + (f" of {self._total}" if self._total > 1 else "")
-
-    def announced(self, *run_ids: str) -> str:
-        """Return the line before the first repeat, which names where its output is."""
-        rounds = f", {self._total} rounds in all" if self._total > 1 else ""
-        logs = ", ".join(f"rai logs {run_id}" for run_id in run_ids)
-        again = f"What repeats print is kept and not shown: {logs}"
-        return f"Repeating what is measured{rounds}. {again}"
-
-    @property
-    def held(self) -> Iterator[ev.Output]:
-        """The end of what the repeat printed."""
-        return iter(self._held)
-
-    def hold(self, event: ev.Output) -> None:
-        """Keep the end of a repeat's output."""
-        self._held.append(event)
-        self._size += len(event.data)
-        while (excess := self._size - HELD_BYTES) > 0:
-            first = self._held.popleft()
-            self._size -= len(first.data)
-            if rest := first.data[excess:]:
-                self._held.appendleft(replace(first, data=rest))
-                self._size += len(rest)
-
-    def failed(self, event: ev.Event) -> bool:
-        """Whether an event is the first that says that a repeat went wrong."""
-        match event:
-            case ev.CommandFinished():
-                wrong = event.exit_code != 0 or event.reason is not None
-            case ev.Checked(_, checks):
-                wrong = not all(check.holds for check in checks)
-            case _:
-                wrong = False
-        first, self._told = wrong and not self._told, wrong or self._told
-        return first
-
-
 EVERY_S = 0.25
 """Drawn again at most this often."""
 
@@ -158,12 +79,11 @@ class LiveLine:
             self._sink.own(f"{ERASE}{shown}")
         self._shown, self._drawn_s = line, now
 
-    def close(self) -> bool:
-        """Remove the line; return whether there was one."""
-        there, self._shown = bool(self._shown), ""
-        if there:
+    def close(self) -> None:
+        """Remove the line, if there is one."""
+        if self._shown:
             self._sink.own(ERASE)
-        return there
+        self._shown = ""
 
 
 def bar(event: ev.Progress) -> str:
@@ -178,19 +98,13 @@ def bar(event: ev.Progress) -> str:
 
 
 SILENCE_S = 60
-"""In plain mode a silent command is reported this often."""
+"""Without a live line a silent command is reported this often."""
 
 PAUSE_S = 0.4
 """The live line is shown only if a command printed nothing for so long."""
 
-
-class Mode(StrEnum):
-    """How rai's own lines are shown."""
-
-    AUTO = "auto"
-    TTY = "tty"
-    PLAIN = "plain"
-    QUIET = "quiet"
+HELD_BYTES = 16 << 10
+"""How much of a repeat's output is shown at least if it fails: the end of it."""
 
 
 class Console:
@@ -198,36 +112,36 @@ class Console:
 
     def __init__(
         self,
-        mode: Mode = Mode.AUTO,
+        quiet: bool = False,
         *,
         to_stderr: bool = False,
         unpacks: bool = False,
         filtered: bool = False,
     ) -> None:
-        """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too.
+        """``to_stderr`` sends the program's stdout to stderr too.
 
-        ``unpacks`` tells that the caller says where the build folder went. A program's
-        output is ``filtered`` as for a terminal, if that is asked, but not in files.
+        A ``quiet`` one prints of rai's own lines only what failed. ``unpacks`` tells
+        that the caller says where the build folder went. A program's output is
+        ``filtered`` as for a terminal, if that is asked, but not in files.
         """
-        if mode is Mode.AUTO:
-            mode = Mode.TTY if look.of(sys.stderr).live else Mode.PLAIN
-        self.mode = mode
+        self.quiet = quiet
         out = sys.stderr if to_stderr else sys.stdout
         here = same_place(out, sys.stderr)
         self._own, self._unpacks = Sink(sys.stderr, filtered=filtered), unpacks
         stdout = Sink(out, filtered=filtered and not is_file(out))
         self._sinks = {Stream.STDOUT: stdout, Stream.STDERR: self._own}
-        self._live = LiveLine(self._own) if mode is Mode.TTY else None
+        live = look.of(sys.stderr).live and not quiet
+        self._live = LiveLine(self._own) if live else None
         self._cursor = Cursor()
         self._here = {Stream.STDOUT: here, Stream.STDERR: True}
         self._record: RunRecord | None = None
-        self._run, self._count, self._began_s, self._now_s = "", 0, 0.0, 0.0
-        self._running, self._heard_s, self._told_s = "", 0.0, 0.0
+        self._run, self._count, self._rounds = "", 0, 1
+        self._command, self._goes_on = ev.CommandStarted(-1, ""), False
+        self._began_s = self._now_s = self._heard_s = self._told_s = 0.0
         self._used = (0.0, 0.0)
         self._skipped: list[ev.CommandSkipped] = []
-        self._index: int | None = None
-        self._name: str | None = None
-        self._rounds, self._announced = RoundsShown(), False
+        self._held, self._size = deque[ev.Output](), 0
+        self._announced = self._failed = False
         self._latest = self._waits = ""
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
@@ -238,52 +152,80 @@ class Console:
             self._skipped.append(event)  # shown with those that follow it
             return
         self._show_skipped(event)
-        if isinstance(event, ev.Output):
-            if self._rounds.of(event):
-                self._rounds.hold(event)
-            else:
+        match event:
+            case ev.Output() if self._repeats(event):
+                self._hold(event)
+            case ev.Output():
                 self._output(event)
-            return
-        if isinstance(event, ev.Progress):
-            if self._live and self._cursor.at_line_start:
-                self._live.show(f"{MARK} {bar(event)}")
-            return
-        if isinstance(event, ev.Tick):
-            self._tick(event)
-            return
-        if isinstance(event, ev.BuildOutput):
-            self._build(event.text)
-            return
-        self._follow(event)
-        if self._rounds.of(event):
-            self._repeat(event)
-            return
+            case ev.Progress():
+                self._draw(bar(event))
+            case ev.Tick():
+                self._tick(event)
+            case ev.BuildOutput(text):
+                self._build(text)
+            case _:
+                self._follow(event)
+                show = self._repeat if self._repeats(event) else self._show
+                show(event)
+
+    def _show(self, event: ev.Event) -> None:
         for text, colour in self._lines(event):
             self.line(text, colour)
 
+    def _draw(self, text: str) -> bool:
+        """Draw the live line, if there is one, where no program's line goes on."""
+        if self._live and self._cursor.at_line_start and not self._cursor.coloured:
+            self._live.show(f"{MARK} {text}")
+        return self._live is not None
+
+    def _repeats(self, event: ev.Event) -> bool:
+        """Whether an event is of a repeat that goes on or has just ended."""
+        index, command = getattr(event, "index", None), self._command
+        return command.repeats is not None and index == command.index
+
+    @property
+    def _round(self) -> str:
+        """Which round it is, and of how many if that is known."""
+        of = f" of {self._rounds}" if self._rounds > 1 else ""
+        return f"Round {self._command.round + 1}{of}"
+
     def _repeat(self, event: ev.Event) -> None:
         """Show which round it is, and of a repeat only what went wrong."""
-        if isinstance(event, ev.CommandStarted):
-            self._round(event)
-        elif self._rounds.failed(event):
-            self.line(f"{self._rounds.name}: {self._running}", "green")
-            for output in self._rounds.held:
+        match event:
+            case ev.CommandStarted():
+                if not self._announced:
+                    self.announce(self._run)
+                name = f"{self._round} · {event.name or report.main_part(event.text)}"
+                if not self._draw(self._latest or printable(name)):
+                    self._tell(name)
+                return
+            case ev.CommandFinished():
+                wrong = event.exit_code != 0 or event.reason is not None
+            case ev.Checked(_, checks):
+                wrong = not all(check.holds for check in checks)
+            case _:
+                return
+        if wrong and not self._failed:
+            self._failed = True
+            self.line(f"{self._round}: {self._command.text}", "green")
+            for output in self._held:
                 self._output(output)
-        if isinstance(event, (ev.CommandFinished, ev.Checked)):
-            for text, colour in self._lines(event):
-                if colour == "red":
-                    self.line(text, colour)
+        for text, colour in self._lines(event):
+            if colour == "red":
+                self.line(text, colour)
 
-    def _round(self, event: ev.CommandStarted) -> None:
-        if not self._announced:
-            self.announce(self._run)
-        name = f"{self._rounds.name} · {self._name or report.main_part(event.text)}"
-        if self._live and self._cursor.at_line_start:
-            again = self._latest or printable(name)
-            self._live.show(f"{MARK} {again}")
-        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
+    def _hold(self, event: ev.Output) -> None:
+        """Keep the end of a repeat's output."""
+        self._held.append(event)
+        self._size += len(event.data)
+        while self._size - len(self._held[0].data) >= HELD_BYTES:
+            self._size -= len(self._held.popleft().data)
+
+    def _tell(self, text: str) -> None:
+        """Print a line if nothing was told for a while."""
+        if self._now_s - self._told_s >= SILENCE_S:
             self._told_s = self._now_s
-            self.line(name)
+            self.line(text)
 
     def _show_skipped(self, next_event: ev.Event) -> None:
         """Show the commands that were skipped since the last event, as one list."""
@@ -294,13 +236,16 @@ class Console:
 
     def line(self, text: str, colour: str = "") -> None:
         """Print one of rai's own lines, with its mark."""
-        if self.mode is not Mode.QUIET or colour == "red":
+        if not self.quiet or colour == "red":
             self._print(own(text, colour, look.of(sys.stderr)))
 
     def announce(self, *run_ids: str) -> None:
         """Print once that measured commands repeat, and which runs' logs have them."""
         self._announced, self._told_s = True, self._now_s
-        self.line(self._rounds.announced(*run_ids), "yellow")
+        rounds = f", {self._rounds} rounds in all" if self._rounds > 1 else ""
+        logs = ", ".join(f"rai logs {run_id}" for run_id in run_ids)
+        again = f"What repeats print is kept and not shown: {logs}"
+        self.line(f"Repeating what is measured{rounds}. {again}", "yellow")
 
     def latest(self, text: str) -> None:
         """Show what has just been measured: in the live line, else as a line."""
@@ -315,17 +260,14 @@ class Console:
         Without a live line it is printed when its ``news`` are others than before, ""
         for none.
         """
-        if self._live:
-            if self._cursor.at_line_start:
-                self._live.show(f"{MARK} {printable(text)}")
-        elif news not in ("", self._waits):
+        if not self._draw(printable(text)) and news not in ("", self._waits):
             self.line(f"{text}.", "yellow")
         self._waits = news
 
     def close(self) -> None:
         """Remove the live line."""
-        if self._live and self._live.close():
-            self._own.own(self._cursor.colours)
+        if self._live:
+            self._live.close()
 
     def _output(self, event: ev.Output) -> None:
         here = self._here[event.stream]
@@ -341,20 +283,21 @@ class Console:
 
     def _follow(self, event: ev.Event) -> None:
         """Keep what later lines tell of the run."""
-        self._rounds.follow(event)
         if isinstance(event, ev.Created):
-            self._run, self._began_s = event.run_id, self._now_s
-            self._count, self._announced = event.commands, False
+            self._run, self._count = event.run_id, event.commands
+            self._rounds = event.repeat
+            self._began_s, self._announced = self._now_s, False
             self._record = record.begin(self._now_s, event)
         elif self._record:
             with suppress(ValueError):  # the events that are shown again are damaged
                 self._record = record.advance(self._record, self._now_s, event)
         if isinstance(event, ev.CommandFinished):
-            self._index = None
+            self._goes_on = False
         if isinstance(event, ev.CommandStarted):
-            self._index = event.index
-            self._running, self._name = event.text, event.name
-            self._used = (0.0, 0.0)
+            self._command, self._goes_on = event, True
+            self._used, self._failed = (0.0, 0.0), False
+            self._held.clear()
+            self._size = 0
             self._heard_s = self._now_s
             if not self._announced:
                 self._told_s = self._now_s
@@ -363,12 +306,11 @@ class Console:
         if isinstance(event, ev.Collected) and self._unpacks:
             return []
         if not isinstance(event, ev.Finished):
-            return messages.lines(event, self._running, self._count, self._name)
-        if self.mode is not Mode.QUIET and self._record:
+            return messages.lines(event, self._command, self._count)
+        if not self.quiet and self._record:
             self._summary(self._record)
         took_s = max(self._now_s - self._began_s, 0.0)
-        whole = self.mode is Mode.QUIET
-        return messages.ending(self._run, event, took_s, whole=whole)
+        return messages.ending(self._run, event, took_s, whole=self.quiet)
 
     def _summary(self, done: RunRecord) -> None:
         """Print a line for each command, if there are several."""
@@ -376,8 +318,10 @@ class Console:
             return
         able = look.of(sys.stderr)
         table, notes = report.summary(done)
-        for line in layout.rows(table, able.width and able.width - 2) if table else ():
-            self._print(marked(layout.written(line, colour=able.colour), able))
+        room = replace(able, width=able.width and able.width - 2)
+        mark = RESET + painted(MARK, COLOURS["cyan"]) if able.colour else MARK
+        for line in layout.rows(table, room) if table else ():
+            self._print(f"{mark} {line}\n")
         for text in notes:
             self.line(text, "yellow")
 
@@ -390,28 +334,28 @@ class Console:
         self._own.own(text)
 
     def _build(self, text: str) -> None:
-        if self.mode is Mode.QUIET:
+        if self.quiet:
             return
         self.close()
         shown, _ = self._own.write(uncoloured(text).encode())
         self._cursor.after(shown)
 
     def _tick(self, event: ev.Tick) -> None:
-        if event.index != self._index:
+        if not self._goes_on or event.index != self._command.index:
             return
-        if self._live:
-            if self._cursor.at_line_start and self._now_s - self._heard_s > PAUSE_S:
-                self._live.show(self._progress(event))
-        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
-            self._told_s = self._now_s
+        if not self._live:
             elapsed = report.seconds(event.elapsed_s)
-            self.line(f"Still running after {elapsed}: {self._running}")
+            if event.elapsed_s >= SILENCE_S:
+                self._tell(f"Still running after {elapsed}: {self._command.text}")
+        elif self._now_s - self._heard_s > PAUSE_S:
+            self._draw(self._progress(event))
 
     def _progress(self, event: ev.Tick) -> str:
         """Return what runs, for how long, and what it uses."""
-        again = self._rounds.of(event)
-        which = self._rounds.name if again else ""
-        which = which or messages.numbered(event.index, self._count)
+        again = self._repeats(event)
+        which = self._round
+        if not again:
+            which = messages.numbered(event.index, self._count)
         parts = [f"{self._latest} · {which}" if again and self._latest else which]
         elapsed_s = round(event.elapsed_s)
         parts.append(report.seconds(elapsed_s) if elapsed_s > 99 else f"{elapsed_s} s")
@@ -422,5 +366,5 @@ class Console:
             self._used = (event.elapsed_s, event.cpu_s)
         if event.memory_bytes is not None:
             parts.append(report.size(event.memory_bytes))
-        text = printable(self._name or report.main_part(self._running))
-        return f"{MARK} " + " · ".join((*parts, text))
+        text = self._command.name or report.main_part(self._command.text)
+        return " · ".join((*parts, printable(text)))

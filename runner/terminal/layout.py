@@ -2,157 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-
-from msgspec import Struct
 
 from runner import report
 from runner.core.screen import printable
-from runner.report.signs import Sign, sign
-from runner.terminal.text import Tone, cells, painted, wrapped
-
-_TONES = {
-    Sign.NONE: Tone.PLAIN,
-    Sign.GOOD: Tone.GOOD,
-    Sign.BAD: Tone.BAD,
-    Sign.CARE: Tone.CARE,
-    Sign.FAINT: Tone.FAINT,
-}
-
-
-def tone(head: str, value: str) -> Tone:
-    """Return how a value below a head is painted."""
-    return _TONES[sign(head, value)]
-
+from runner.report.signs import sign
+from runner.terminal import look
+from runner.terminal.look import Look, Tone, cells, painted, wrapped
+from runner.terminal.streams import write_line
 
 GAP = 2
 LEAST_VALUE = 24
 """A value narrower than this goes below its name."""
 
 
-class Span(Struct, frozen=True):
-    """A piece of a line, and how it is painted."""
-
-    text: str
-    tone: str = ""
-
-
-Line = list[Span]
-
-
-def written(line: Line, *, colour: bool) -> str:
-    """Return a line as text."""
-    return "".join(painted(s.text, s.tone) if colour else s.text for s in line).rstrip()
+def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
+    """Print a report's blocks on stdout or stderr."""
+    out = sys.stderr if to_stderr else sys.stdout
+    able = look.of(out)
+    for number, block in enumerate(shown):
+        if number:
+            write_line("", out)
+        for line in lines(block, able):
+            write_line(line, out)
 
 
-def lines(block: report.Block, width: int | None) -> list[Line]:
+def lines(block: report.Block, look: Look) -> list[str]:
     """Return the lines of a block; nothing is shortened but names of functions."""
     if isinstance(block, report.Pairs):
-        return _pairs(block, width)
-    if width is not None:
-        block = report.fitted(block, width)
-    title = [[Span(printable(block.title), Tone.HEAD)]] if block.title else []
-    return [*title, *_Grid(block, width).lines()]
+        return list(_pairs(block, look))
+    if look.width is not None:
+        block = report.fitted(block, look.width)
+    title = [_text(block.title, Tone.HEAD, look)] if block.title else []
+    return [*title, *rows(block, look, heads=True)]
 
 
-def rows(table: report.Table, width: int | None) -> list[Line]:
-    """Return the lines of a table's rows, without its heads."""
-    return _Grid(table, width, heads=False).lines()
+def rows(table: report.Table, look: Look, *, heads: bool = False) -> list[str]:
+    """Return the lines of a table's rows, without its heads unless they are wanted."""
+    grid = _Grid(table, look, heads)
+    above = [grid.line([table.heads[i] for i in grid.beside])] if heads else []
+    return [*above, *(line for row in table.rows for line in grid.row(row))]
 
 
-def _pairs(block: report.Pairs, width: int | None) -> list[Line]:
-    rows = [(printable(name), value) for name, value in block.rows]
-    indent = max((cells(name) for name, _ in rows), default=0) + GAP
-    below = width is not None and width - indent < LEAST_VALUE
-    found: list[Line] = []
-    for name, value in rows:
-        painting = tone(name, value)
-        taken = GAP if below else indent
-        texts = _wrapped(value, None if width is None else width - taken)
-        heads = [name]
+def tone(head: str, value: str) -> Tone:
+    """Return how a value below a head is painted."""
+    found = sign(head, value)
+    return Tone[found.name] if found else Tone.PLAIN
+
+
+def _pairs(block: report.Pairs, look: Look) -> Iterator[str]:
+    names = [printable(name) for name, _ in block.rows]
+    indent = max(map(cells, names), default=0) + GAP
+    if below := look.width is not None and look.width - indent < LEAST_VALUE:
+        indent = GAP
+    for name, (_, value) in zip(names, block.rows, strict=True):
         if below and name:
-            found.append([Span(name, Tone.HEAD)])
-            heads = []
-        for head, text in zip_longest(heads, texts, fillvalue=""):
-            pad = taken - cells(head)
-            found.append([Span(head, Tone.HEAD), Span(" " * pad), Span(text, painting)])
-    return found
+            yield _text(name, Tone.HEAD, look)
+        room = None if look.width is None else look.width - indent
+        for number, text in enumerate(_wrapped(value, room)):
+            head = "" if below or number else name
+            pad = " " * (indent - cells(head))
+            shown = _text(text, tone(name, value), look)
+            yield f"{_text(head, Tone.HEAD, look)}{pad}{shown}".rstrip()
 
 
 class _Grid:
-    """A table, its columns' widths, and the columns that go below their rows."""
+    """A table's columns: those beside each other with their widths, those below."""
 
-    def __init__(
-        self, table: report.Table, width: int | None, *, heads: bool = True
-    ) -> None:
-        self._heads, self._right, self._width = table.heads, table.right, width
-        self._rows = [[printable(cell) for cell in row] for row in table.rows]
-        above = [self._heads] if heads else []
-        self._above = heads
-        columns = [list(column) for column in zip(*above, *self._rows, strict=True)]
-        filled = [i for i, _ in enumerate(self._heads) if any(r[i] for r in self._rows)]
+    def __init__(self, table: report.Table, look: Look, heads: bool) -> None:
+        self._table, self._look = table, look
+        every = [*([table.heads] if heads else []), *table.rows]
+        columns = [list(map(printable, column)) for column in zip(*every, strict=True)]
         self._widths = [max(map(cells, column)) for column in columns]
-        self._beside = list(range(len(columns)))
-        self._below: list[int] = []
-        if width is not None and self._total() > width:
-            asides = table.asides.intersection(filled)
-            self._beside = [i for i in filled if i not in asides] or self._beside
-            self._below = sorted(asides.difference(self._beside))
-            least = [max(map(_longest_word, column)) for column in columns]
-            self._fit(width, least)
-
-    def lines(self) -> list[Line]:
-        """Return the lines: the heads, then each row."""
-        found = []
-        if self._above:
-            found = [self._line([self._heads[i] for i in self._beside], head=True)]
-        for row in self._rows:
-            found += self._row(row)
-        return found
+        self.beside, self._below = list(range(len(columns))), list[int]()
+        if look.width is not None and self._total() > look.width:
+            filled = [i for i in self.beside if any(row[i] for row in table.rows)]
+            kept = [i for i in filled if i not in table.asides]
+            self.beside = kept or filled or self.beside
+            self._below = [i for i in filled if i not in self.beside]
+            self._fit(look.width, [max(map(_longest_word, each)) for each in columns])
 
     def _fit(self, width: int, least: list[int]) -> None:
         """Narrow the widest columns, or put them below their rows, until all fits."""
         while self._total() > width:
-            wide = [i for i in self._beside if i not in self._right]
+            wide = [i for i in self.beside if i not in self._table.right]
             room = width - self._total() + sum(self._widths[i] for i in wide)
-            if wide and sum(least[i] for i in wide) > room and self._beside[1:]:
-                widest = max(wide, key=lambda i: (least[i], i))
-                self._beside.remove(widest)
-                self._below = sorted([*self._below, widest])
-                continue
             able = [i for i in wide if self._widths[i] > least[i]]
-            if not able:
+            if wide and sum(least[i] for i in wide) > room and self.beside[1:]:
+                widest = max(wide, key=lambda i: (least[i], i))
+                self.beside.remove(widest)
+                self._below = sorted([*self._below, widest])
+            elif able:
+                self._widths[max(able, key=lambda i: self._widths[i])] -= 1
+            else:
                 return
-            self._widths[max(able, key=lambda i: self._widths[i])] -= 1
 
     def _total(self) -> int:
-        widths = [self._widths[i] for i in self._beside]
-        return sum(widths) + GAP * (len(widths) - 1)
+        return sum(self._widths[i] + GAP for i in self.beside) - GAP
 
-    def _row(self, row: Sequence[str]) -> Iterable[Line]:
-        texts = [_wrapped(row[i], self._widths[i]) for i in self._beside]
+    def row(self, row: Sequence[str]) -> Iterator[str]:
+        """Yield the lines of a row."""
+        heads, look = self._table.heads, self._look
+        texts = [_wrapped(row[i], self._widths[i]) for i in self.beside]
         for parts in zip_longest(*texts, fillvalue=""):
-            yield self._line(parts, row)
-        first = self._beside[0]
-        indent = min(self._widths[first], 4) + GAP
+            yield self.line(parts, row)
+        indent = min(self._widths[self.beside[0]], 4) + GAP
+        room = None if look.width is None else look.width - indent
         for i in self._below:
-            label = f"{self._heads[i]}: " if len(self._below) > 1 else ""
-            text = f"{label}{row[i]}" if row[i] else ""
-            room = None if self._width is None else self._width - indent
-            for part in _wrapped(text, room) if text else ():
-                yield [Span(" " * indent), Span(part, tone(self._heads[i], row[i]))]
+            label = f"{heads[i]}: " if len(self._below) > 1 else ""
+            for part in _wrapped(f"{label}{row[i]}", room) if row[i] else ():
+                yield " " * indent + _text(part, tone(heads[i], row[i]), look)
 
-    def _line(
-        self, texts: Sequence[str], row: Sequence[str] = (), *, head: bool = False
-    ) -> Line:
-        found: Line = []
-        for i, text in zip(self._beside, texts, strict=True):
-            pad = Span(" " * (self._widths[i] - cells(text)))
-            shown = Span(text, Tone.HEAD if head else tone(self._heads[i], row[i]))
-            found += [pad, shown] if i in self._right else [shown, pad]
-            found.append(Span(" " * GAP))
-        return found
+    def line(self, texts: Sequence[str], row: Sequence[str] = ()) -> str:
+        """Return a line of a row, or of the heads."""
+        found = []
+        for i, text in zip(self.beside, texts, strict=True):
+            pad = " " * (self._widths[i] - cells(text))
+            painting = tone(self._table.heads[i], row[i]) if row else Tone.HEAD
+            shown = _text(text, painting, self._look)
+            found.append(pad + shown if i in self._table.right else shown + pad)
+        return (" " * GAP).join(found).rstrip()
+
+
+def _text(text: str, tone: Tone, look: Look) -> str:
+    shown = printable(text)
+    return painted(shown, tone) if look.colour else shown
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:

@@ -23,12 +23,11 @@ Lines = list[tuple[str, str]]
 
 
 def lines(
-    event: ev.Event, running: str = "", count: int = 0, name: str | None = None
+    event: ev.Event, running: ev.CommandStarted | None = None, count: int = 0
 ) -> Lines:
     """Return the lines for an event.
 
-    ``running`` is the latest command, ``name`` its name, ``count`` how many commands
-    the run has.
+    ``running`` is the latest command, ``count`` how many commands the run has.
     """
     match event:
         case ev.EngineChosen():
@@ -78,10 +77,10 @@ def lines(
         case ev.CommandStarted(_, text):
             return [(f"Running {text}", "green")]
         case ev.CommandFinished() if event.exit_code or event.reason:
-            return [(_failed(event, running), "red")]
+            return [(_failed(event, running.text if running else ""), "red")]
         case ev.CommandFinished():
             took = report.seconds(event.wall_s)
-            which = numbered(event.index, count, name)
+            which = numbered(event.index, count, running.name if running else None)
             return [(f"{which} done in {took}.", "green")]
         case ev.Checked(_, checks):
             wrong = [report.mismatch(check) for check in checks if not check.holds]

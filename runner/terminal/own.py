@@ -174,8 +174,7 @@ class ShellOutputFilter:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
-        self._changed: dict[str, bool] = {}
-        self._undo: set[str] = set()
+        self._undo: dict[str, str] = {}
         self._dropping = False
         self.at_line_start = True
 
@@ -200,13 +199,10 @@ class ShellOutputFilter:
 
     def restored(self) -> bytes:
         """Return what brings the terminal back to its usual state."""
-        changed = [mode for mode, on in self._changed.items() if on != _usual(mode)]
-        changed.sort(key=lambda mode: mode not in _SCREENS)  # first, then the cursor
-        back = "".join(_set(mode, _usual(mode)) for mode in changed)
-        if self._changed.keys() & set(_SCREENS):
+        if self._undo.keys() & set(_SCREENS):
             self.at_line_start = False  # the cursor is where it was on the other screen
-        back += "".join(sorted(self._undo))
-        self._changed.clear()
+        first = sorted(self._undo, key=lambda name: name not in _SCREENS)
+        back = "".join(self._undo[name] for name in first)
         self._undo.clear()
         return (back + _USUAL_TEXT).encode()
 
@@ -216,17 +212,16 @@ class ShellOutputFilter:
             private, numbers, last = modes.groups()
             names = [f"{private}{number}" for number in numbers.split(";")]
             kept = [name for name in names if name in _MODES]
-            self._changed.update(dict.fromkeys(kept, last == "h"))
+            for name in kept:
+                self._undo.pop(name, None)
+                if (last == "h") != (name in _USUALLY_ON):
+                    self._undo[name] = _set(name, name in _USUALLY_ON)
             return "".join(_set(name, last == "h") for name in kept)
         if sequence == _RESET:
-            self._changed.clear()
-        self._undo |= {back for kind, back in _UNDONE_BY if kind.fullmatch(sequence)}
+            self._undo.clear()
+        self._undo |= {b: b for kind, b in _UNDONE_BY if kind.fullmatch(sequence)}
         known = _CURSOR_AND_TEXT.fullmatch(sequence) or _ESCAPES.fullmatch(sequence)
         return sequence if known else ""
-
-
-def _usual(mode: str) -> bool:
-    return mode in _USUALLY_ON
 
 
 def _set(mode: str, on: bool) -> str:

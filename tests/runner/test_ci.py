@@ -89,8 +89,13 @@ def test_no_cut_between_pieces_brings_back_what_the_page_formats(pieces: list[st
 
 @pytest.mark.programs
 def test_what_a_program_prints_gives_github_no_command(project: Path):
+    summary = project.parent / "summary.md"
+    summary.write_text("before\n")
+
     done = rai(project, GITHUB_ACTIONS="true")
 
+    assert summary.read_text().startswith("before\n## ❌ rai project: command failed\n")
+    assert "<pre>" in summary.read_text()
     assert done.returncode == 1
     assert done.stderr == ""
     obeyed = list(github.commands(done.stdout))
@@ -128,18 +133,6 @@ def test_a_build_file_with_problems_is_annotated_and_nothing_in_it_is_obeyed(
     assert "expected a time" in (project.parent / "summary.md").read_text()
     failed = ElementTree.parse(project / "j.xml").findall(".//failure")
     assert len(failed) == len(obeyed)
-
-
-@pytest.mark.programs
-def test_the_summary_is_added_to_what_is_there(project: Path):
-    summary = project.parent / "summary.md"
-    summary.write_text("before\n")
-
-    rai(project, GITHUB_ACTIONS="true")
-
-    shown = summary.read_text()
-    assert shown.startswith("before\n## ❌ rai project: command failed\n")
-    assert "<pre>" in shown
 
 
 @pytest.mark.programs
@@ -205,20 +198,12 @@ def test_only_rai_folds_a_log_of_gitlab(project: Path):
 
 
 @pytest.mark.programs
-def test_other_ci_systems_get_plain_lines(project: Path):
-    done = rai(project)
-
-    assert "::stop-commands::" not in done.stderr.replace("::mine", "").replace(
-        "::stop-commands::\n", ""
-    )
-    assert "✱ Running python3" in done.stderr
-
-
-@pytest.mark.programs
-def test_junit_is_written_without_ci_too(project: Path):
-    done = rai(project, "--no-ci", "--junit", str(project / "j.xml"))
+def test_other_ci_systems_get_plain_lines_and_junit(project: Path):
+    done = rai(project, "--junit", str(project / "j.xml"))
 
     assert done.returncode == 1
+    assert "::stop-commands::" not in done.stderr.replace("::stop-commands::mine", "")
+    assert "✱ Running python3" in done.stderr
     cases = ElementTree.parse(project / "j.xml").findall(".//testcase")
     assert [[c.tag for c in case] for case in cases] == [[], ["failure"]]
     assert "::error::forged" in cases[1][0].text

@@ -38,7 +38,8 @@ from runner.core import (
 )
 from runner.report import diff
 from runner.report.diff.nouns import FilesChange
-from runner.terminal.layout import lines, written
+from runner.terminal.layout import lines
+from runner.terminal.look import Look
 from tests.runner import records
 
 MACHINE = Machine("here", "Linux", "cpu", 2, 1 << 30, "3.11", "0.1.0")
@@ -473,10 +474,10 @@ def test_what_a_record_quotes_reaches_a_terminal_escaped():
     found = between(replace(AGAIN, commands=(own,)), spec=("a", hostile))
 
     text = "".join(
-        written(line, colour=False)
+        line
         for width in (None, 80)
         for block in diff.blocks(found, everything=True)
-        for line in lines(block, width)
+        for line in lines(block, Look(width=width))
     )
 
     assert "evil" in text

@@ -8,9 +8,8 @@ import pytest
 
 from runner.report import Pairs, Table
 from runner.terminal.console import own
-from runner.terminal.layout import lines, rows, tone, written
-from runner.terminal.look import Look, look
-from runner.terminal.text import Tone, cells, cut, wrapped
+from runner.terminal.layout import lines, rows, tone
+from runner.terminal.look import Look, Tone, cells, cut, look, wrapped
 
 COMMAND = "/usr/bin/time python $RAI_SOURCE_DIR/project/m1.1.py"
 WHY = "skipped: needs a GPU, and this run has none"
@@ -27,7 +26,7 @@ COMMANDS = Table(
 
 
 def text(block, width, colour=False):
-    return [written(line, colour=colour) for line in lines(block, width)]
+    return lines(block, Look(colour, width))
 
 
 def words(found):
@@ -85,8 +84,8 @@ def test_names_and_values_are_wrapped_with_an_indent():
 
 
 def test_rows_can_stand_without_heads():
-    first, *_ = rows(COMMANDS, None)
-    assert written(first, colour=False).startswith("1  /usr")
+    first, *_ = rows(COMMANDS, Look())
+    assert first.startswith("1  /usr")
 
 
 def test_results_are_in_colour_and_all_else_is_in_the_terminals_own():

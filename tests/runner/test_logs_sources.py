@@ -18,7 +18,7 @@ from runner.core import (
 from runner.core.build_spec import Command
 from runner.core.events import Output
 from runner.findings import find
-from runner.terminal import tables
+from runner.terminal.layout import blocks
 
 TABLE = """\
 ==12== Profiling result:
@@ -177,7 +177,7 @@ def test_show_names_what_each_figure_is_of(capsys):
     command = CommandRecord(2, "x", None, Outcome.OK, findings=found)
     done = RunRecord("r", "/p", "f", 0.0, commands=(command,))
 
-    tables.blocks(report.of(done)[2:])
+    blocks(report.of(done)[2:])
     shown = capsys.readouterr().out
 
     assert "#  model   variant  images  op times  result              under" in shown
@@ -190,7 +190,7 @@ def test_show_names_what_each_figure_is_of(capsys):
 
 
 def test_parse_lists_the_commands_of_a_log(capsys):
-    tables.blocks(report.figures(find(LOG)))
+    blocks(report.figures(find(LOG)))
     shown = capsys.readouterr().out
 
     assert "2  nvprof python m4.1.py 10000\n" in shown

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from runner import report
 from runner.core.measurement import Measurement, MeasurementHost, read
-from runner.terminal.layout import lines, written
+from runner.terminal.layout import lines
+from runner.terminal.look import Look
 from tests.runner.judge import made
 
 SPREAD = "the ratios of the rounds spread by 7.2% of their median"
@@ -32,8 +33,8 @@ def measured(*entries: dict) -> Measurement:
 
 
 def shown(found: Measurement, width: int | None = 80) -> str:
-    blocks = [lines(block, width) for block in report.measured(found)]
-    return "\n".join(written(ln, colour=False) for block in blocks for ln in block)
+    blocks = [lines(block, Look(width=width)) for block in report.measured(found)]
+    return "\n".join(line for block in blocks for line in block)
 
 
 def test_each_variant_has_its_result_and_those_that_are_wrong_have_no_time():

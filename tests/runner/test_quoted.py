@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import Problem
-from runner.terminal import problems
+from runner.terminal.streams import problems
 from tests.program import rai_bytes
 
 pytestmark = pytest.mark.programs
@@ -94,6 +94,6 @@ def test_no_odd_name_steers_a_terminal_or_looks_like_rais_own_line(command, proj
 
 
 def test_a_problem_of_two_lines_has_its_second_indented(capsys):
-    problems.problems([Problem("a\n✱ Run 1 done\x1b[2J")])
+    problems([Problem("a\n✱ Run 1 done\x1b[2J")])
 
     assert capsys.readouterr().err == "a\n  \\u2731 Run 1 done\\x1b[2J\n"

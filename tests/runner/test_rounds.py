@@ -6,8 +6,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runner.core import (
-    Outcome,
     Reason,
     RunRecord,
     Workspace,
@@ -108,37 +109,33 @@ def test_no_run_has_rounds_without_end(project: Path):
     assert found.rounds == MOST_ROUNDS
 
 
-def test_a_failure_in_a_later_round_ends_the_run_as_in_the_first(project: Path):
-    script = Changing({"./final": [FIGURES, FIGURES, FakeResult(exit_code=3), FIGURES]})
-    engine = FakeEngine(script)  # type: ignore[arg-type]
-    found, _ = carry_out(project, engine, repeat=9)
-    assert engine.ran.count("./final") == 3
-    assert found.verdict.reason is Reason.COMMAND_FAILED
-    assert found.verdict.message == "`./final` exited 3 in round 3"
-    assert "--keep-going" not in found.verdict.advice
-    assert found.commands[-1].outcome is Outcome.FAILED
-    assert found.build_bytes
+WRONG = FakeResult(b"New Inference\nOp Time: 0.1\nCorrectness: 0.1 Model: m\n")
 
 
-def test_a_wrong_answer_in_a_later_round_ends_the_run_and_names_the_round(
-    project: Path,
+@pytest.mark.parametrize(
+    ("late", "reason", "message"),
+    [
+        (FakeResult(exit_code=3), "command_failed", "`./final` exited 3 in round 3"),
+        (WRONG, "wrong_answer", "command 2, final in round 3: expected"),
+        (
+            FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT),
+            "memory_limit",
+            "und 3",
+        ),
+    ],
+)
+def test_what_goes_wrong_in_a_later_round_ends_the_run_as_in_the_first(
+    project: Path, late: FakeResult, reason: str, message: str
 ):
     text = SPEC.replace("run: ./final", "run: ./final, expect: {correctness: 0.8}")
-    wrong = FakeResult(b"New Inference\nOp Time: 0.1\nCorrectness: 0.1 Model: m\n")
-    engine = FakeEngine(Changing({"./final": [FIGURES, wrong]}))  # type: ignore[arg-type]
+    script = Changing({"./final": [FIGURES, FIGURES, late, FIGURES]})
+    engine = FakeEngine(script)  # type: ignore[arg-type]
     found, _ = carry_out(project, engine, text, repeat=9)
-    assert engine.ran.count("./final") == 2
-    assert found.verdict.reason is Reason.WRONG_ANSWER
-    assert "command 2, final in round 2: expected" in found.verdict.message
-    assert found.commands[-1].outcome is Outcome.WRONG
-
-
-def test_a_limit_in_a_later_round_is_the_runs_end(project: Path):
-    late = FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)
-    engine = FakeEngine(Changing({"./final": [FIGURES, late]}))  # type: ignore[arg-type]
-    found, _ = carry_out(project, engine, repeat=9)
-    assert found.verdict.reason is Reason.MEMORY_LIMIT
-    assert "in round 2" in found.verdict.message
+    assert engine.ran.count("./final") == 3
+    assert found.verdict.reason.value == reason
+    assert message in found.verdict.message
+    assert "--keep-going" not in found.verdict.advice
+    assert found.build_bytes
 
 
 def test_a_failure_in_the_first_round_leaves_nothing_to_repeat(project: Path):

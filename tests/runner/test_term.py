@@ -23,7 +23,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core import events as ev
-from runner.terminal.console import Console, Mode
+from runner.terminal.console import Console
 from runner.terminal.messages import ending, lines
 
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
@@ -77,7 +77,7 @@ def test_a_gpu_is_told_once_with_its_state_and_whoever_else_computes_on_it():
 
 
 def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
-    console = Console(Mode.PLAIN)
+    console = Console()
     for event in STORY:
         console.show(event)
     console.close()
@@ -93,7 +93,7 @@ NO_GPU = "needs a GPU, and this run has none"
 
 
 def shown(capfd, *events: ev.Event) -> list[str]:
-    console = Console(Mode.PLAIN)
+    console = Console()
     for event in events:
         console.show(event)
     return capfd.readouterr().err.splitlines()
@@ -128,7 +128,7 @@ def test_of_a_run_that_ended_before_its_commands_the_reason_comes_first(capfd):
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
-    console = Console(Mode.QUIET)
+    console = Console(quiet=True)
     for event in STORY:
         console.show(event)
     console.close()
@@ -142,14 +142,14 @@ def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
 
 
 def test_output_can_be_sent_to_stderr_to_leave_stdout_to_the_record(capfd):
-    console = Console(Mode.QUIET, to_stderr=True)
+    console = Console(quiet=True, to_stderr=True)
     console.show(ev.Output(0, Stream.STDOUT, b"text\n"))
 
     assert capfd.readouterr() == ("", "text\n")
 
 
 def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
-    console = Console(Mode.PLAIN)
+    console = Console()
     console.show(ev.Output(0, Stream.STDERR, b"no newline"))
     console.show(ev.CommandFinished(0, 1, 0.5))
 
@@ -216,6 +216,6 @@ def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
 
 
 def test_where_the_build_folder_is_unpacked_its_archive_is_not_told(capfd):
-    console = Console(Mode.PLAIN, unpacks=True)
+    console = Console(unpacks=True)
     console.show(ev.Collected("/r/build.tar.zst", 10, 1))
     assert capfd.readouterr().err == ""

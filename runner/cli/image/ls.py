@@ -12,8 +12,8 @@ from runner.core import BuiltImage, record
 from runner.engines import imagestore
 from runner.images import inventory
 from runner.report import Block, Pairs
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-from runner.terminal.tables import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

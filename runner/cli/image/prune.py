@@ -17,8 +17,8 @@ from runner.images import inventory
 from runner.images.inventory import Kept, Prune
 from runner.report import size
 from runner.store.settings import Settings
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-from runner.terminal.tables import blocks
 
 if TYPE_CHECKING:
     from runner.engines.docker import DockerEngine

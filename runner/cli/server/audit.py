@@ -21,7 +21,7 @@ def audit(
     """List what staff did, the latest first."""
     from runner.core import record
     from runner.report import Table, date
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     with opening.opened(state) as (_, store):
         found = store.audited(limit)

@@ -21,7 +21,7 @@ def doctor(
     from runner import report
     from runner.core import record
     from runner.server import checkup
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     found = checkup.examine(opening.folder(state), os.environ)
     if as_json:

@@ -30,7 +30,7 @@ def gpu(
     from runner.core import record
     from runner.report import Table
     from runner.server import workers
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     match words or []:
         case []:

@@ -94,7 +94,7 @@ def _about(invitations: Sequence[Invitation]) -> str:
 def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
     from runner import report
     from runner.server.paths import CLOSED
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     rows = tuple((one.team, one.person, one.code) for one in issued)
     blocks([report.Table("", ("team", "person", "code"), rows)])

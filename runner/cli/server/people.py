@@ -42,7 +42,7 @@ def people(
 
     PERSON is NAME or TEAM/NAME.
     """
-    from runner.terminal.tables import blocks
+    from runner.terminal.layout import blocks
 
     if move and remove:
         raise UsageError("--move and --remove are not for one call")

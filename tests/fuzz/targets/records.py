@@ -14,7 +14,8 @@ from runner import report
 from runner.core import record
 from runner.store import runs
 from runner.store.paths import RunPaths
-from runner.terminal.layout import lines, written
+from runner.terminal.layout import lines
+from runner.terminal.look import Look
 from tests.fuzz.parts import Parts
 
 RUN = Path(__file__).parents[2] / "data/run"
@@ -53,10 +54,12 @@ def one(data: bytes) -> None:
     assert record.from_json(record.to_json(found)) == found
     for width in WIDTHS:
         for block in report.of(found, "tag", ""):
-            for line in lines(block, width):
-                assert not _STEERING.search(written(line, colour=False))
-        for line in lines(report.table([report.Listed(found, "", 0)], 0.0), width):
-            assert not _STEERING.search(written(line, colour=False))
+            for line in lines(block, Look(width=width)):
+                assert not _STEERING.search(line)
+        for line in lines(
+            report.table([report.Listed(found, "", 0)], 0.0), Look(width=width)
+        ):
+            assert not _STEERING.search(line)
 
 
 def _lines(parts: Parts) -> bytes:

@@ -126,9 +126,6 @@ def test_several_sides_are_each_compared_with_the_first(project):
     ]
     told = [each["op_time[final]"] for each in verdicts]
     assert told == ["no difference", "faster"]
-    runs = (found["before"], found["after"], other["after"])
-    ids = [run["id"] for run in runs]
-    assert [run["beside"] for run in runs] == [ids[1], ids[0], ids[0]]
     assert "Measuring A, B and C in turn" in done.stderr
     assert "Gate passed: C: " in done.stderr
 

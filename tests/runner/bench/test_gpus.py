@@ -76,15 +76,6 @@ def test_the_second_run_gets_no_other_gpu_than_the_first(outside):
             assert free(SECOND, outside)
 
 
-def test_runs_of_two_gpus_each_share_both(outside):
-    one, other = both(same=True)
-    with one.hold(FIRST, "a"), one.hold(SECOND, "a"):
-        with other.hold(FIRST, "b"), other.hold(SECOND, "b"):
-            assert not free(SECOND, outside)
-        assert not free(SECOND, outside)
-    assert free(FIRST, outside) and free(SECOND, outside)
-
-
 def test_runs_that_ask_for_different_numbers_share_what_they_can(outside):
     one, other = both(same=False)
     with (

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import xml.etree.ElementTree as ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner.comparison import samples
-from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
+from runner.core import Findings, Inference, Outcome, Reason
 from runner.core.work import NO_GPU_HERE
-from runner.markup import gradescope, junit, summary
-from runner.markup.annotations import Annotation
-from runner.markup.reported import ReportedRun, readable
-from tests.runner.markup.records import COMMANDS, FIGURES, HOSTILE, run
+from runner.markup import gradescope, junit, markdown
+from runner.markup.reported import Annotation, ReportedRun, readable
+from tests.runner.markup.records import COMMANDS, HOSTILE, run
 
 FAILED = run(*COMMANDS, reason=Reason.COMMAND_FAILED, message="it failed")
 GOOD = run(*COMMANDS[:2])
@@ -24,34 +21,6 @@ GOOD = run(*COMMANDS[:2])
 
 def parsed(runs, failures=()):
     return ElementTree.fromstring(junit.document(runs, failures).encode())
-
-
-def properties(record):
-    """Return the figures that JUnit's form has of a run."""
-    (suite,) = parsed([ReportedRun(record)])
-    return {p.get("name"): p.get("value") for p in suite.find("properties")}
-
-
-def test_figures_have_the_names_and_the_values_that_a_gate_judges():
-    twice = replace(FIGURES, inferences=FIGURES.inferences * 2)
-    command = replace(COMMANDS[1], findings=twice)
-    record = run(command, replace(command, index=2, name="7"))
-
-    told = properties(record)
-    judged = {name: value for name, (value,) in samples(record).items()}
-    assert {name: float(told[name]) for name in judged} == judged
-    assert judged["op_time[final]"] == 1.5
-
-
-def test_a_figure_that_no_program_measures_is_left_out():
-    odd = Findings(
-        inferences=(Inference(op_times_s=(1e300, -1.0), correctness=math.nan),),
-        time_usage=(TimeUsage(0.0, 0.0, 0.0, max_rss_kb=10**400),),
-    )
-    command = replace(COMMANDS[1], findings=odd, wall_s=math.inf)
-    found = properties(replace(run(command), peak_memory_bytes=10**400))
-
-    assert not [name for name in found if "[" in name]
 
 
 def test_junit_has_a_case_for_each_command_with_its_end_and_its_output():
@@ -73,16 +42,19 @@ def test_junit_has_a_case_for_each_command_with_its_end_and_its_output():
 
 
 def test_repeats_are_one_case_with_the_medians_of_their_figures():
+    found = Findings(inferences=(Inference(agreement=0.5),))
     again = [
         replace(COMMANDS[1], index=n, repeats=1, round=n, wall_s=float(n))
         for n in (2, 3, 4)
     ]
+    commands = (replace(COMMANDS[0], findings=found), COMMANDS[1], *again)
 
-    (suite,) = parsed([ReportedRun(run(*COMMANDS[:2], *again))])
+    (suite,) = parsed([ReportedRun(run(*commands))])
 
     assert suite.get("tests") == "2"
     values = {p.get("name"): p.get("value") for p in suite.find("properties")}
     assert values["command[final].wall"] == "2.5"
+    assert values["agreement[build]"] == "0.5"
 
 
 def test_junit_shows_a_run_that_failed_without_a_failed_command():
@@ -158,19 +130,14 @@ def test_many_commands_are_cut_and_their_points_still_counted():
 
     assert len(found["tests"]) == gradescope.MOST_TESTS
     assert found["score"] == len(many)
-
-
-def test_a_run_without_commands_has_no_points():
     broken = run(reason=Reason.BUILD_FAILED, message="no such file")
-
     found = gradescope.results([ReportedRun(broken)])
-
     assert found["score"] == 0
     assert "no such file" in found["output"]
 
 
 def test_a_summary_says_how_a_run_ended_and_what_failed_last_printed():
-    shown = summary.page([ReportedRun(FAILED, tails={2: "last words"})])
+    shown = markdown.summary([ReportedRun(FAILED, tails={2: "last words"})])
 
     assert shown.startswith("## ❌ rai project: command failed\n")
     assert "<pre>\nlast words\n</pre>" in shown
@@ -183,10 +150,10 @@ def test_a_summary_leaves_room_for_what_is_there_already():
         for n in range(3000)
     ]
 
-    shown = summary.page([ReportedRun(run(*many))], there=500_000)
+    shown = markdown.summary([ReportedRun(run(*many))], there=500_000)
 
-    assert 400_000 < len(shown.encode()) <= summary.MOST_BYTES - 500_000
-    assert "rows are left out" in shown
+    assert 400_000 < len(shown.encode()) <= markdown.MOST_BYTES - 500_000
+    assert "lines are left out" in shown
 
 
 def test_the_end_of_an_output_is_plain_text_that_begins_with_a_line():

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,6 @@ if find_spec("playwright"):
     from playwright.sync_api import Browser, Request, sync_playwright
 
 Scheme = Literal["light", "dark"]
-BLANK = "about:blank"
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60.0
 """A loaded machine is slow; nothing is waited for longer than it takes."""
@@ -57,43 +55,6 @@ def started() -> Iterator[Browser]:
         browser.close()
 
 
-class Visits:
-    """Pages to use one after the other, as one in a new context takes long to open."""
-
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self._idle: dict[str, list[Visit]] = {}
-        self._used: list[tuple[str, Visit]] = []
-
-    def open(
-        self,
-        file: Path,
-        *,
-        width: int = 1280,
-        height: int = 800,
-        scheme: Scheme = "light",
-        **settings: Any,
-    ) -> Visit:
-        """Open a file in a context with these settings of Playwright's."""
-        kind = repr(sorted(settings.items()))
-        idle = self._idle.setdefault(kind, [])
-        visit = idle.pop() if idle else Visit(self._browser, **settings)
-        self._used.append((kind, visit))
-        visit.open(file, width, height, scheme)
-        return visit
-
-    def leave(self) -> Iterator[Visit]:
-        """Leave all that are open; those that say and ask for nothing are kept."""
-        while self._used:
-            kind, visit = self._used.pop()
-            visit.leave()
-            if visit.said or visit.asked_for:
-                visit.context.close()
-            else:
-                self._idle[kind].append(visit)
-            yield visit
-
-
 class Visit:
     """A page, and what it said and asked for since it was opened."""
 
@@ -107,9 +68,15 @@ class Visit:
         self.context.on("requestfailed", self._stopped)
         self.said: list[str] = []
         self.asked_for: list[str] = []
-        self.address = BLANK
+        self.address = ""
 
-    def open(self, file: Path, width: int, height: int, scheme: Scheme) -> None:
+    def open(
+        self,
+        file: Path,
+        width: int = 1280,
+        height: int = 800,
+        scheme: Scheme = "light",
+    ) -> None:
         """Open a file in a window of this size."""
         self.address = file.as_uri()
         self.page.set_viewport_size({"width": width, "height": height})
@@ -117,12 +84,6 @@ class Visit:
             media="screen", color_scheme=scheme, reduced_motion="reduce"
         )
         self.page.goto(self.address)
-
-    def leave(self) -> None:
-        """Leave the file, and forget what it kept in the browser."""
-        self.page.evaluate("try { localStorage.clear() } catch {}")
-        self.page.mouse.move(0, 0)
-        self.page.goto(BLANK)
 
     def has(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript in the page."""
@@ -141,7 +102,7 @@ class Visit:
         The context has to be one that passes over the page's policy.
         """
         if not self.has("'axe' in window"):
-            self.page.evaluate(_axe())
+            self.page.evaluate(AXE.read_text("utf-8"))
         found = self.page.evaluate("axe.run({resultTypes: ['violations']})")
         return [
             f"{rule['impact']}: {rule['id']}: {node['target']}: {node['html'][:200]}"
@@ -173,10 +134,5 @@ class Visit:
             self.asked_for.remove(request.url)
 
     def _requested(self, url: str) -> None:
-        if url not in (self.address, BLANK) and not url.startswith("data:"):
+        if url != self.address and not url.startswith("data:"):
             self.asked_for.append(url)
-
-
-@cache
-def _axe() -> str:
-    return AXE.read_text("utf-8")

@@ -7,14 +7,13 @@ and end with no error on the console and no request made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.runner.pages import browsing
-from tests.runner.pages.browsing import Visit, Visits
+from tests.runner.pages.browsing import Visit
 
 Opener = Callable[..., Visit]
 
@@ -26,23 +25,22 @@ def chromium() -> Iterator[browsing.Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
-def visits(chromium: browsing.Browser) -> Visits:
-    """Keep the pages of this process."""
-    return Visits(chromium)
-
-
 @pytest.fixture
-def opened(visits: Visits, tmp_path: Path) -> Iterator[Opener]:
+def opened(chromium: browsing.Browser, tmp_path: Path) -> Iterator[Opener]:
     """Open a page: opened(html, width=..., scheme=...) -> Visit."""
-    numbers = count()
+    visits: list[Visit] = []
 
-    def open_page(html: str, **settings: Any) -> Visit:
-        file = tmp_path / f"{next(numbers)}.html"
+    def open_page(
+        html: str, width: int = 1280, scheme: browsing.Scheme = "light", **settings: Any
+    ) -> Visit:
+        file = tmp_path / f"{len(visits)}.html"
         file.write_text(html, "utf-8")
-        return visits.open(file, **settings)
+        visits.append(Visit(chromium, **settings))
+        visits[-1].open(file, width, scheme=scheme)
+        return visits[-1]
 
     yield open_page
-    left = list(visits.leave())
-    assert [visit.said for visit in left if visit.said] == []
-    assert [visit.asked_for for visit in left if visit.asked_for] == []
+    for visit in visits:
+        visit.context.close()
+    assert [visit.said for visit in visits if visit.said] == []
+    assert [visit.asked_for for visit in visits if visit.asked_for] == []

@@ -10,13 +10,10 @@ import sys
 import pytest
 
 from runner import pages
-from runner.report.blocks import Pairs, Part, ProgramOutput, Section, Table
+from runner.report.blocks import Pairs, Part, Section, Table
 from runner.report.charts import Bar, BarChart, Picture, TimelineView
-from runner.report.words import size
 from tests.program import run_program
 from tests.runner.pages import sample
-
-KIB = 1024
 
 
 def page(*parts: Part, **more: object) -> str:
@@ -54,24 +51,6 @@ def test_no_attribute_of_a_page_is_a_style_or_a_handler():
 def test_a_page_names_no_address_but_those_of_svg():
     found = set(re.findall(r"[a-z]+://[^\s\"'<>)]*", sample.page()))
     assert found <= {"http://www.w3.org/2000/svg"}
-
-
-@pytest.mark.parametrize(
-    ("text", "left_out"),
-    [("x" * (10 << 20), (10 << 20) - 4096), ("y\n" * (1 << 20), 1966080)],
-    ids=["one line", "many lines"],
-)
-def test_of_a_huge_output_the_page_has_a_part_and_says_so(text, left_out):
-    html = page(ProgramOutput("big", text, left_out=1000))
-    assert len(html) < 300 * KIB
-    assert f"{size(left_out + 1000)} left out" in text_of(html)
-
-
-def test_what_an_output_begins_and_ends_with_is_kept():
-    lines = "\n".join(f"line {i}" for i in range(100_000))
-    shown = text_of(page(ProgramOutput("big", lines)))
-    assert "line 0 line 1 " in shown
-    assert "line 99998 line 99999" in shown
 
 
 def test_rows_beyond_a_thousand_are_counted():

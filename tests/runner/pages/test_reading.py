@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from runner import pages, pictures
-from runner.report import charts
+from runner import pages
 from runner.report.blocks import Paragraph, ProgramOutput, Section
 from tests.runner.pages import sample
 
 pytestmark = pytest.mark.browser
 TOO_WIDE = "document.documentElement.scrollWidth - innerWidth"
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => { d.open = true })"
-
-CROWDED = """[...document.querySelectorAll('svg')].flatMap(svg => {
-  const page = svg.getBoundingClientRect();
-  const texts = [...svg.querySelectorAll('text:not([transform], :empty)')];
-  const boxes = texts.map(text => text.getBoundingClientRect());
-  const outside = boxes.map(b => b.left < page.left || b.right > page.right
-    || b.top < page.top || b.bottom > page.bottom);
-  const over = boxes.map((a, n) => boxes.some((b, m) => m < n && a.left < b.right
-    && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom));
-  return texts.filter((_, n) => outside[n] || over[n]).map(text => text.textContent);
-})"""
-"""Texts of pictures that reach out of them or lie on another."""
 
 
 def test_the_page_follows_the_system(opened):
@@ -94,18 +81,3 @@ def test_without_scripts_all_is_there_and_no_button_is(opened):
     assert page.get_by_role("button").count() == 0
     assert page.get_by_role("link", name="Run times").first.is_visible()
     assert page.get_by_text("Correctness: 0.7653 Model: ece408").count() == 1
-
-
-def test_texts_of_pictures_are_inside_and_none_lies_on_another(opened):
-    marks = (charts.Mark("floor", 0.4), charts.Mark("peer", 1.7))
-    bars = [charts.Bar("m" * n, 1.3**n, series="Ω", marks=marks) for n in range(40)]
-    points = [charts.RoofPoint("k", 1.0 + n % 7, 1e12) for n in range(30)]
-    roofs = (charts.Roof("FP32", flops=6e13), charts.Roof("HBM", None, 5e12))
-    curves = [charts.Curve("W" * n, ((1, 1), (9, 1 + n / 50))) for n in range(8)]
-    every = (
-        charts.BarChart("W" * 99, "s", tuple(bars), logarithmic=True),
-        charts.Roofline("t", roofs, tuple(points)),
-        charts.LineChart("t", "images", "s", tuple(curves), logarithmic=True),
-    )
-    visit = opened("".join(map(pictures.svg, every)), width=1000)
-    assert visit.has(CROWDED) == []

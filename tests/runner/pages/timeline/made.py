@@ -57,27 +57,20 @@ def unpacked(text: str) -> Timeline:
             at += count
         columns[name] = column
     assert at == len(data)
-    lanes = [Lane(a, b, LaneKind(kind)) for a, b, kind, _ in header["lanes"]]
-    notes = [tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in header["notes"]]
+    lanes = [
+        Lane(lane["process"], lane["title"], LaneKind(lane["kind"]))
+        for lane in header["lanes"]
+    ]
+    notes = [tuple(map(tuple, note)) for note in header["notes"]]
     made = Timeline(header["names"], lanes, notes, left_out=header["leftOut"])
-    for lane, (*_, size) in enumerate(header["lanes"]):
+    for lane, size in enumerate(each["size"] for each in header["lanes"]):
         made.lane.extend([lane] * size)
         first = len(made.start)
         for step in columns["start"][first : first + size]:
             made.start.append(step + (made.start[-1] if len(made.start) > first else 0))
-    made.link = array("q", _links(columns["link"]))
+    made.link = array("q", columns["link"])
     made.length = array("q", columns["length"])
     made.name = array("I", columns["name"])
     made.facts = array("I", columns["facts"])
     made.merged = array("I", columns["merged"])
     return made
-
-
-def _links(coded: Iterable[int]) -> list[int]:
-    found, expected = [], 1
-    for code in coded:
-        off = code - 1
-        number = expected + (-(off + 1) // 2 if off % 2 else off // 2) if code else 0
-        found.append(number)
-        expected = number + 1 if code else expected
-    return found
