@@ -67,8 +67,8 @@ def ranking(
 
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:
+    from runner.core.quantities import brief
     from runner.report import Table, date
-    from runner.report.words import brief
 
     for board, some in groupby(found, key=attrgetter("board")):
         rows = []

@@ -22,7 +22,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.core.quantities import brief
 from runner.core.samples import MOST_ROUNDS, MOST_SECONDS
+from runner.figures import table
+from runner.figures.table import FigureKind
 from runner.findings.tables import GPU, KERNELS
 
 Samples = Mapping[str, tuple[float, ...]]
@@ -138,28 +141,32 @@ def _key(name: str | None, index: int, names: Mapping[str | None, int]) -> str:
 
 def _measured(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one round of a command with their values, odd ones too."""
-    found = command.findings
-    times = [time for one in found.inferences for time in one.op_times_s]
+    printed = table.of_command(command)
+
+    def values(kind: FigureKind, *, by_layer: bool = False) -> list[float]:
+        found = (one for one in printed if one.figure is kind)
+        return [one.value for one in found if bool(one.layer) is by_layer]
+
+    times = values(FigureKind.OP_TIME, by_layer=True)
     if times and min(times) >= 0 and max(times) < MOST_SECONDS:
         yield f"op_time[{key}]", math.fsum(times)
-    right = [i.correctness for i in found.inferences if i.correctness is not None]
-    if right:
-        yield f"correctness[{key}]", min(right)
-    if command.wall_s is not None:
-        yield f"command[{key}].wall", command.wall_s
-    if command.cpu_s is not None:
-        yield f"command[{key}].cpu", command.cpu_s
-    if used := [t.max_rss_kb for t in found.time_usage if t.max_rss_kb is not None]:
-        yield f"{PEAK_MEMORY}[{key}]", 1024 * max(used)
-    for name, total_s in _kernels(found).items():
+    for kind, metric, one_of in (
+        (FigureKind.CORRECTNESS, f"correctness[{key}]", min),
+        (FigureKind.WALL, f"command[{key}].wall", max),
+        (FigureKind.CPU, f"command[{key}].cpu", max),
+        (FigureKind.MEMORY, f"{PEAK_MEMORY}[{key}]", max),
+    ):
+        if found := values(kind):
+            yield metric, one_of(found)
+    for name, total_s in _kernels(command.findings).items():
         yield f"kernel[{key}].{name}", total_s
 
 
 def _kernels(found: Findings) -> dict[str, float]:
     totals: dict[str, float] = {}
-    for table in found.profiles:
-        if table.section in _GPU_TABLES:
-            for row in filter(lambda row: row.name, table.rows):
+    for profile in found.profiles:
+        if profile.section in _GPU_TABLES:
+            for row in filter(lambda row: row.name, profile.rows):
                 totals[row.name] = totals.get(row.name, 0.0) + row.total_s
     return totals
 
@@ -183,7 +190,6 @@ def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float
     return {name: values for name, values in rounds.items() if name not in dropped}
 
 
-_TIMES = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0))
 _SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
 
 
@@ -192,8 +198,10 @@ def amount(metric: str, value: float) -> str:
     unit = parsed(metric).unit
     if unit is Unit.SHARE:
         return f"{value:.4g}"
-    units = _TIMES if unit is Unit.SECONDS else _SIZES
-    word, scale = next((each for each in units if value / each[1] < 999.95), units[-1])
+    if unit is Unit.SECONDS:
+        return brief(value)
+    sizes = (each for each in _SIZES if value / each[1] < 999.95)
+    word, scale = next(sizes, _SIZES[-1])
     if word == "B" or value / scale >= 999.95:
         return f"{value / scale:.0f} {word}"
     return f"{value / scale:#.4g} {word}"

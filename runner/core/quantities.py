@@ -1,6 +1,7 @@
 """Parse numbers, switches, times, sizes and moments as people write them, else None.
 
-``duration_text`` and ``size_text`` write what is read here.
+``duration_text`` and ``size_text`` write what is read here, ``brief`` a time that was
+measured.
 """
 
 from __future__ import annotations
@@ -163,3 +164,13 @@ def moment(text: str, now: datetime) -> float | None:
         return None
     found = found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
     return found.timestamp()
+
+
+def brief(value: float | None) -> str:
+    """Format a short time with four digits, as profilers do: 992.0 ns, 16.60 ms."""
+    if not value:
+        return "" if value is None else "0 s"
+    for unit, scale in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
+        if value * scale < 999.95:
+            return f"{value * scale:#.4g} {unit}"
+    return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"

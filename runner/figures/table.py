@@ -4,7 +4,8 @@
     table.networks(found)                # grouped by network: what each printed
     table.times(found)                   # grouped by command: what each took
 
-`rai show`, `rai diff`, reports and their check-lists are made of these groups.
+`rai show`, `rai runs`, `rai diff`, reports and their check-lists are made of these
+groups; metrics of gates and benches are groups by command and round.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def of(record: RunRecord, shapes: KernelShapes | None = None) -> tuple[Figure, .
     for command in record.commands:
         ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
         if ended_well or (command.number not in well and command.repeats is None):
-            found += _of_command(record.id, command, shapes)
+            found += of_command(command, record.id, shapes)
     return tuple(sorted(found, key=lambda one: one.command))
 
 
@@ -179,6 +180,13 @@ Place = tuple[str, int, str, str]
 
 def _place(run: str, source: Source) -> Place:
     return run, source.number or 0, source.command, script(source.command)
+
+
+def of_command(
+    command: CommandRecord, run: str = "", shapes: KernelShapes | None = None
+) -> tuple[Figure, ...]:
+    """Return the figures of one round of a command, however it ended."""
+    return tuple(_of_command(run, command, shapes))
 
 
 def _of_command(

@@ -46,7 +46,6 @@ MOST_BYTES = 1024 * 1000
 """GitHub refuses the file of a step if it is over 1024 KiB (FileCommandManager.cs)."""
 
 SHOWN_TAILS = 10
-_DEEPEST = 6
 
 
 def text(value: str) -> str:
@@ -95,15 +94,15 @@ def picture(value: str, link: str) -> str:
     return f"![{text(value)}]({link})\n\n"
 
 
-def block(shown: Block, level: int = 3) -> str:
-    """Return a block as a table below a heading of a level.
+def block(shown: Block) -> str:
+    """Return a block as a table below its heading.
 
     The columns with numbers are aligned to the right. One cell of a row leads to the
     section that the row belongs to.
     """
     if isinstance(shown, Pairs):
         return f"| | |\n|---|---|\n{''.join(map(_row, shown.rows))}\n"
-    title = heading(shown.title, level) if shown.title else ""
+    title = heading(shown.title, 3) if shown.title else ""
     rules = ["---:" if i in shown.right else "---" for i, _ in enumerate(shown.heads)]
     places = zip_longest(shown.rows, shown.anchors, fillvalue="")
     rows = "".join(_row(row, to, shown.linked) for row, to in places)
@@ -150,18 +149,15 @@ def document(
     file is left out, as its figures are in the tables beside it. Rows that do
     not fit are left out and counted.
     """
-    body = "".join(_section(section, 2, pictures) for section in sections)
+    body = "".join(
+        heading(section.title)
+        + "".join(_part(part, pictures) for part in section.parts)
+        for section in sections
+    )
     return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
 
 
-def _section(section: Section, level: int, pictures: Mapping[str, str]) -> str:
-    parts = [heading(section.title, min(level, _DEEPEST))]
-    parts += [_part(part, min(level + 1, _DEEPEST), pictures) for part in section.parts]
-    parts += [_section(inner, level + 1, pictures) for inner in section.sections]
-    return "".join(parts)
-
-
-def _part(part: Part, level: int, pictures: Mapping[str, str]) -> str:
+def _part(part: Part, pictures: Mapping[str, str]) -> str:
     match part:
         case Paragraph(text, strong):
             return paragraph(text, strong)
@@ -177,7 +173,7 @@ def _part(part: Part, level: int, pictures: Mapping[str, str]) -> str:
                 f" `{command}` shows it."
             )
         case _:
-            return block(part, level)
+            return block(part)
 
 
 class Conclusion(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -13,9 +13,6 @@ from runner.pages.shell import render
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
 from runner.report.charts import Picture, TimelineView
 from runner.report.signs import sign
-
-TOP, DEEPEST = 2, 6
-"""The levels of headings of sections; the page's title has the first."""
 
 
 def report(
@@ -29,7 +26,7 @@ def report(
     where one is absent.
     """
     writer = _Writer(timelines, sections)
-    body = Markup().join(writer.section(each, TOP) for each in sections)
+    body = Markup().join(writer.section(each) for each in sections)
     styles = [shell.asset("report.css"), pictures.STYLE]
     scripts = [shell.asset("report.js")]
     if timelines:
@@ -46,21 +43,15 @@ class _Writer:
         self, timelines: Mapping[str, Timeline], sections: Sequence[Section]
     ) -> None:
         self._timelines = timelines
-        self._anchors = set(_anchors(sections))
+        self._anchors = {section.anchor for section in sections}
         self._names: dict[str, int] = {}
         self._title = ""
 
-    def section(self, section: Section, level: int) -> Markup:
+    def section(self, section: Section) -> Markup:
         """Return the markup of a section, whose title names what has none."""
         self._title = section.title
         parts = [self._part(part) for part in section.parts]
-        within = [self.section(each, level + 1) for each in section.sections]
-        return render(
-            "section.html",
-            section=section,
-            heading=f"h{min(level, DEEPEST)}",
-            parts=[*parts, *within],
-        )
+        return render("section.html", section=section, parts=parts)
 
     def _part(self, part: Part) -> Markup:
         match part:
@@ -87,12 +78,6 @@ class _Writer:
         """Return a name for what the page has, with a number if another has it."""
         count = self._names[name] = self._names.get(name, 0) + 1
         return f"{name} ({count})" if count > 1 else name
-
-
-def _anchors(sections: Iterable[Section]) -> Iterable[str]:
-    for section in sections:
-        yield section.anchor
-        yield from _anchors(section.sections)
 
 
 def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:

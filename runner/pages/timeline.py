@@ -20,10 +20,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from runner.core.quantities import brief
 from runner.core.screen import printable
 from runner.core.trace import Timeline
 from runner.pages import shell
-from runner.report.words import brief
 
 MOST_TEXT = 1_000
 """No name and no value of a note is longer, in characters."""

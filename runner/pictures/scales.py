@@ -12,8 +12,8 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
+from runner.core.quantities import brief
 from runner.core.screen import printable
-from runner.report.words import brief
 
 SMALLEST, LARGEST = 1e-15, 1e18
 """Nothing smaller has a place on a logarithmic axis, and nothing larger on any."""

@@ -94,5 +94,4 @@ class Section(Struct, frozen=True):
     anchor: str
     title: str
     parts: tuple[Part, ...] = ()
-    sections: tuple[Section, ...] = ()
     folded: bool = False

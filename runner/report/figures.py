@@ -13,11 +13,12 @@ from runner.core import (
     RunRecord,
     Source,
 )
+from runner.core.quantities import brief
 from runner.figures import table
 from runner.figures.commands import one_line
 from runner.figures.table import Figure, FigureKind
 from runner.report.blocks import Block, Pairs, Table, filled
-from runner.report.words import brief, size, spread
+from runner.report.words import size, spread
 
 _READERS = {"nvprof": "nvprof -i", "nsys": "nsys stats"}
 

@@ -10,8 +10,9 @@ from runner.core.measurement import (
     Measurement,
     MeasurementHost,
 )
+from runner.core.quantities import brief
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import brief, date, seconds, size
+from runner.report.words import date, seconds, size
 
 _UNKNOWN = 0.0
 _ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")

@@ -17,6 +17,7 @@ from runner.core import (
     Reason,
     RunRecord,
 )
+from runner.core.quantities import brief
 from runner.figures import table as figures
 from runner.figures.table import NetworkFigures
 from runner.report.blocks import Block, Pairs, Table
@@ -24,7 +25,6 @@ from runner.report.figures import profile_files, shown
 from runner.report.samples import sampled
 from runner.report.summary import listed
 from runner.report.words import (
-    brief,
     commit,
     condition,
     date,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import RunRecord
+from runner.core.quantities import brief
 from runner.core.samples import CommandSamples, Spread, samples
 from runner.figures.commands import main_part
 from runner.report.blocks import Table
-from runner.report.words import brief, seconds, titled
+from runner.report.words import seconds, titled
 
 
 def sampled(record: RunRecord) -> list[Table]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.core.quantities import brief
 from runner.figures import table
 from runner.figures.commands import main_part
 from runner.report.blocks import Table
 from runner.report.samples import sampled_lines
-from runner.report.words import brief, in_round, seconds, words
+from runner.report.words import in_round, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""

@@ -18,6 +18,7 @@ from runner.core import (
     quantities,
 )
 from runner.core.expectations import Check
+from runner.core.quantities import brief
 from runner.core.samples import Spread
 from runner.figures.commands import one_line
 
@@ -35,16 +36,6 @@ def seconds(value: float | None) -> str:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-
-
-def brief(value: float | None) -> str:
-    """Format a short time with four digits, as profilers do: 992.0 ns, 16.60 ms."""
-    if not value:
-        return "" if value is None else "0 s"
-    for unit, scale in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
-        if value * scale < 999.95:
-            return f"{value * scale:#.4g} {unit}"
-    return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"
 
 
 def spread(found: Spread | None) -> str:

@@ -23,12 +23,13 @@ from runner.core import (
     RunRecord,
     Source,
 )
+from runner.core.quantities import brief
 from runner.figures import table as figures
 from runner.job import preparation
 from runner.report.figures import profile
 from runner.report.names import shortened
 from runner.report.run import op_time_s
-from runner.report.words import brief, day
+from runner.report.words import day
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
 TABLE = ProfileTable(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from runner.comparison import PEAK_MEMORY, FigureChange, amount, percent
+from runner.core.quantities import brief
 from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.diff.nouns import (
     NOT_COMPARABLE,
@@ -18,7 +19,7 @@ from runner.report.diff.nouns import (
     ProfileRowChange,
     RunDiff,
 )
-from runner.report.words import brief, date
+from runner.report.words import date
 
 T = TypeVar("T")
 Names = tuple[str, str]

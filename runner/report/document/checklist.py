@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from runner.core import Outcome, RunRecord
 from runner.core.milestone import Milestone, ReportedKind, ReportItem
+from runner.core.quantities import brief
 from runner.core.work import NO_GPU_HERE
 from runner.figures.commands import numbered, program, script
 from runner.figures.table import NetworkFigures
@@ -21,7 +22,6 @@ from runner.report.document.nouns import (
     Report,
     RunTime,
 )
-from runner.report.words import brief
 
 WITH_GPU = "run where there is a GPU"
 WITH_DATA = "bring the data files; docs/rai_build.md says where rai looks for them"

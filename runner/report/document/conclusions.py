@@ -19,12 +19,13 @@ from runner.analysis import (
     Occupancy,
 )
 from runner.core.milestone import ReportedKind
+from runner.core.quantities import brief
 from runner.figures.table import NetworkFigures
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Bar, BarChart, Picture
 from runner.report.document.nouns import Report, RunSummary
 from runner.report.names import shortened
-from runner.report.words import brief, size
+from runner.report.words import size
 
 MOST_RUNS, MOST_MODELS = 4, 4
 """So many have conclusions."""

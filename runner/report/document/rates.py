@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
 from runner.core.kernel_shapes import LayeredNetwork
+from runner.core.quantities import brief
 from runner.figures.commands import script
 from runner.report.blocks import Paragraph, Part, Table, filled
 from runner.report.charts import Picture, Roof, Roofline, RoofPoint
@@ -14,7 +15,7 @@ from runner.report.document.nouns import Report, RunKernels
 from runner.report.document.tables import of_run
 from runner.report.figures import until
 from runner.report.names import shortened
-from runner.report.words import brief, size
+from runner.report.words import size
 
 MOST_ROWS = 60
 MOST_NETWORKS = 20

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from runner.core import Reason
 from runner.core.milestone import ReportedKind
+from runner.core.quantities import brief
 from runner.figures.commands import one_line
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section
 from runner.report.charts import Picture, TimelineView
@@ -21,7 +22,7 @@ from runner.report.document.nouns import Report, RunSummary, TracedFile
 from runner.report.document.tables import of_run
 from runner.report.measurement import measured
 from runner.report.run import where
-from runner.report.words import brief, commit, date, elsewhere, size, words
+from runner.report.words import commit, date, elsewhere, size, words
 
 SYNTHETIC = (
     "These figures are of synthetic images: the data files were missing. The agreement"

@@ -37,7 +37,7 @@ def _section(text: str) -> Section:
         Picture("p", text, BarChart(text, text, (Bar(text, 1.0, series=text),))),
         TimelineView(text, text),
     )
-    return Section("all", text, parts, (Section("within", text, parts),))
+    return Section("all", text, parts)
 
 
 @pytest.mark.browser
