@@ -14,12 +14,6 @@ class Pairs(Struct, frozen=True):
 
     rows: tuple[tuple[str, str], ...]
 
-    @property
-    def padded(self) -> list[tuple[str, str]]:
-        """The rows, each name filled up to the width of the longest and a gap."""
-        width = max((len(name) for name, _ in self.rows), default=0)
-        return [(f"{name:<{width}}  ", value) for name, value in self.rows]
-
 
 class Table(Struct, frozen=True):
     """Rows under heads.
