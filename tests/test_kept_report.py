@@ -62,7 +62,6 @@ def shown(sections: tuple[Section, ...]) -> Iterator[str]:
         for part in section.parts:
             if isinstance(part, Table | Pairs):
                 yield from (cell for row in part.rows for cell in row)
-        yield from shown(section.sections)
 
 
 def test_the_page_has_each_figure_as_often_as_the_report(report):

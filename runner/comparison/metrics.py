@@ -141,13 +141,12 @@ def _key(name: str | None, index: int, names: Mapping[str | None, int]) -> str:
 
 def _measured(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one round of a command with their values, odd ones too."""
-    printed = table.of_command(command)
+    printed = tuple(table.of_command(command, layers=False))
 
-    def values(kind: FigureKind, *, by_layer: bool = False) -> list[float]:
-        found = (one for one in printed if one.figure is kind)
-        return [one.value for one in found if bool(one.layer) is by_layer]
+    def values(kind: FigureKind) -> list[float]:
+        return [one.value for one in printed if one.figure is kind]
 
-    times = values(FigureKind.OP_TIME, by_layer=True)
+    times = values(FigureKind.OP_TIME)
     if times and min(times) >= 0 and max(times) < MOST_SECONDS:
         yield f"op_time[{key}]", math.fsum(times)
     for kind, metric, one_of in (

@@ -132,7 +132,7 @@ def outcome(one: Inference | NetworkFigures) -> str:
 
 
 class CommandTimes(Struct, frozen=True):
-    """What a command took: as rai measured it, and as its output says last."""
+    """What a command took: as rai measured it, and as its output says."""
 
     wall_s: Spread | None = None
     cpu_s: Spread | None = None
@@ -143,11 +143,14 @@ class CommandTimes(Struct, frozen=True):
     max_rss_bytes: int | None = None
 
 
-def of(record: RunRecord, shapes: KernelShapes | None = None) -> tuple[Figure, ...]:
+def of(
+    record: RunRecord, shapes: KernelShapes | None = None, *, layers: bool = True
+) -> tuple[Figure, ...]:
     """Return the figures of a run, command by command.
 
     Of a command the rounds that ended well count, else the first. Where a program does
-    not print how many images it took, ``shapes`` may say so.
+    not print how many images it took, ``shapes`` may say so. Without ``layers``, of
+    which a program may print very many, only sums of their times are there.
     """
     well = {
         command.number
@@ -158,17 +161,19 @@ def of(record: RunRecord, shapes: KernelShapes | None = None) -> tuple[Figure, .
     for command in record.commands:
         ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
         if ended_well or (command.number not in well and command.repeats is None):
-            found += of_command(command, record.id, shapes)
+            found += of_command(command, record.id, shapes, layers=layers)
     return tuple(sorted(found, key=lambda one: one.command))
 
 
-def of_findings(found: Findings) -> tuple[Figure, ...]:
+def of_findings(found: Findings, *, layers: bool = True) -> tuple[Figure, ...]:
     """Return the figures of an output whose commands are known by its lines only."""
     return (
         *(
             figure
             for place, one in enumerate(found.inferences)
-            for figure in _of_inference(_place("", one.source), one, place)
+            for figure in _of_inference(
+                _place("", one.source), one, place, layers=layers
+            )
         ),
         *_of_times(found, lambda source: _place("", source)),
     )
@@ -183,15 +188,13 @@ def _place(run: str, source: Source) -> Place:
 
 
 def of_command(
-    command: CommandRecord, run: str = "", shapes: KernelShapes | None = None
-) -> tuple[Figure, ...]:
-    """Return the figures of one round of a command, however it ended."""
-    return tuple(_of_command(run, command, shapes))
-
-
-def _of_command(
-    run: str, command: CommandRecord, shapes: KernelShapes | None
+    command: CommandRecord,
+    run: str = "",
+    shapes: KernelShapes | None = None,
+    *,
+    layers: bool = True,
 ) -> Iterator[Figure]:
+    """Yield the figures of one round of a command, however it ended."""
     where = (run, command.number, called(command), script(command.text))
     measured = ((FigureKind.WALL, command.wall_s), (FigureKind.CPU, command.cpu_s))
     for kind, value in measured:
@@ -203,7 +206,8 @@ def _of_command(
         network = _described(shapes, command.text, one)
         images = network.batch_size if network else None
         under = one.source.under or found.under
-        yield from _of_inference(where, one, place, command.round, under, images)
+        about = (place, command.round, under, images)
+        yield from _of_inference(where, one, *about, layers=layers)
 
 
 def _of_times(
@@ -230,6 +234,8 @@ def _of_inference(
     round_: int = 0,
     under: tuple[str, ...] = (),
     images: int | None = None,
+    *,
+    layers: bool,
 ) -> Iterator[Figure]:
     source = one.source
     values: list[tuple[FigureKind, float | None, str]] = [
@@ -238,7 +244,7 @@ def _of_inference(
             (FigureKind.OP_TIME, one.op_times_s),
             (FigureKind.LAYER_TIME, one.layer_times_s),
         )
-        for i, value in enumerate(every)
+        for i, value in enumerate(every if layers else ())
     ]
     total = sum(one.op_times_s) if one.op_times_s else None
     values += [

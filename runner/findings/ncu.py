@@ -104,7 +104,7 @@ class LaunchTable:
         if self._units is None:
             self._metric(*(named[each] for each in _METRIC))
         else:
-            for name in _NAMES.intersection(named):
+            for name in filter(_NAMES.__contains__, named):  # the first counts
                 self._metric(name, self._units[name], named[name])
         return True
 

@@ -63,7 +63,7 @@ class OutputSearch:
             share.unreadable = share.unreadable or line[:_UNREADABLE]
 
     def read(self, lines: bytes) -> None:
-        """OutputSearch some lines."""
+        """Search some lines."""
         text = lines.removesuffix(b"\n")
         if not text or not (self._texts or self._patterns):
             return

@@ -50,7 +50,7 @@ _FIELDS = {name: field for field, names in _MEANINGS.items() for name in names}
 _NUMBER = re.compile(rf"({UNSIGNED}(?:e[+-][0-9]{{2}})?)(ns|us|ms|s|%)?")
 _SHARES = (
     re.compile(r"[0-9]{1,3}\.[0-9]{2}%"),
-    re.compile(r"[0-9]{1,3}\.[0-9]{1,9}"),
+    re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,18})?"),
 )
 """Percentages where times have their units, and where the columns have."""
 

@@ -53,10 +53,10 @@ Networks = Mapping[int, Sequence[NetworkFigures]]
 """What the networks of a run printed, by the number of their command."""
 
 
-def networks(run: RunRecord) -> Networks:
+def networks(run: RunRecord, *, layers: bool = True) -> Networks:
     """Return the figures of a run's networks, of all rounds."""
     found: dict[int, list[NetworkFigures]] = {}
-    for one in table.networks(table.of(run)):
+    for one in table.networks(table.of(run, layers=layers)):
         found.setdefault(one.number, []).append(one)
     return found
 

@@ -144,7 +144,7 @@ def table(
 
 def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
     run = one.record
-    networks = figures.networks(figures.of(run))
+    networks = figures.networks(figures.of(run, layers=False))
     return (
         *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
         run.engine.name if run.engine else "",

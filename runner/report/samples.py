@@ -30,7 +30,7 @@ def sampled_lines(record: RunRecord) -> list[str]:
         told = []
         for figure, found, (median, smallest, largest) in _figures(one):
             value, _, unit = smallest.partition(" ")
-            if largest.partition(" ")[2] == unit:
+            if " " not in unit and largest.partition(" ")[2] == unit:
                 smallest = value  # the unit once
             few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
             told.append(f"{figure} {median} ({smallest} to {largest}{few})")

@@ -46,11 +46,10 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     """Return the line; commands are the same if their names or texts are."""
     matched = paired(before.first_round, after.first_round, identity)
     pairs = [(one, other) for one, other in matched if one and other]
-    printed = (networks(before), networks(after))
-    told = [text for pair in pairs for text in _results(*pair, alike(pair, *printed))]
-    timings = [
-        timing for pair in pairs for timing in _timings(*pair, alike(pair, *printed))
-    ]
+    printed = (networks(before, layers=False), networks(after, layers=False))
+    compared = [(*pair, alike(pair, *printed)) for pair in pairs]
+    told = [text for each in compared for text in _results(*each)]
+    timings = [timing for each in compared for timing in _timings(*each)]
     notable = sorted(timing for timing in timings if timing[0] <= -NOISE)
     told += [text for _, text in notable[:MOST]]
     if len(notable) > MOST:

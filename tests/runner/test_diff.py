@@ -127,7 +127,12 @@ def test_equal_runs_show_no_table_and_a_count_of_the_rows_left_out():
             ["image digest"],
             {"image digest"},
         ),
-        ({"image": None}, ["image", "image digest"], {"image digest"}),
+        (
+            {"image": ImageUsed("gcc:13", "", ImageAction.REUSE, "")},
+            ["image", "image digest"],
+            {"image"},
+        ),
+        ({"image": None}, ["image", "image digest"], {"image"}),
         (
             {"gpu": GpuUse(GpuWay.CDI, (Gpu("GPU-2", "H200", 0),), "590")},
             ["GPU", "GPU board", "driver"],

@@ -81,6 +81,11 @@ def test_nvprofs_summary_says_what_its_table_does(text):
     assert find(text + text).profiles == NVPROF * 2
 
 
+def test_a_whole_percentage_is_one():
+    (found, *_) = find(TYPED.replace("80.000000,16", "80,16")).profiles
+    assert found == NVPROF[0]
+
+
 @pytest.mark.parametrize("trace", TRACES)
 def test_a_trace_is_no_table(trace):
     assert find(trace) == Findings()

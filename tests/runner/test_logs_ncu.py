@@ -59,6 +59,19 @@ def test_versions_and_locales_differ_in_names_units_and_numbers(before, after):
     ) == (NAIVE,)
 
 
+def test_of_two_names_of_one_counter_the_first_column_counts():
+    first = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+    other = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+    for names in ((first, other), (other, first)):
+        rows = (
+            f'"ID","Kernel Name","Block Size","Grid Size","{names[0]}","{names[1]}"',
+            '"","","","","%","%"',
+            '"0","conv(int)","(16, 16, 1)","(100, 12, 1)","10","20"',
+        )
+        (found,) = counters("\n".join(rows) + "\n")
+        assert found.dram_percent == 10
+
+
 def test_rows_of_a_metric_each_are_read():
     assert counters(CSV) == (
         KernelCounters(

@@ -130,6 +130,15 @@ def test_the_lines_at_the_end_have_a_command_once_and_the_median_of_its_rounds()
     ]
 
 
+def test_rounds_of_minutes_keep_the_units_of_both_ends():
+    walls = (123.0, 243.0, 303.0)
+    rounds = [command(0, walls[0])]
+    for n, wall_s in enumerate(walls[1:], 1):
+        rounds.append(command(n, wall_s, repeats=0, round=n))
+    _, (line,) = report.summary(measured(*rounds))
+    assert "wall 4 min 3 s (2 min 3 s to 5 min 3 s)" in line
+
+
 def test_a_figure_that_not_all_rounds_printed_says_in_how_many():
     first, silent = command(0, 0.5, 0.25), command(1, 0.5, repeats=0, round=1)
     _, (line,) = report.summary(measured(first, silent))

@@ -50,7 +50,11 @@ def between(
     old, new = before.record, after.record
     found = comparison or compared(old, new)
     pairs = commands(old.first_round, new.first_round)
-    odd = unlike(old, new)
+    printed = (networks(old), networks(new))
+    odd = (
+        *mismatches.of_runs(old, new),
+        *measured.mismatches(pairs, *printed),
+    )
     summed = old.data_md5.keys() & new.data_md5.keys()
     return RunDiff(
         before=_run(before),
@@ -60,7 +64,7 @@ def between(
         figures=tuple(figures.changes(old, new, found, odd)),
         paired=found.paired,
         rounds=found.pairs,
-        inferences=measured.inference_changes(pairs, networks(old), networks(new)),
+        inferences=measured.inference_changes(pairs, *printed),
         profiles=measured.profile_changes(pairs),
         ends=_beside(_ends(old), _ends(new)),
         project=_beside(inputs(old, summed), inputs(new, summed)),
@@ -73,7 +77,8 @@ def between(
 def unlike(before: RunRecord, after: RunRecord) -> tuple[Mismatch, ...]:
     """Return what makes figures of two runs not comparable."""
     pairs = commands(before.first_round, after.first_round)
-    found = measured.mismatches(pairs, networks(before), networks(after))
+    printed = (networks(run, layers=False) for run in (before, after))
+    found = measured.mismatches(pairs, *printed)
     return (*mismatches.of_runs(before, after), *found)
 
 

@@ -38,8 +38,6 @@ _FACTS: dict[str, Meaning] = {
         for key in _SPENT
     },
 }
-_ONE_WITHOUT = ("GPU", "CPU", "cores", "engine", "profile", "image digest")
-"""Facts that make runs differ also where one of them does not have it."""
 
 
 def unlike(
@@ -75,13 +73,14 @@ def of_runs(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
     """Yield each difference of machine, GPU, image, engine, limits and data files."""
     summed = before.data_md5.keys() & after.data_md5.keys()
     old, new = ({**inputs(run, summed), **surroundings(run)} for run in (before, after))
-    meanings = {
-        name: meaning
-        for name, meaning in _FACTS.items()
-        if name in _ONE_WITHOUT or (old.get(name) and new.get(name))
-    }
-    if old.get("GPU") != new.get("GPU"):
-        meanings.pop("GPU board", None)
+    limited = bool(before.limits and after.limits)
+    meanings = {n: m for n, m in _FACTS.items() if limited or n[:6] != "limit "}
+    if before.gpu is None or after.gpu is None:
+        del meanings["driver"], meanings["GPU board"]
+    elif old["GPU"] != new["GPU"]:
+        del meanings["GPU board"]
+    if not (old.get("image digest") and new.get("image digest")):
+        meanings["image"] = meanings.pop("image digest")
     for name in dict.fromkeys((*old, *new)):
         values = (old.get(name), new.get(name))
         if name.startswith("data ") and (all(values) or "missing" in values):

@@ -138,6 +138,15 @@ def test_each_step_is_a_change_of_one_thing_that_helps(demand):
         assert step.warps > found.warps
 
 
+@given(DEMANDS, st.integers(1, 254))
+def test_fewer_registers_never_cost_a_block(demand, fewer):
+    capability, threads, registers, shared = demand
+    assume(fewer < registers)
+
+    before = blocks_and_limits(*demand)[0]
+    assert blocks_and_limits(capability, threads, fewer, shared)[0] >= before
+
+
 def test_a_step_is_the_nearest_that_helps():
     # Twelve warps of 168 registers fit; with 160 no more do, with 128 sixteen do.
     found = occupancy("9.0", 32 * 4, 168, 0)

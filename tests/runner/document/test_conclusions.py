@@ -6,7 +6,12 @@ from msgspec.structs import replace
 
 from runner import milestones
 from runner.core import Gpu, GpuUse, GpuWay, Outcome, Reason, Verdict
-from runner.core.kernel_shapes import KernelShapes, KernelWork
+from runner.core.kernel_shapes import (
+    KernelShapes,
+    KernelWork,
+    LayeredNetwork,
+    NetworkLayer,
+)
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
 from runner.figures import table
 from runner.findings import attributed, find
@@ -218,6 +223,21 @@ def test_a_kernel_near_its_roof_is_bound_by_it_and_what_takes_longer_is_named():
 
     assert "is bound by fp32 arithmetic, at 74.7 % of its roof" in text
     assert "for the whole program look at dense, 100 %" in text
+
+
+def test_layers_are_bound_where_the_output_names_no_variant():
+    layer = NetworkLayer(
+        "conv1", "convolution", (4, 1, 9, 9), (4, 2, 7, 7), (2, 1, 3, 3), 1e9, 1e6, True
+    )
+    network = LayeredNetwork("n", "m4.1.py", None, 4, (layer,))
+    work = KernelWork("conv", variant="a", layer="conv1", flops=1e9, bytes=1e6)
+    work = replace(work, unit="fp32")
+    shapes = KernelShapes(kernels=(work,), networks=(network,))
+    ran = command(0, "m4.1.py", inference(4, times=(0.5,)))
+
+    text = said(parts(ran, shapes=shapes))[BOUND]
+
+    assert text.startswith("Layer conv1 (500.0 ms) is bound by")
 
 
 def test_what_is_wrong_is_said_first_with_who_disagrees():

@@ -190,9 +190,7 @@ def test_as_markdown_every_table_is_one_and_every_link_leads_to_a_heading():
     page = markdown.document("A run", shown, 1 << 20)
 
     tokens = rendered(page)
-    count = sum(
-        isinstance(part, Table | Pairs) for one in every(shown) for part in one.parts
-    )
+    count = sum(isinstance(part, Table | Pairs) for one in shown for part in one.parts)
     assert sum(token.type == "table_open" for token in tokens) == count
     titles = [
         tokens[at + 1].content
@@ -208,12 +206,6 @@ def test_as_markdown_every_table_is_one_and_every_link_leads_to_a_heading():
     }
     assert links
     assert {str(link).removeprefix("#") for link in links} <= places
-
-
-def every(found):
-    for one in found:
-        yield one
-        yield from every(one.sections)
 
 
 def test_nothing_that_a_run_says_is_markup():

@@ -252,14 +252,16 @@ def test_deep_nesting_is_refused_and_costs_no_stack(tmp_path):
         traces.summary(path, "x")
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
     ("limit", "words"),
     [("MOST_BYTES", "its JSON is larger than"), ("MOST_VALUES", "it has over")],
 )
-def test_a_file_beyond_a_limit_is_refused(tmp_path, monkeypatch, limit, words):
+def test_a_file_beyond_a_limit_is_refused(tmp_path, monkeypatch, limit, words, packed):
     monkeypatch.setattr(events, limit, 1000)
     path = tmp_path / "t.json"
-    path.write_bytes(gzip.compress(json.dumps([event()] * 500).encode()))
+    data = json.dumps([event()] * 500).encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
     with pytest.raises(UsageError, match=f"x: {words}"):
         traces.summary(path, "x")
 
