@@ -71,6 +71,7 @@ class EventArgs(Struct, gc=False):
     name: str | None = None
     correlation: int | str | None = None
     device: int | None = None
+    stream: int | str | None = None
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     bytes: int | None = None
@@ -175,6 +176,7 @@ class EventTrace:
         self._figures: list[list[int]] = []
         self._named: list[_Group] | None = None
         self._known: dict[tuple[str, Hashable], str] = {}
+        self._streams: dict[LaneKey, str] = {}
         self._open: dict[LaneKey, list[tuple[int, TraceEvent]]] = defaultdict(list)
         self._wrong_times = self._unmatched = self._odd = 0
         try:
@@ -248,7 +250,10 @@ class EventTrace:
         link: int | str | None = None
         if (args := event.args) is not None:
             link = args.correlation
-            detail = _detail(args, event.pid) if kind is LaneKind.GPU else None
+            if kind is LaneKind.GPU:
+                detail = _detail(args, event.pid)
+                if lane not in self._streams:
+                    self._streams[lane] = _stream_title(args)
         spans.ref.append(place)
         spans.lane.append(spans.lanes[lane])
         spans.start.append(start)
@@ -298,12 +303,11 @@ class EventTrace:
         """Return the lane of a key."""
         kind, pid, tid = key
         process = self._known.get(("process_name", pid), "")
-        title = self._known.get(("thread_name", (pid, tid))) or f"thread {tid}"
+        thread = self._known.get(("thread_name", (pid, tid))) or f"thread {tid}"
+        title = self._streams.get(key) or thread
         if not isinstance(pid, int) or pid < _GPU_PID:
             number = bounded(str(pid), LONGEST_TITLE)
             process = f"{process} ({number})" if process else f"process {number}"
-            if kind is LaneKind.GPU:  # as PyTorch numbers processes and threads
-                title = f"GPU {number}, stream {tid}"
         return Lane(process, bounded(title, LONGEST_TITLE), kind)
 
     def describe(self, ref: int, whole_one: bool) -> Description:
@@ -344,6 +348,13 @@ def _facts(detail: _Detail) -> Facts:
         return LaunchShape(*detail).facts()
     size = spelled(detail, "bytes")
     return (("size", size),) if size else ()
+
+
+def _stream_title(args: EventArgs) -> str:
+    """Return the title of a stream, "" if the event does not say."""
+    if args.device is None or args.stream is None:
+        return ""
+    return f"GPU {args.device}, stream {args.stream}"
 
 
 def _nanoseconds(value: Number, most: float) -> int | None:

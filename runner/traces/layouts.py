@@ -236,7 +236,7 @@ def _nvidia(base: Database) -> TraceLayout:
     names = ("StringTable", "_id_", "value")
     if base.has(f"{_TABLE}DEVICE", *columns) and base.has(*names):
         rows = base.rows(
-            f"SELECT id, value, device.{', device.'.join(columns[2:])}"
+            f"SELECT device.id, value, device.{', device.'.join(columns[2:])}"
             f" FROM {_TABLE}DEVICE AS device"
             " LEFT JOIN StringTable ON StringTable._id_ = device.name LIMIT 100"
         )
@@ -279,21 +279,28 @@ def _nsys(base: Database) -> TraceLayout:
         _NSYS,
         ("StringIds", "id", "value"),
         processes,
-        tuple(gpu(*row) for row in _nsys_gpus(base)),
+        tuple(_nsys_gpus(base)),
         problems=problems,
     )
 
 
-def _nsys_gpus(base: Database) -> list[tuple[Value, ...]]:
+def _nsys_gpus(base: Database) -> Iterable[TracedGpu]:
     """Return the GPUs by the numbers that CUDA gave them, where the file has those."""
     table = "TARGET_INFO_GPU"
     if not base.has(table, "id", "name"):
-        return []
+        return ()
     optional = ("smCount", "computeMajor", "computeMinor")
-    known = (f"gpu.{each}" if base.has(table, each) else "NULL" for each in optional)
-    columns = f"gpu.name, {', '.join(known)} FROM {table} AS gpu"
-    found = []
-    if base.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId"):
-        query = f"SELECT cudaId, {columns} JOIN TARGET_INFO_CUDA_DEVICE ON gpuId=gpu.id"
-        found = [*base.rows(f"{query} GROUP BY cudaId ORDER BY cudaId LIMIT 100")]
-    return found or [*base.rows(f"SELECT gpu.id, {columns} LIMIT 100")]
+    columns = ", ".join(each if base.has(table, each) else "NULL" for each in optional)
+    # A join in SQLite would hold names of any length.
+    rows = base.rows(f"SELECT id, name, {columns} FROM {table} LIMIT 100")
+    known = {whole(number): gpu(number, *facts) for number, *facts in rows}
+    if not base.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId"):
+        return known.values()
+    named: dict[int, TracedGpu] = {}
+    for own, cuda in base.rows(
+        "SELECT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE ORDER BY cudaId LIMIT 1000"
+    ):
+        number, found = whole(cuda), known.get(whole(own))
+        if number is not None and found is not None:
+            named.setdefault(number, replace(found, number=number))
+    return named.values() or known.values()

@@ -31,10 +31,11 @@ _VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
 _LAST_ROW = (1 << 58) - 1
 _TIMES = (
-    f"start BETWEEN 0 AND {_LATEST}"
+    "typeof(start) IN ('integer', 'real') AND typeof(end) IN ('integer', 'real')"
+    f" AND start BETWEEN 0 AND {_LATEST}"
     f" AND end BETWEEN start AND start + {building.MOST_NS}"
 )
-"""Whether a row's times can be; in SQLite texts are above all numbers."""
+"""Whether a row's times can be; a column of texts would compare them as such."""
 
 
 class SqliteTrace:

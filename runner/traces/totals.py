@@ -53,9 +53,8 @@ class Sums:
         if shape is not None:
             self._configurations += 1
             entry = (total, -self._configurations, name, shape, figures)
-            heapq.heappush(self._launches, entry)
-            if len(self._launches) > MOST_LAUNCHES:
-                heapq.heappop(self._launches)
+            full = len(self._launches) >= MOST_LAUNCHES
+            (heapq.heappushpop if full else heapq.heappush)(self._launches, entry)
         if kind not in _SECTIONS:
             return
         key = (_SECTIONS[kind], name)

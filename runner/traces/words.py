@@ -74,7 +74,8 @@ def gpu(
     number: object, name: object, processors: object, major: object, minor: object
 ) -> TracedGpu:
     """Return a GPU; ``major`` and ``minor`` are its compute capability."""
-    made = "" if whole(major) is None else f"{whole(major)}.{whole(minor) or 0}"
+    first, second = whole(major) or 0, whole(minor) or 0
+    made = f"{first}.{second}" if 0 < first < 100 and 0 <= second < 10 else ""
     known = bounded(name, LONGEST_TITLE)
     return TracedGpu(whole(number) or 0, known, made, whole(processors))
 

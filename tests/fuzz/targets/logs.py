@@ -71,7 +71,8 @@ def _scanned(pieces: list[bytes]) -> tuple[Findings, object]:
         scanner.feed(piece)
     found = scanner.findings()
     for share in search.shares.values():
-        assert share.least > share.most or 0 <= share.least <= share.most <= 1
+        unseen = (share.least, share.most) == (math.inf, -math.inf)
+        assert unseen or 0 <= share.least <= share.most <= 1
     return found, search.found
 
 

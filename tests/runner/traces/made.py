@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-_ON_GPU = "start, end, deviceId, contextId, streamId, correlationId"
+_ON_GPU = """start INTEGER NOT NULL, end INTEGER NOT NULL,
+  deviceId, contextId, streamId, correlationId"""
 _SHAPE = """gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread,
   staticSharedMemory, dynamicSharedMemory"""
 

@@ -120,6 +120,38 @@ def test_numbers_of_other_types_and_sizes_are_shown_somehow(tmp_path, values):
     assert all(len(lane.title) < 100 for lane in timeline.lanes)
 
 
+def test_times_that_are_texts_are_left_out_and_counted(tmp_path):
+    """A column of texts compares numbers as texts, too."""
+    odd = SCHEMA.replace("start INTEGER, end INTEGER", "start TEXT, end TEXT")
+    times = (("1e999", "1e999"), ("1", "1e999"), ("10", "9"), ("1", "2"))
+    rows = [(*each, 0, 1, 7, n, 1) for n, each in enumerate(times)]
+    path = made.database(
+        tmp_path / "f", odd, kernel=(LAUNCH, *rows), name=("id text", (1, "f"))
+    )
+
+    for read in (traces.summary, lambda *given: traces.read(*given)[0]):
+        trace = read(path, "x")
+        assert trace.launches == ()
+        assert "4 records of table kernel with impossible times" in trace.problems[0]
+
+
+def test_many_devices_of_one_number_are_little_work(tmp_path):
+    gpus = [(n % 2, f"{n}" * 1000, 132, 9, 0) for n in range(3000)]
+    devices = [(n % 2, 0) for n in range(3000)]
+    path = made.database(
+        tmp_path / "f",
+        made.NSYS,
+        TARGET_INFO_GPU=("id name smCount computeMajor computeMinor", *gpus),
+        TARGET_INFO_CUDA_DEVICE=("gpuId cudaId", *devices, (1, None)),
+    )
+
+    trace = traces.summary(path, "x")
+
+    (only,) = trace.gpus
+    assert (only.number, only.capability, len(only.name)) == (0, "9.0", 200)
+    assert not any("damaged" in problem for problem in trace.problems)
+
+
 def test_a_name_of_many_megabytes_is_not_read(tmp_path):
     path = made.database(
         tmp_path / "a",
@@ -164,7 +196,7 @@ def test_many_small_queries_are_much_work_too(tmp_path, monkeypatch):
         name=("id text", *((n, f"f{n}") for n in reversed(range(count)))),
     )
     monkeypatch.setattr(database, "STEP", 10_000)
-    monkeypatch.setattr(database, "LEAST_STEPS", 4)
+    monkeypatch.setattr(database, "LEAST_STEPS", 5)
     monkeypatch.setattr(database, "STEPS_A_MIB", 0)
     trace, timeline = traces.read(path, "x")
     assert any("names cannot be read: interrupted" in each for each in trace.problems)
