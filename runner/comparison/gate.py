@@ -284,7 +284,8 @@ def _refusal(
         return _refused(one, "there is no run to compare with", hint)
     metrics = (each for each in compared if each.metric != PEAK_MEMORY)
     covered = [each for each in metrics if one.covers(each.metric)]
-    if not covered and whole:
+    once = any(each.metric == PEAK_MEMORY for each in compared)
+    if not covered and whole and (once or not ended):
         hint = "put /usr/bin/time -v before the command, which gives each round one"
         return _refused(one, "a run has one value of it", hint)
     if not covered:

@@ -102,7 +102,9 @@ def samples(run: RunRecord, *, first: bool = True) -> dict[str, tuple[float, ...
     that was run once has one value, which is that of the first round.
     """
     named, found = keys(run.commands), dict[str, dict[int, float]]()
+    last = 0
     for command in run.commands:
+        last = max(last, min(command.round, MOST_ROUNDS - 1))
         ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
         if ended_well and 0 <= command.round < MOST_ROUNDS and command.index >= 0:
             key = named.get(command.number - 1, "")
@@ -110,7 +112,9 @@ def samples(run: RunRecord, *, first: bool = True) -> dict[str, tuple[float, ...
                 if 0 <= value < MOST:
                     found.setdefault(metric, {})[command.round] = float(value)
     start = 0 if first else 1
-    rounds = {metric: _in_order(values, start) for metric, values in found.items()}
+    rounds = {
+        metric: _in_order(values, start, last) for metric, values in found.items()
+    }
     peak_bytes = run.peak_memory_bytes
     if peak_bytes is not None and 0 <= peak_bytes < MOST:
         rounds[PEAK_MEMORY] = (float(peak_bytes),)
@@ -170,10 +174,10 @@ def _kernels(found: Findings) -> dict[str, float]:
     return totals
 
 
-def _in_order(values: Mapping[int, float], start: int) -> tuple[float, ...]:
+def _in_order(values: Mapping[int, float], start: int, last: int) -> tuple[float, ...]:
     if max(values) == 0:
         return (values[0],)
-    return tuple(values.get(at, math.nan) for at in range(start, max(values) + 1))
+    return tuple(values.get(at, math.nan) for at in range(start, last + 1))
 
 
 def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:

@@ -54,15 +54,15 @@ def readable(data: bytes, *, whole: bool) -> str:
 
 
 def figures(record: RunRecord) -> dict[str, float]:
-    """Return the figures of a run by name; of repeated commands their medians.
+    """Return the figures of a run's commands that ended well, by name.
 
-    A name is as a gate has it: ``op_time[final]``, ``command[2].wall``. Shares are from
-    0 to 1, times in seconds, memory in bytes. Agreement and accuracy, which no gate
-    judges, are the least of a command.
+    A name is as a gate has it: ``op_time[final]``, ``command[2].wall``; of a command
+    that was repeated they are medians. Shares are from 0 to 1, times in seconds, memory
+    in bytes. Agreement and accuracy, which no gate judges, are a command's least.
     """
     found = {name: median(known(each)) for name, each in samples(record).items()}
     named = keys(record.commands)
-    for one in table.networks(table.of(record)):
+    for one in table.networks(table.of(record, layers=False)):
         shares = {"agreement": one.agreement, "accuracy": one.accuracy}
         for kind, share in shares.items():
             if share is not None and share >= 0:

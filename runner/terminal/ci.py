@@ -112,7 +112,7 @@ class CiLog:
         lines = ""
         for one in found:
             count = self._counts[one.severity] = self._counts.get(one.severity, 0) + 1
-            if count == MOST_ANNOTATIONS:
+            if count == MOST_ANNOTATIONS and len(found) > 1:
                 one = Annotation("rai", "There are more in the log.", one.severity)
             if count <= MOST_ANNOTATIONS:
                 lines += annotation(one, _file(one))

@@ -50,6 +50,20 @@ def test_each_round_of_a_command_gives_one_value_under_the_commands_name():
     }
 
 
+def test_a_last_round_that_failed_has_no_value_and_is_a_round():
+    again = {"name": "final", "repeats": 0}
+    found = samples(
+        run(
+            command(0, name="final"),
+            command(1, round=1, **again),
+            command(2, round=2, outcome=Outcome.FAILED, exit_code=1, **again),
+        )
+    )
+    *values, last = found["command[final].wall"]
+    assert values == [1.0, 1.0]
+    assert math.isnan(last)
+
+
 def test_the_first_round_can_be_left_out():
     found = samples(
         run(
@@ -149,4 +163,6 @@ def test_figures_that_no_program_measures_are_none():
 
     found = samples(run(first, *rounds, slow))
 
-    assert found == {"command[1].wall": (1, 1, 1, 1)}
+    ((metric, (*values, last)),) = found.items()
+    assert (metric, values) == ("command[1].wall", [1, 1, 1, 1])
+    assert math.isnan(last)

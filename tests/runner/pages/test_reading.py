@@ -40,7 +40,7 @@ def test_a_long_name_is_whole_when_it_is_asked_for(opened):
 
 def test_an_output_scrolls_in_its_own_box(opened):
     visit = opened(sample.page())
-    box = "document.querySelector('#output-build pre')"
+    box = "document.querySelector('#output details:last-of-type pre')"
     visit.has(f"{box}.closest('details').open = true")
     assert visit.has(f"{box}.clientHeight") < 600
     assert visit.has(f"{box}.scrollHeight") > 2000
