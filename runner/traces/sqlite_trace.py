@@ -31,11 +31,11 @@ _VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
 _LAST_ROW = (1 << 58) - 1
 _TIMES = (
-    "typeof(start) IN ('integer', 'real') AND typeof(end) IN ('integer', 'real')"
-    f" AND start BETWEEN 0 AND {_LATEST}"
-    f" AND end BETWEEN start AND start + {building.MOST_NS}"
+    f"+start BETWEEN 0 AND {_LATEST}"
+    f" AND +end BETWEEN start AND start + {building.MOST_NS}"
 )
-"""Whether a row's times can be; a column of texts would compare them as such."""
+"""Whether a row's times can be. Without its column's affinity, which the sign takes, a
+text is above all numbers."""
 
 
 class SqliteTrace:
