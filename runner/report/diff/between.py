@@ -20,7 +20,7 @@ from runner.report.diff.nouns import (
     RunDiff,
     TextChange,
 )
-from runner.report.pairs import aligned, commands, networks
+from runner.report.pairs import Networks, aligned, commands, networks
 from runner.report.words import commit
 
 MOST_NAMED = 1000
@@ -51,10 +51,7 @@ def between(
     found = comparison or compared(old, new)
     pairs = commands(old.first_round, new.first_round)
     printed = (networks(old), networks(new))
-    odd = (
-        *mismatches.of_runs(old, new),
-        *measured.mismatches(pairs, *printed),
-    )
+    odd = _unlike(old, new, *printed)
     summed = old.data_md5.keys() & new.data_md5.keys()
     return RunDiff(
         before=_run(before),
@@ -76,9 +73,15 @@ def between(
 
 def unlike(before: RunRecord, after: RunRecord) -> tuple[Mismatch, ...]:
     """Return what makes figures of two runs not comparable."""
-    pairs = commands(before.first_round, after.first_round)
     printed = (networks(run, layers=False) for run in (before, after))
-    found = measured.mismatches(pairs, *printed)
+    return _unlike(before, after, *printed)
+
+
+def _unlike(
+    before: RunRecord, after: RunRecord, old: Networks, new: Networks
+) -> tuple[Mismatch, ...]:
+    pairs = commands(before.first_round, after.first_round)
+    found = measured.mismatches(pairs, old, new)
     return (*mismatches.of_runs(before, after), *found)
 
 
