@@ -83,12 +83,14 @@ class WrongValue(Struct, frozen=True):
 
 
 class MeasuredLayer(Struct, frozen=True):
-    """The medians of one layer's samples; clocks as minimum, median and maximum."""
+    """The medians of one layer's samples; clocks as minimum, median and maximum.
+
+    ``sm_mhz`` is of calls beside the samples, as the player says it.
+    """
 
     name: Word
     ms: Milliseconds
     reference_ms: Milliseconds
-    wall_ms: Milliseconds
     sm_mhz: tuple[Megahertz, Megahertz, Megahertz]
     reference_mhz: tuple[Megahertz, Megahertz, Megahertz]
     floor_ms: Milliseconds | None = None
@@ -98,30 +100,23 @@ class MeasuredLayer(Struct, frozen=True):
 class MeasuredSample(Struct, frozen=True):
     """One timed call of one layer, and the reference beside it.
 
-    ``ms`` is the time between events, ``stamp_ms`` by the GPU's timer, ``wall_ms`` by
-    the judge's clock, from the request to the answer, ``read_ms`` until it had looked
-    at the output. A clock of 0 is unknown.
+    ``ms`` is by the judge's own clock, from its word to start until the GPU says that
+    all is done. A clock of 0 is unknown.
     """
 
     layer: Word
     round: Number
     ms: Milliseconds
-    wall_ms: Milliseconds
-    stamp_ms: Milliseconds
-    sm_mhz: Megahertz
     reference_ms: Milliseconds
     reference_mhz: Megahertz
-    read_ms: Milliseconds = 0.0
 
 
 class MeasuredEntry(Struct, frozen=True):
     """One measured variant of a submission.
 
-    ``ratio`` is the median over rounds of its time divided by the reference's,
-    ``interval`` its 95 % interval, ``score_ms`` the ratio times the site's time of the
-    reference, if there is one. ``late_rounds`` counts rounds that did not count, since
-    the judge's clock saw a call of theirs end late. ``why`` says why it is not
-    accepted, ``fault`` how its kernels failed.
+    ``ratio`` is its time divided by the reference's, ``interval`` its 95 % interval,
+    ``score_ms`` the ratio times the site's time of the reference, if there is one.
+    ``why`` says why it is not accepted, ``fault`` how its kernels failed.
     """
 
     variant: Word
@@ -136,7 +131,6 @@ class MeasuredEntry(Struct, frozen=True):
     interval: tuple[Ratio, Ratio] | None = None
     score_ms: Milliseconds | None = None
     error: Share | None = None
-    late_rounds: Annotated[int, Meta(ge=0, le=100_000)] = 0
     layers: Annotated[tuple[MeasuredLayer, ...], Meta(max_length=16)] = ()
     samples: Annotated[tuple[MeasuredSample, ...], Meta(max_length=20_000)] = ()
 

@@ -1,6 +1,6 @@
 """Why a measurement is not accepted, in plain sentences.
 
-    reasons = why(rules, samples, Conditions(empty_ms=..., floors=..., site=...))
+    reasons = why(rules, samples, Conditions(floors=..., site=...))
     accepted = not reasons
 
 No single sample decides: all that is compared are medians and quartiles, so that a
@@ -12,18 +12,16 @@ moves the medians that are compared here or spreads the ratios.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from runner.judge.figures import (
     Rules,
     Sample,
-    latest_ms,
     ratios,
     spread,
     sums,
-    whole_rounds,
 )
 from runner.judge.wrong import Wrong
 
@@ -54,12 +52,10 @@ class Conditions:
     """What a measurement of one entry is judged by, beside its samples.
 
     ``fault`` is a fault of the entry's kernels in words, or "", ``unchecked`` says what
-    there was no time to check. ``empty_ms`` are golden's times of calls without a
-    launch, ``empty_read_ms`` with its look at the output; ``floors`` each layer's least
-    time. ``alone_ms`` are times of a whole round of references, warmed up, before the
-    entry's first call. ``late_rounds`` counts those that are not among the samples,
-    since the judge's clock saw a call of theirs end late. ``others`` counts other
-    programs on the GPU; ``celsius`` is its temperature after the wait for a cool one.
+    there was no time to check; ``floors`` are each layer's least time. ``alone_ms`` are
+    times of a whole round of references, warmed up, before the entry's first call.
+    ``others`` counts other programs on the GPU; ``celsius`` is its temperature after
+    the wait for a cool one.
     The throttled shares say how many of the samples and of the references had a clock
     lowered for heat or power. What is unknown keeps its default, and is not judged.
     """
@@ -67,12 +63,9 @@ class Conditions:
     wrong: Wrong | None = None
     fault: str = ""
     unchecked: str = ""
-    empty_ms: Sequence[float] = ()
-    empty_read_ms: Sequence[float] = ()
     floors: Mapping[str, float] = field(default_factory=dict)
     site: SiteReference | None = None
     alone_ms: Sequence[float] = ()
-    late_rounds: int = 0
     others: int = 0
     celsius: float | None = None
     throttled: float = 0.0
@@ -97,8 +90,6 @@ def why(
         by_layer.setdefault(sample.layer, []).append(sample)
     for name, its in by_layer.items():
         found += _floor(rules, name, its, conditions.floors.get(name, 0.0))
-    found += _clocks(rules, samples, conditions)
-    found += _late(rules, samples, conditions.late_rounds)
     found += _rounds(rules, samples)
     found += _reference(rules, samples, conditions)
     return tuple(found)
@@ -115,55 +106,6 @@ def _machine(rules: Rules, conditions: Conditions) -> list[str]:
             f"{rules.cool_wait_s:.0f} s; at most {rules.cool_c:.0f} °C is accepted"
         )
     return found
-
-
-def _clocks(
-    rules: Rules, samples: Sequence[Sample], conditions: Conditions
-) -> list[str]:
-    """Compare the events with the GPU's timer, and with golden's clock.
-
-    Whole rounds are compared, as they are scored: by layers, half of the samples of
-    each could be wrong, and so three quarters of the rounds.
-    """
-    slack = rules.clock_slack_us
-    clocks: list[tuple[str, float, Callable[[Sample], float]]] = [
-        ("the GPU's timer", slack, lambda s: s.stamp_ms)
-    ]
-    if empty_ms := conditions.empty_ms:
-        most = latest_ms(rules, empty_ms)
-        overhead = statistics.median(ms for ms in empty_ms if ms <= most)
-        clocks.append(("the judge's clock", slack, lambda s: s.wall_ms - overhead))
-    if conditions.empty_read_ms:
-        besides = statistics.median(conditions.empty_read_ms)
-        name = "the judge's clock, once y was there,"
-        clocks.append((name, rules.read_slack_us, lambda s: s.read_ms - besides))
-    rounds = whole_rounds(samples)
-    if not rounds:
-        return []
-    layers = " and ".join(dict.fromkeys(s.layer for s in samples))
-    ms = statistics.median(sum(s.ms for s in one) for one in rounds)
-    found = []
-    for clock, slack_us, read in clocks:
-        other = statistics.median(sum(map(read, one)) for one in rounds)
-        apart = statistics.median(sum(read(s) - s.ms for s in one) for one in rounds)
-        allowed = slack_us / 1000
-        allowed += rules.clock_slack_share * max(ms, other)
-        if not abs(apart) <= allowed:
-            found.append(
-                f"the clocks disagree about {layers}: the events say {span(ms)}, "
-                f"{clock} {span(other)}"
-            )
-    return found
-
-
-def _late(rules: Rules, samples: Sequence[Sample], late: int) -> list[str]:
-    kept = len(whole_rounds(samples))
-    if late <= kept:
-        return []
-    return [
-        f"in {late} of {late + kept} rounds the judge's clock saw calls end more than "
-        f"{rules.late_us:.0f} us later than the events say"
-    ]
 
 
 def _floor(
@@ -214,16 +156,6 @@ def _reference(
             found.append(
                 f"the reference took {span(ms)} between the samples and "
                 f"{span(alone)} alone"
-            )
-    pairs = [s for s in samples if s.sm_mhz > 0 and s.reference_mhz > 0]
-    if pairs:
-        kept = statistics.median(s.reference_mhz / s.sm_mhz for s in pairs)
-        if kept < 1 - rules.clock_drop:
-            own = statistics.median(s.sm_mhz for s in pairs)
-            its = statistics.median(s.reference_mhz for s in pairs)
-            found.append(
-                f"the SM clock was {its:.0f} MHz during the reference and "
-                f"{own:.0f} MHz during the samples"
             )
     more = conditions.reference_throttled - conditions.throttled
     if more > rules.throttled_share:

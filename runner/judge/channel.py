@@ -11,7 +11,6 @@ import select
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 MOST_BYTES = 64 << 10
@@ -76,17 +75,15 @@ def receive(
     return message, given
 
 
-def spin(source: socket.socket, timeout_s: float) -> None:
-    """Wait without sleeping until ``receive`` has something to return or raise."""
-    ends = perf_counter() + timeout_s
-    while perf_counter() < ends:
-        try:
-            source.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            return
-        return
+def ready(source: socket.socket) -> bool:
+    """Whether ``receive`` has something to return or raise; it waits for nothing."""
+    try:
+        source.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _await(source: socket.socket, timeout_s: float) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ STATIC_SHARED = 48 << 10
 NON_BLOCKING = 1  # a stream that the default stream does not wait for
 DEVICE, PINNED, FILE_DESCRIPTOR = 1, 1, 1
 READ, READ_WRITE = 1, 3
+HOST_MEMORY, DEVICE_MEMORY = 1, 2  # of CUDA_MEMCPY2D
+MAPPED = 2  # of cuMemHostRegister
+RELAXED = 2  # of cuStreamBeginCapture: calls of other threads do not disturb it
 
 
 class CudaError(Exception):
@@ -49,6 +53,28 @@ class _Allocation(ctypes.Structure):
 
 class _Access(ctypes.Structure):
     _fields_ = (("location", _Location), ("flags", c_int))
+
+
+class _Copy2D(ctypes.Structure):
+    """CUDA_MEMCPY2D: of its source, then of its destination, then the size."""
+
+    _fields_ = (
+        *(
+            (f"{side}_{name}", kind)
+            for side in ("source", "to")
+            for name, kind in (
+                ("x", c_size_t),
+                ("y", c_size_t),
+                ("type", c_int),
+                ("host", c_void_p),
+                ("device", c_uint64),
+                ("array", c_void_p),
+                ("pitch", c_size_t),
+            )
+        ),
+        ("width", c_size_t),
+        ("height", c_size_t),
+    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +181,14 @@ class Cuda:
         address = c_void_p()
         self._call("cuMemAllocHost_v2", ctypes.byref(address), c_size_t(size))
         return address.value or 0
+
+    def register(self, address: int, size: int) -> int:
+        """Let the GPU write to memory of this process; return where it sees it."""
+        flags, found = c_uint(MAPPED), c_uint64()
+        self._call("cuMemHostRegister_v2", c_void_p(address), c_size_t(size), flags)
+        seen = ctypes.byref(found), c_void_p(address), c_uint(0)
+        self._call("cuMemHostGetDevicePointer_v2", *seen)
+        return found.value
 
     def download(self, address: int, size: int) -> bytes:
         """Copy GPU memory to the host, after the work that writes it."""
@@ -285,6 +319,35 @@ class CudaStream:
         given = self.handle, pointers, c_void_p()
         self._call("cuLaunchKernel", kernel.handle, *sizes, *given)
 
+    @contextmanager
+    def captured(self) -> Iterator[Graph]:
+        """Yield a graph of what the block does with the stream, ready after it."""
+        self._call("cuStreamBeginCapture_v2", self.handle, c_int(RELAXED))
+        graph, nodes = Graph(self), c_void_p()
+        ends = self.handle, ctypes.byref(nodes)
+        try:
+            yield graph
+        except BaseException:
+            with suppress(CudaError):  # the first fault says more
+                self._call("cuStreamEndCapture", *ends)
+            raise
+        self._call("cuStreamEndCapture", *ends)
+        graph.make(nodes)
+
+    def write(self, address: int, value: int) -> None:
+        """Write 32 bits after all work so far; other processes see it at once."""
+        given = c_uint64(address), c_uint(value), c_uint(0)
+        self._call("cuStreamWriteValue32_v2", self.handle, *given)
+
+    def copy_rows(
+        self, to: int, source: int, width: int, pitch: int, rows: int
+    ) -> None:
+        """Copy rows of ``width`` bytes, ``pitch`` apart, to pinned memory."""
+        one = _Copy2D(width=width, height=rows, to_pitch=width, source_pitch=pitch)
+        one.source_type, one.source_device = DEVICE_MEMORY, source
+        one.to_type, one.to_host = HOST_MEMORY, to
+        self._call("cuMemcpy2DAsync_v2", ctypes.byref(one), self.handle)
+
     def wait(self) -> None:
         """Wait for all work in the stream."""
         self._call("cuStreamSynchronize", self.handle)
@@ -292,6 +355,31 @@ class CudaStream:
     def record(self, event: Event) -> None:
         """Record an event after what was launched so far."""
         self._call("cuEventRecord", event.handle, self.handle)
+
+
+class Graph:
+    """Work that a stream starts with one call, however many launches it has."""
+
+    def __init__(self, stream: CudaStream) -> None:
+        self._call, self._stream = stream._call, stream.handle
+        self._handle = c_void_p()
+
+    def make(self, nodes: c_void_p) -> None:
+        """Take the captured work, and bring it to the GPU."""
+        made = ctypes.byref(self._handle), nodes, c_uint64(0)
+        try:
+            self._call("cuGraphInstantiateWithFlags", *made)
+        finally:
+            self._call("cuGraphDestroy", nodes)
+        self._call("cuGraphUpload", self._handle, self._stream)
+
+    def launch(self) -> None:
+        """Start the work."""
+        self._call("cuGraphLaunch", self._handle, self._stream)
+
+    def close(self) -> None:
+        """Forget it, after its work has ended."""
+        self._call("cuGraphExecDestroy", self._handle)
 
 
 class Event:

@@ -3,10 +3,9 @@
 A *round* times every layer of an entry once, and the reference kernel beside each.
 
     rules = Rules.from_json(job["rules"])
-    while not enough(rules, samples, spent_s):
-        samples += [Sample(...), Sample(...)]    # one for each layer
-    result = score(samples, seed, site_ms)       # of everything: ms, ratio, interval
-    table = layers(samples, floors, errors)      # of each layer
+    samples = [Sample(...), Sample(...), ...]    # one for each layer and round
+    result = score(samples, site_ms)             # of everything: ms, ratio, interval
+    table = layers(samples, mhz, floors, errors) # of each layer
     json.dumps({**plain(result), "layers": plain(table), "samples": plain(samples)})
 
 All times are milliseconds, clocks MHz. Nothing here needs a GPU. Whether a measurement
@@ -15,59 +14,41 @@ is accepted is decided in ``acceptance``.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from random import Random
 from typing import Self
 
-CONFIDENCE = 0.95
-RESAMPLES = 2000
-QUICK_RESAMPLES = 400
-"""Of the interval that only decides whether to go on."""
-
-EVERY = 4
-"""After how many rounds each the interval is looked at."""
+BATCHES = 4
+STUDENT = 3.182446
+"""The 97.5 % quantile of Student's t with BATCHES - 1 degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How an entry is measured, and what is accepted.
 
-    It takes ``least_rounds`` to ``rounds`` rounds. In between it ends when the interval
-    is narrow (``interval_share`` of the ratio, from end to end) or after ``most_s``; a
-    slow entry that has too few rounds by then goes on, for ``longest_s`` at most.
-    ``warm_rounds`` before them do not count.
+    It takes ``rounds`` rounds, or as many as begin within ``longest_s``, and at least
+    ``least_rounds`` to be accepted. ``warm_rounds`` before them do not count.
     The measurement waits up to ``cool_wait_s`` for a GPU of at most ``cool_c`` °C.
 
-    Rounds with a call that golden's clock saw end ``late_us`` after its events do not
-    count. What is refused: more than half of the rounds late, rounds whose ratios
-    spread by more than ``spread`` (interquartile range by median); clocks that differ
-    by more than ``clock_slack_us`` (``read_slack_us`` where the GPU changes to another
-    process in between) and ``clock_slack_share`` of a round's time; a time
-    below ``floor_share`` of the floor; a reference that is ``drift`` slower than alone,
-    whose SM clock is ``clock_drop`` below that of the samples, or that is outside the
-    site's ``band``; references that were throttled more often than the samples, by
-    ``throttled_share`` of all.
+    What is refused: rounds whose ratios spread by more than ``spread`` (interquartile
+    range by median); a time below ``floor_share`` of the floor; a reference that is
+    ``drift`` slower than alone, or outside the site's ``band``; references that were
+    throttled more often than the samples, by ``throttled_share`` of all.
     """
 
     rounds: int = 40
-    least_rounds: int = 20
-    most_s: float = 4.0
-    longest_s: float = 8.0
+    least_rounds: int = 40
+    longest_s: float = 15.0
     warm_rounds: int = 3
     cool_c: float = 65.0
     cool_wait_s: float = 60.0
-    interval_share: float = 0.006
     spread: float = 0.05
-    late_us: float = 150.0
-    clock_slack_us: float = 30.0
-    read_slack_us: float = 200.0
-    clock_slack_share: float = 0.02
     floor_share: float = 0.85
     drift: float = 0.03
-    clock_drop: float = 0.03
     band: float = 0.05
     throttled_share: float = 0.5
 
@@ -97,31 +78,28 @@ class Rules:
 class Sample:
     """One timed call of one layer, and the reference beside it.
 
-    ``ms`` is the time between the player's events, ``stamp_ms`` between its reads of
-    the GPU's timer, ``wall_ms`` by golden's own clock from the request to the answer,
-    overhead included, ``read_ms`` until it has looked at the output. ``sm_mhz`` is the
-    SM clock during the call, ``reference_mhz`` during the reference; 0 if unknown.
+    ``ms`` is by the judge's own clock, from its word to start until the GPU says that
+    all is done: some 10 us more than between two events. ``reference_mhz`` is the SM
+    clock during the reference, 0 if unknown.
     """
 
     layer: str
     round: int
     ms: float
-    wall_ms: float
-    stamp_ms: float
-    sm_mhz: float
     reference_ms: float
     reference_mhz: float
-    read_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """The medians of one layer's samples; clocks as minimum, median and maximum."""
+    """The medians of one layer's samples; clocks as minimum, median and maximum.
+
+    ``sm_mhz`` is of calls beside the samples, as the player says it.
+    """
 
     name: str
     ms: float
     reference_ms: float
-    wall_ms: float
     sm_mhz: tuple[float, float, float]
     reference_mhz: tuple[float, float, float]
     floor_ms: float
@@ -132,10 +110,9 @@ class LayerFigures:
 class Score:
     """The figures of an entry.
 
-    ``ms`` is the median over rounds of the sum of its layers' times, ``ratio`` that of
-    the sum divided by the sum of the reference's times, ``interval`` the ratio's
-    bootstrap interval (95 %), ``score_ms`` the ratio times the site's time of the
-    reference, if the site has one.
+    ``ms`` is of the sum of its layers' times, ``ratio`` of that sum divided by the sum
+    of the reference's times, ``interval`` the ratio's 95 % interval, ``score_ms`` the
+    ratio times the site's time of the reference, if the site has one.
     """
 
     ms: float
@@ -168,79 +145,35 @@ def ratios(samples: Sequence[Sample]) -> list[float]:
     return [ms / reference for ms, reference in sums(samples) if reference > 0]
 
 
-def latest_ms(rules: Rules, empty_ms: Sequence[float]) -> float:
-    """Return the overhead from which on a call is late: beyond the lower quartile's."""
-    lower = sorted(empty_ms)[len(empty_ms) // 4]
-    return lower + rules.late_us / 1000
-
-
-def timely(
-    rules: Rules, samples: Sequence[Sample], empty_ms: Sequence[float]
-) -> list[Sample]:
-    """Return the samples of the rounds in which no call was late.
-
-    A call is late if golden's clock saw more than ``late_us`` beyond the events and the
-    lower quartile of the empty calls: the machine was busy elsewhere for a moment, or
-    the events are wrong. It tells nothing of the kernels then, so it does not count.
-    """
-    if not empty_ms:
-        return list(samples)
-    most = latest_ms(rules, empty_ms)
-
-    def late(sample: Sample) -> bool:
-        slack = rules.clock_slack_share * sample.ms
-        return sample.wall_ms - sample.ms > most + slack
-
-    rounds = {sample.round for sample in samples if late(sample)}
-    return [sample for sample in samples if sample.round not in rounds]
-
-
-def score(
-    samples: Sequence[Sample], seed: int, site_ms: float | None = None
-) -> Score | None:
+def score(samples: Sequence[Sample], site_ms: float | None = None) -> Score | None:
     """Return the figures of an entry, or None if it has no whole round.
 
-    ``site_ms`` is the site's time of the reference on this model of GPU. The interval
-    depends on the seed and the samples only.
+    ``site_ms`` is the site's time of the reference on this model of GPU.
     """
     found = ratios(samples)
     if not found:
         return None
-    ratio = statistics.median(found)
-    ms = statistics.median(ms for ms, _ in sums(samples))
+    ratio, interval = centre(found)
+    ms, _ = centre([ms for ms, _ in sums(samples)])
     scored = None if site_ms is None else ratio * site_ms
-    return Score(ms, ratio, interval(found, seed), scored)
+    return Score(ms, ratio, interval, scored)
 
 
-def interval(
-    values: Sequence[float], seed: int, resamples: int = RESAMPLES
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the median (Efron, 1979)."""
-    random, n = Random(seed), len(values)
-    low, high = (n - 1) // 2, n // 2
-    medians = []
-    for _ in range(resamples):
-        drawn = sorted(random.choices(values, k=n))
-        medians.append((drawn[low] + drawn[high]) / 2)
-    medians.sort()
-    tail = round((1 - CONFIDENCE) / 2 * resamples)
-    return medians[tail], medians[-1 - tail]
+def centre(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """Return the mean of the medians of BATCHES parts in a row, and its 95 % interval.
 
-
-def enough(rules: Rules, samples: Sequence[Sample], spent_s: float) -> bool:
-    """Return whether an entry has samples enough; ask after each round."""
-    found = ratios(samples)
-    n = len(found)
-    if n >= rules.rounds or spent_s >= rules.longest_s:
-        return True
-    if n < max(rules.least_rounds, 1):
-        return False
-    if spent_s >= rules.most_s:
-        return True
-    if (n - rules.least_rounds) % EVERY:
-        return False
-    low, high = interval(found, n, QUICK_RESAMPLES)
-    return high - low <= rules.interval_share * statistics.median(found)
+    The interval is by Student's t of these medians (the method of batch means: Law,
+    Simulation Modeling and Analysis, 9.5.3), which holds also where neighbours are
+    alike; medians, so that the host's interrupts count for nothing. Too few values for
+    that give their median and range.
+    """
+    if len(values) < 2 * BATCHES:
+        return statistics.median(values), (min(values), max(values))
+    ends = [n * len(values) // BATCHES for n in range(BATCHES + 1)]
+    medians = [statistics.median(values[a:b]) for a, b in itertools.pairwise(ends)]
+    middle = statistics.mean(medians)
+    half = STUDENT * statistics.stdev(medians) / math.sqrt(BATCHES)
+    return middle, (max(0.0, middle - half), middle + half)
 
 
 def spread(values: Sequence[float]) -> float:
@@ -253,6 +186,7 @@ def spread(values: Sequence[float]) -> float:
 
 def layers(
     samples: Sequence[Sample],
+    mhz: Mapping[str, Sequence[float]],
     floors: Mapping[str, float],
     errors: Mapping[str, float],
 ) -> tuple[LayerFigures, ...]:
@@ -265,8 +199,7 @@ def layers(
             name,
             statistics.median(s.ms for s in found),
             statistics.median(s.reference_ms for s in found),
-            statistics.median(s.wall_ms for s in found),
-            _range([s.sm_mhz for s in found]),
+            _range(mhz.get(name) or [0.0]),
             _range([s.reference_mhz for s in found]),
             floors.get(name, 0.0),
             errors.get(name, 0.0),

@@ -114,22 +114,6 @@ extern "C" __global__ void judge_same(const unsigned short *a, const unsigned sh
         atomicAdd(count, changed);
 }
 
-// Sum up a hash of n words, `line` in a row at places that the seed draws, or of all if there
-// are no more: it tells whether any of them is another later.
-extern "C" __global__ void judge_digest(const u32 *in, u64 words, u64 n, u64 line, u64 seed,
-                                        u64 *sum)
-{
-    const u64 lines = (words + line - 1) / line;
-    u64 own = 0;
-    for (u64 i = first_index(); i < n; i += stride()) {
-        const u64 drawn = n < words ? mixed(seed, i / line) % lines : i / line;
-        const u64 at = drawn * line + i % line;
-        if (at < words)
-            own += mixed(seed + i, in[at]);
-    }
-    atomicAdd(sum, own);
-}
-
 // Read and write memory, which displaces all else from the caches.
 extern "C" __global__ void judge_sweep(u32 *memory, u64 words)
 {

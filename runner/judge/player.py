@@ -2,20 +2,22 @@
 
     python3 -m runner.judge.player DESCRIPTOR
 
-It decides nothing and knows no expected result. Before it loads what the team compiled,
-it gives up all system calls that it does not need.
+It decides nothing, measures nothing and knows no expected result. Before it loads what
+the team compiled, it gives up all system calls that it does not need.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import os
 import socket
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from runner.judge import channel, driver, sandbox
@@ -23,7 +25,6 @@ from runner.judge.driver import (
     Cuda,
     CudaError,
     CudaStream,
-    Event,
     Kernel,
     Module,
     Region,
@@ -31,10 +32,13 @@ from runner.judge.driver import (
 
 PRINTF_BYTES = 64 << 10
 HEAP_BYTES = 8 << 20
-DELAY_NS, DELAY_OF_LAUNCH_NS = 400_000, 40_000
-"""How long the GPU waits while the host launches what is timed."""
-
+SWITCH_NS = 1000
 LONGEST_PAUSE_S = 10.0
+
+PAGE_BYTES = 1 << 20
+"""The memory by which the judge starts a call, and the GPU says that it is done."""
+
+GO_AT, FIRST_WORD = 0, 64
 
 Message = Mapping[str, Any]
 
@@ -49,9 +53,8 @@ class Clocks:
         self._memory = [cuda.pinned(size), cuda.pinned(size)]
         self._size = size
 
-    def wait(self, stream: CudaStream, launches: int) -> None:
-        """Let the GPU wait until so many launches are queued."""
-        ns = DELAY_NS + launches * DELAY_OF_LAUNCH_NS
+    def wait(self, stream: CudaStream, ns: int) -> None:
+        """Let the GPU wait."""
         stream.launch(self._delay, (1, 1, 1), (1, 1, 1), (ns,))
 
     def stamp(self, stream: CudaStream, which: int) -> None:
@@ -61,18 +64,15 @@ class Clocks:
         given = (self._memory[which], self._most)
         stream.launch(self._stamp, grid, (32, 1, 1), given)
 
-    def between(self) -> tuple[float, float]:
-        """Return the milliseconds between both stamps, and the clock in MHz."""
+    def mhz(self) -> float:
+        """Return the clock between both stamps, in MHz; 0 if it is unknown."""
         pairs = [
             (later[0] - first[0], later[1] - first[1])
             for first, later in zip(*map(self._read, (0, 1)), strict=True)
             if first[0] and later[0] > first[0] and later[1] > first[1]
         ]
-        if not pairs:
-            return 0.0, 0.0
-        ns = statistics.median(pair[0] for pair in pairs)
-        mhz = statistics.median(1e3 * cycles / ns for ns, cycles in pairs)
-        return 1e-6 * ns, mhz
+        found = [1e3 * cycles / ns for ns, cycles in pairs]
+        return statistics.median(found) if found else 0.0
 
     def _read(self, which: int) -> list[tuple[int, int]]:
         values = (ctypes.c_uint64 * (2 * self._most)).from_address(self._memory[which])
@@ -93,7 +93,6 @@ class LoadedConvolution:
         self._constants = [
             self._room(module, name) for name in convolution["constants"]
         ]
-        self.count = len(self._launches) + len(self._constants)
         self._cuda = cuda
 
     def _room(self, module: Module, name: str) -> int:
@@ -124,12 +123,12 @@ class Player:
         sizes = setup["regions"]
         self._in, self.read_only = self._inputs(descriptors[0], sizes[0])
         self._out = cuda.map(descriptors[1], sizes[1], driver.READ_WRITE)
+        self._page = mmap.mmap(descriptors[2], PAGE_BYTES)
+        here = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self._seen = cuda.register(here, PAGE_BYTES)
         self._clocks = Clocks(cuda, Path(setup["clocks"]).read_bytes())
         self._stream = cuda.stream()
-        self._events = Event(cuda), Event(cuda)
-        self.time(None, {}, 0)  # The driver now has all that it needs.
         self._convolutions: list[LoadedConvolution] = []
-        self._launches = 0
 
     def load(self, convolutions: Sequence[Message]) -> None:
         """Load the team's kernels, after ``sandbox.confine``."""
@@ -139,7 +138,6 @@ class Player:
             LoadedConvolution(cuda, modules[each["unit"]], each)
             for each in convolutions
         ]
-        self._launches = max(each.count for each in self._convolutions)
         self._cuda.wait()
 
     def _inputs(self, descriptor: int, size: int) -> tuple[Region, bool]:
@@ -152,49 +150,39 @@ class Player:
         os.close(again)
         return found, True
 
-    def time(
-        self,
-        convolution: LoadedConvolution | None,
-        addresses: Mapping[str, int],
-        launches: int,
-    ) -> None:
-        """Time a convolution, or nothing."""
-        self._clocks.wait(self._stream, launches)
-        self._clocks.stamp(self._stream, 0)
-        first, last = self._events
-        self._stream.record(first)
-        if convolution:
-            convolution.start(self._stream, addresses)
-        self._stream.record(last)
-        self._clocks.stamp(self._stream, 1)
-        self._stream.wait()
-
-    def times(self) -> Message:
-        """Return the times of the last call, and the clock in it."""
-        first, last = self._events
-        stamp_ms, mhz = self._clocks.between()
-        return {"ms": first.ms_until(last), "stamp_ms": stamp_ms, "sm_mhz": mhz}
-
     def serve(self, call: Message, judge: socket.socket) -> None:
-        """Carry out one call: say when all is ready, wait for the word, say when done.
+        """Carry out one call: say when all is ready, wait for the word, start.
 
-        Between the two nothing sleeps, and this context has the GPU: the judge's clock
-        then sees little besides the kernels.
+        Between the two nothing sleeps, this context has the GPU, and one call of the
+        driver starts all kernels: the judge's clock then sees little besides them.
         """
-        chosen = self._convolutions[call["convolution"]]
+        stream, clocks = self._stream, self._clocks
         bases = {"x": self._in.address, "k": self._in.address}
         offsets = call["offsets"].items()
         addresses = {n: bases.get(n, self._out.address) + at for n, at in offsets}
         self._cuda.forget_persisting()
-        self._clocks.stamp(self._stream, 0)
-        self._stream.wait()
+        with stream.captured() as graph:
+            if call["stamped"]:
+                clocks.stamp(stream, 0)
+            self._convolutions[call["convolution"]].start(stream, addresses)
+            if call["stamped"]:
+                clocks.stamp(stream, 1)
+        clocks.wait(stream, SWITCH_NS)
+        stream.wait()
         channel.send(judge, {"ready": True})
-        channel.spin(judge, LONGEST_PAUSE_S)
-        channel.receive(judge)
-        # The same wait for all, so that empty calls tell what each call costs besides.
-        self.time(None if call["empty"] else chosen, addresses, self._launches)
-        channel.send(judge, {"done": True})
-        channel.send(judge, self.times())
+        self._await_go()
+        graph.launch()
+        stream.write(self._seen + call["word"], call["value"])
+        stream.wait()
+        graph.close()
+        sm_mhz = clocks.mhz() if call["stamped"] else 0.0
+        channel.send(judge, {"done": True, "sm_mhz": sm_mhz})
+
+    def _await_go(self) -> None:
+        page, ends = self._page, perf_counter() + LONGEST_PAUSE_S
+        while not page[GO_AT]:
+            if perf_counter() > ends:
+                raise channel.LateError("the judge does not start the call")
 
 
 def main(descriptor: int) -> None:
@@ -203,7 +191,7 @@ def main(descriptor: int) -> None:
     sandbox.lower()
     gc.disable()
     try:
-        setup, descriptors = channel.receive(judge, descriptors=2)
+        setup, descriptors = channel.receive(judge, descriptors=3)
         player = Player(setup, descriptors)
         sandbox.confine()
         channel.send(judge, {"confined": True})

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from random import SystemRandom
 from time import perf_counter
 from typing import Any
 
 from runner.judge import channel
-from runner.judge.bench import Bench, Placed
+from runner.judge.bench import Bench
+from runner.judge.player import FIRST_WORD, GO_AT, PAGE_BYTES
 
 MOST_MHZ = 1e5
 LONGEST_CALL_S = 5.0
@@ -23,6 +27,8 @@ LONGEST_START_S = 20.0
 """How long the player may take to start, and then to load the kernels."""
 
 LONGEST_END_S = 10.0
+TURNS = 256
+"""How often the judge looks for the end of a call before it looks for a message too."""
 
 FAULTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "an illegal address",
@@ -58,6 +64,10 @@ class PlayerProcess:
     ) -> None:
         ours, its = channel.pair()
         self._judge = ours
+        self._random = SystemRandom()
+        self._page_file = os.memfd_create("rai-page")
+        os.ftruncate(self._page_file, PAGE_BYTES)
+        self._page = mmap.mmap(self._page_file, PAGE_BYTES)
         try:
             self._process = _spawn(its)
         finally:
@@ -80,7 +90,7 @@ class PlayerProcess:
             "clocks": str(Path(__file__).with_name("clocks.ptx")),
             "regions": [bench.read_only.size, bench.shared.size],
         }
-        descriptors = bench.descriptors()
+        descriptors = *bench.descriptors(), os.dup(self._page_file)
         try:
             self._send(setup, descriptors)
         finally:
@@ -107,33 +117,44 @@ class PlayerProcess:
             raise PlayerFaultError(str(error)) from None
 
     def call(
-        self, layer: int, placed: Placed, digest: Callable[[], int], *, empty: bool
-    ) -> tuple[float, float, int]:
-        """Have a layer computed, or nothing; return two times in ms by our clock.
+        self,
+        layer: int,
+        offsets: Mapping[str, int],
+        look: Callable[[], bytes],
+        *,
+        stamped: bool,
+    ) -> tuple[float, bytes, float]:
+        """Have a layer computed; return the time in ms by our own clock.
 
-        The first ends when the player says that it is done, the second when ``digest``
-        has looked at the output, which is returned too: a player that says so too early
-        gains little, since what it has not computed by then is missing in the digest.
-        What is computed is to be checked before ``times`` waits for the player again.
+        It ends when the GPU has written a secret number to a secret place, after all
+        kernels. ``look`` then looks at the output at once, and what it saw is returned
+        too: who writes that number early is seen by what is missing there. At last
+        comes the SM clock in MHz during a ``stamped`` call, as the player says it.
         """
-        offsets = dict(placed.offsets)
-        call = {"convolution": layer, "offsets": offsets, "empty": empty}
+        word = 4 * self._random.randrange(FIRST_WORD // 4, PAGE_BYTES // 4)
+        value = self._random.randrange(1, 1 << 32)
+        page, awaited = self._page, value.to_bytes(4, sys.byteorder)
+        page[word : word + 4] = bytes(4)
+        page[GO_AT] = 0
         ends = perf_counter() + LONGEST_CALL_S
-        self._send(call)
+        call = {"convolution": layer, "offsets": dict(offsets), "stamped": stamped}
+        self._send({**call, "word": word, "value": value})
         self._answer(ends, "answer in time")
         began = perf_counter()
-        self._send({"go": True})
-        channel.spin(self._judge, ends - began)
+        page[GO_AT] = 1
+        for turn in count(1):
+            if page[word : word + 4] == awaited:
+                break
+            if turn % TURNS:
+                continue
+            if perf_counter() > ends or channel.ready(self._judge):
+                break
         done = perf_counter()
-        found = digest()
-        read = perf_counter()
-        self._answer(0, f"end within {LONGEST_CALL_S:g} s")
-        return 1000 * (done - began), 1000 * (read - began), found
-
-    def times(self) -> dict[str, float]:
-        """Return the player's times of the last call."""
-        ends = perf_counter() + LONGEST_CALL_S
-        return times_of(self._answer(ends, "answer in time"))
+        seen = look()
+        answer = self._answer(ends, f"end within {LONGEST_CALL_S:g} s")
+        if page[word : word + 4] != awaited:
+            raise PlayerFaultError("their process says that it is done, and is not")
+        return 1000 * (done - began), seen, sm_mhz(answer)
 
     def _answer(self, ends: float, what: str) -> channel.Message:
         try:
@@ -151,6 +172,7 @@ class PlayerProcess:
     def close(self) -> None:
         """Kill the process; raise JudgeError if the driver does not let go of it."""
         self._judge.close()
+        os.close(self._page_file)
         self._process.kill()
         try:
             self._process.wait(LONGEST_END_S)
@@ -183,15 +205,11 @@ def fault_words(name: object) -> str:
     return FAULTS.get(name, name)
 
 
-def times_of(answer: channel.Message) -> dict[str, float]:
-    """Return the times of a call in ms and its clock in MHz, all possible ones."""
-    longest = 1000 * LONGEST_CALL_S
-    found = {}
-    for name, most in (("ms", longest), ("stamp_ms", longest), ("sm_mhz", MOST_MHZ)):
-        value = answer.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise PlayerFaultError("their process sends what is no answer")
-        if not 0 <= value <= most:  # nor is NaN
-            raise PlayerFaultError(f"{name} of a call cannot be {str(value)[:20]}")
-        found[name] = float(value)
-    return found
+def sm_mhz(answer: channel.Message) -> float:
+    """Return the SM clock of an answer, if it can be one."""
+    value = answer.get("sm_mhz")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PlayerFaultError("their process sends what is no answer")
+    if not 0 <= value <= MOST_MHZ:  # nor is NaN
+        raise PlayerFaultError(f"a clock cannot be {str(value)[:20]} MHz")
+    return float(value)

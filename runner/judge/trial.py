@@ -36,8 +36,7 @@ class EntryLog:
     variant: str
     unchecked: int
     samples: list[Sample] = field(default_factory=list)
-    empty_ms: list[float] = field(default_factory=list)
-    empty_read_ms: list[float] = field(default_factory=list)
+    mhz: dict[str, list[float]] = field(default_factory=dict)
     alone_ms: list[float] = field(default_factory=list)
     wrong: Wrong | None = None
     fault: str = ""
@@ -90,7 +89,7 @@ def measure(
                 _Trial(setting, layers, player, seeds, found, ends).run()
     except PlayerFaultError as fault:
         found.fault = str(fault)
-    return _outcome(setting, layers, found, seeds)
+    return _outcome(setting, layers, found)
 
 
 class _Trial:
@@ -108,7 +107,7 @@ class _Trial:
         self._setting, self._layers, self._player = setting, layers, player
         self._seeds, self._found = seeds, found
         self._began, self._ends = perf_counter(), ends
-        self._digest = 0
+        self._seen = b""
 
     def run(self) -> None:
         """Make all calls, up to the first wrong result or the entry's end."""
@@ -128,55 +127,41 @@ class _Trial:
                 self._other(others.pop())
             if found.wrong or not self._round(number):
                 return
-            spent = perf_counter() - self._began
-            if figures.enough(rules, self._timely(), spent):
+            spent_s = perf_counter() - self._began
+            if number + 1 >= rules.rounds or spent_s >= rules.longest_s:
                 break
         while others and found.wrong is None:
             self._other(others.pop())
 
-    def _call(self, n: int, placed: Placed, *, empty: bool) -> tuple[float, float]:
+    def _call(self, n: int, placed: Placed, *, stamped: bool) -> float:
         if perf_counter() > self._ends:
             raise TimeOverError
-        read = partial(self._setting.bench.digest, self._layers[n], placed)
-        *times, self._digest = self._player.call(n, placed, read, empty=empty)
-        return times[0], times[1]
-
-    def _timely(self) -> list[Sample]:
-        found = self._found
-        return figures.timely(self._setting.rules, found.samples, found.empty_ms)
+        layer = self._layers[n]
+        look = partial(self._setting.bench.look, layer, placed)
+        done = self._player.call(n, placed.offsets, look, stamped=stamped)
+        ms, self._seen, mhz = done
+        if stamped:
+            self._found.mhz.setdefault(layer.name, []).append(mhz)
+        return ms
 
     def _round(self, number: int) -> bool:
         """Take a sample of each layer; return whether all was right."""
+        found = self._found
         for n, layer in enumerate(self._layers):
             reference_first = self._seeds.random.random() < 0.5
             reference = self._reference(layer) if reference_first else (0.0, 0.0)
             placed = self._setting.bench.place(layer, PLAIN, self._seeds)
-            wall_ms, read_ms = self._call(n, placed, empty=False)
+            # Stamps take time, so that a call with them is no sample.
+            ms = self._call(n, placed, stamped=number < 0)
             throttled = self._setting.throttled()
             if not self._right(layer, placed):
                 return False
-            times = self._player.times()
-            if number >= 0:
-                self._found.throttled.append(throttled)
             if not reference_first:
                 reference = self._reference(layer)
-            empty_ms, empty_read_ms = self._call(n, placed, empty=True)
-            self._player.times()
             if number < 0:
                 continue
-            self._found.empty_ms.append(empty_ms)
-            self._found.empty_read_ms.append(empty_read_ms)
-            self._found.samples.append(
-                Sample(
-                    layer=layer.name,
-                    round=number,
-                    wall_ms=wall_ms,
-                    read_ms=read_ms,
-                    reference_ms=reference[0],
-                    reference_mhz=reference[1],
-                    **times,
-                )
-            )
+            found.throttled.append(throttled)
+            found.samples.append(Sample(layer.name, number, ms, *reference))
         return True
 
     def _reference(self, layer: Layer) -> tuple[float, float]:
@@ -188,17 +173,16 @@ class _Trial:
         """Check every layer on inputs of another kind."""
         for n, layer in enumerate(self._layers):
             placed = self._setting.bench.place(layer, inputs, self._seeds)
-            self._call(n, placed, empty=False)
+            self._call(n, placed, stamped=True)
             if not self._right(layer, placed):
                 return
-            self._player.times()
         self._found.unchecked -= 1
 
     def _right(self, layer: Layer, placed: Placed) -> bool:
         found = self._found
         bench, accuracy = self._setting.bench, self._setting.accuracy
         checked = bench.check(layer, placed, accuracy, found.calls)
-        late = bench.digest(layer, placed) != self._digest
+        late = bench.look(layer, placed) != self._seen
         if late and checked.wrong is None:
             checked = replace(checked, wrong=wrong.late(found.calls, layer.name))
         found.calls += 1
@@ -211,30 +195,26 @@ class _Trial:
 
 
 def _outcome(
-    setting: TrialSetup, layers: Sequence[Layer], found: EntryLog, seeds: Seeds
+    setting: TrialSetup, layers: Sequence[Layer], found: EntryLog
 ) -> dict[str, Any]:
     rules, site = setting.rules, setting.site
-    samples = figures.timely(rules, found.samples, found.empty_ms)
-    rounds = len(figures.whole_rounds(found.samples))
+    samples = found.samples
     floors = {la.name: _floor(setting.rates, la) for la in layers}
     conditions = Conditions(
         wrong=found.wrong,
         fault=found.fault,
         unchecked=_unchecked(found),
-        empty_ms=found.empty_ms,
-        empty_read_ms=found.empty_read_ms,
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,
-        late_rounds=rounds - len(figures.whole_rounds(samples)),
         others=setting.others(),
         celsius=setting.celsius,
         throttled=_share(found.throttled),
         reference_throttled=_share(found.reference_throttled),
     )
     why = acceptance.why(rules, samples, conditions)
-    score = figures.score(samples, seeds.next(), site.ms if site else None)
-    table = figures.layers(samples, floors, found.errors)
+    score = figures.score(samples, site.ms if site else None)
+    table = figures.layers(samples, found.mhz, floors, found.errors)
     return {
         "variant": found.variant,
         "accepted": not why,
@@ -245,7 +225,6 @@ def _outcome(
         "checked": {"calls": found.calls, "values": found.values},
         "error": max(found.errors.values(), default=0.0),
         **(figures.plain(score) if score else EMPTY_SCORE),  # type: ignore[dict-item]
-        "late_rounds": conditions.late_rounds,
         "layers": figures.plain(table),
         "samples": figures.plain(samples),
     }

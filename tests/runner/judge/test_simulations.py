@@ -5,6 +5,7 @@ All random numbers are seeded. A single sample has a noise of 0.5 to 1 %.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -29,13 +30,11 @@ def judged(
     random = Random(seed)
     found = [change(random, sample) for sample in made.samples(random)]
     conditions = Conditions(
-        empty_ms=made.empty_ms(random),
-        empty_read_ms=made.empty_read_ms(random),
         floors={"conv1": 0.53, "conv2": 0.31},
         alone_ms=[made.SITE_MS * random.gauss(1, 0.005) for _ in range(5)],
     )
     refused = why(RULES, found, replace(conditions, **known))  # type: ignore[arg-type]
-    return median(figures.ratios(found)), refused
+    return figures.centre(figures.ratios(found))[0], refused
 
 
 def harmless(ratio: float, within: float) -> bool:
@@ -76,17 +75,14 @@ def test_ten_rehearsals_have_about_the_same_ratio():
     assert median(wide) <= 0.005
 
 
-def test_no_honest_short_measurement_is_refused():
+def test_no_honest_measurement_is_refused():
     def bumpy(random: Random, sample: Sample) -> Sample:
         """A host that wakes up late, and a GPU that once in a while is interrupted."""
         late = random.expovariate(1 / 0.01) + 2.0 * (random.random() < 0.02)
         slow = 1 + 0.3 * (random.random() < 0.02)
         return replace(
             sample,
-            ms=sample.ms * slow,
-            stamp_ms=sample.stamp_ms * slow,
-            wall_ms=sample.wall_ms + sample.ms * (slow - 1) + late,
-            read_ms=sample.read_ms + sample.ms * (slow - 1) + late,
+            ms=sample.ms * slow + late,
             reference_ms=sample.reference_ms * (1 + 0.3 * (random.random() < 0.02)),
         )
 
@@ -97,41 +93,26 @@ def test_no_honest_short_measurement_is_refused():
 @pytest.mark.parametrize("share", [0.01, 0.02, 0.04, 0.08, 0.15, 0.3])
 def test_a_power_virus_before_the_reference_gains_less_than_three_percent(share):
     def virus(_: Random, sample: Sample) -> Sample:
-        return replace(
-            sample,
-            reference_ms=sample.reference_ms * (1 + share),
-            reference_mhz=sample.reference_mhz / (1 + share),
-        )
+        return replace(sample, reference_ms=sample.reference_ms * (1 + share))
 
-    def unseen(random: Random, sample: Sample) -> Sample:
-        return replace(virus(random, sample), reference_mhz=0.0)
-
-    for attack in (virus, unseen):
-        ratio, refused = judged(attack)
-        assert refused or harmless(ratio, 0.03)
+    ratio, refused = judged(virus)
+    assert refused or harmless(ratio, 0.03)
     assert bool(refused) is (share > 0.03)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.04, 0.06, 0.2, 0.5, 0.99])
-def test_a_start_that_is_shifted_gains_no_more_than_the_slack(share):
-    def shifted(_: Random, sample: Sample) -> Sample:
-        ms = sample.ms * (1 - share)
-        return replace(sample, ms=ms, stamp_ms=ms)
-
-    ratio, refused = judged(shifted, floors={})
-    assert refused or harmless(ratio, 0.05)
-    assert bool(refused) is (share > 0.05)
-
-
-@pytest.mark.parametrize("share", [0.05, 0.15, 0.25, 0.3, 0.4, 0.45, 0.5, 0.6, 0.9])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_cheat_in_some_calls_only_is_refused_or_gains_nothing(share, seed):
-    def cheating(random: Random, sample: Sample) -> Sample:
-        ms = sample.ms * (0.5 if random.random() < share else 1)
-        return replace(sample, ms=ms, stamp_ms=ms)
-
-    ratio, refused = judged(cheating, seed, floors={})
-    assert refused or harmless(ratio, 0.01)
+@pytest.mark.parametrize(("alike", "least", "most"), [(0.0, 0.94, 0.96), (0.7, 0.9, 1)])
+def test_an_interval_holds_the_middle_as_often_as_it_says(alike, least, most):
+    """Also where the noise of a round is like that of the last: by ``alike``."""
+    held, rest = 0, math.sqrt(1 - alike**2)
+    for seed in range(4000):
+        random, noise, found = Random(seed), 0.0, []
+        for number in range(RULES.rounds):
+            drawn = random.gauss(0, 1)
+            noise = alike * noise + rest * drawn if number else drawn
+            found.append(1 + 0.01 * noise)
+        low, high = figures.centre(found)[1]
+        held += low <= 1 <= high
+    assert least <= held / 4000 <= most
 
 
 @pytest.mark.parametrize("by_round", [False, True])
@@ -144,10 +125,6 @@ def test_a_clock_of_two_speeds_is_refused_or_harmless(by_round):
         return replace(
             sample,
             ms=sample.ms * (1.15 if one else 1),
-            wall_ms=sample.wall_ms + sample.ms * (0.15 if one else 0),
-            read_ms=sample.read_ms + sample.ms * (0.15 if one else 0),
-            stamp_ms=sample.stamp_ms * (1.15 if one else 1),
-            sm_mhz=sample.sm_mhz / (1.15 if one else 1),
             reference_ms=sample.reference_ms * (1.15 if other else 1),
             reference_mhz=sample.reference_mhz / (1.15 if other else 1),
         )
@@ -161,13 +138,7 @@ def test_a_clock_of_two_speeds_is_refused_or_harmless(by_round):
 def test_one_sample_of_another_size_changes_nothing(factor):
     def odd(_: Random, sample: Sample) -> Sample:
         times = factor if sample.round == 7 else 1.0
-        return replace(
-            sample,
-            ms=sample.ms * times,
-            stamp_ms=sample.stamp_ms * times,
-            wall_ms=sample.wall_ms * times,
-            read_ms=sample.read_ms * times,
-        )
+        return replace(sample, ms=sample.ms * times)
 
     ratio, refused = judged(odd)
     assert refused == ()
