@@ -43,7 +43,7 @@ class Rules:
     rounds: int = 40
     least_rounds: int = 40
     longest_s: float = 15.0
-    warm_rounds: int = 3
+    warm_rounds: int = 8
     cool_c: float = 65.0
     cool_wait_s: float = 60.0
     spread: float = 0.05
