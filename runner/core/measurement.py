@@ -163,7 +163,8 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     ``began`` is a date and time; ``waited_s`` how long an idle, cool GPU was waited
     for, ``held_s`` how long it was held; ``celsius`` and ``watts`` its temperature and
     power before and after, ``throttled`` the reasons for lower clocks that were seen,
-    ``others`` the number of other programs on the GPU.
+    ``others`` the number of other programs on the GPU. Where there is no entry,
+    ``reference_ms`` is the time of the judge's reference, of all layers.
     """
 
     version: Literal[1]
@@ -181,6 +182,7 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     watts: tuple[Watts | None, Watts | None] = (None, None)
     throttled: Annotated[tuple[Text, ...], Meta(max_length=32)] = ()
     others: Number = 0
+    reference_ms: Milliseconds | None = None
     host: MeasurementHost | None = None
 
     @property

@@ -82,8 +82,9 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
     started = monotonic()
     entries = job["entries"]
     layers = [trial.layer_of(c) for entry in entries for c in entry["convolutions"]]
+    layers = layers or [*map(_alone, job["layers"])]
     if not layers:
-        raise JudgeError("job.json has no entries")
+        raise JudgeError("job.json has no entries and no layers")
     bench = _bench(cuda, gpu, layers)
     rates = Rates(bench.copied_bytes_per_s(), l2_bytes=gpu.l2_bytes)
     sandbox.hide()
@@ -102,6 +103,8 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         perf_counter() + trial.JOB_S,
     )
     seeds = Seeds(secret)
+    # Without entries the reference is all that is measured.
+    reference_ms = None if entries else trial.reference_ms(bench, layers)
     found = [_entry(setting, entry, seeds) for entry in entries]
     return {
         "version": VERSION,
@@ -118,8 +121,15 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         "watts": [before[1], sensors.watts()],
         "throttled": sorted(lowered),
         "others": others(),
+        "reference_ms": reference_ms,
         "entries": found,
     }
+
+
+def _alone(layer: Mapping[str, Any]) -> Layer:
+    """Return a layer of the milestone, beside which only the reference is timed."""
+    shape = tuple(layer["shape"][name] for name in "BMCHWK")
+    return Layer(layer["name"], shape, halves=False, scratch={})
 
 
 def _bench(cuda: Cuda, gpu: GpuFacts, layers: Sequence[Layer]) -> Bench:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,12 @@ def layer_of(convolution: Mapping[str, Any]) -> Layer:
     shape = tuple(convolution["shape"][name] for name in "BMCHWK")
     halves = convolution["storage"] == "float16"
     return Layer(convolution["name"], shape, halves, convolution["scratch"])
+
+
+def reference_ms(bench: Bench, layers: Sequence[Layer]) -> float:
+    """Return the median time of a round of references, warmed up."""
+    times = [sum(bench.reference(one)[0] for one in layers) for _ in range(40)]
+    return statistics.median(times[20:])
 
 
 def measure(
