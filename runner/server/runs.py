@@ -99,7 +99,6 @@ class RunRoutes:
             parcel=to_json(asked.kept),
             queued_at=self._site.now(),
             project=printable(asked.project),
-            engine=asked.engine,
             gpus=gpus,
             priority=role.priority,
             secrets=json.encode(asked.secret).decode(),
