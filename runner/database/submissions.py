@@ -52,6 +52,11 @@ class Submissions(Transactions):
             link.execute(submissions.insert().values(_values(made)))
         return made, True
 
+    def submission_of(self, team: str, key: str) -> Submission | None:
+        """Return a team's submission of a key."""
+        found = self._found(submissions.c.team == team, submissions.c.key == key)
+        return found[0] if found else None
+
     def submission(self, number: int) -> Submission | None:
         """Return a submission."""
         found = self._found(submissions.c.number == number)
@@ -62,7 +67,7 @@ class Submissions(Transactions):
         team: str | None = None,
         milestone: str | None = None,
         before: int = 0,
-        limit: int = 100,
+        limit: int | None = 100,
     ) -> list[Submission]:
         """Return submissions, the newest first, from the one before a number."""
         wanted = [submissions.c.number < before] if before else []

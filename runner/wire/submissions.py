@@ -15,6 +15,9 @@ from runner.core.measurement import MeasurementSummary
 from runner.core.milestone import Trust
 
 Line = Annotated[str, Meta(max_length=4096)]
+RunId = Annotated[str, Meta(pattern="^[0-9a-f]{10}$")]
+Moment = Annotated[float, Meta(ge=0, le=1e11)]
+"""Seconds since 1970, of a year that a calendar has."""
 
 
 class SubmissionRequest(Struct, frozen=True):
@@ -34,8 +37,8 @@ class SubmissionRequest(Struct, frozen=True):
 class StageRun(Struct, frozen=True):
     """A run of a submission by its id, and how it ended; ``reason`` is None before."""
 
-    name: str
-    run: str
+    name: Line
+    run: RunId
     reason: Reason | None = None
     why: str = ""
 
@@ -61,8 +64,8 @@ class Submission(Struct, frozen=True):
     sha256: str
     project: str
     commit: str
-    received_at: float
-    late_s: float
+    received_at: Moment
+    late_s: Moment
     attempt: int
     attempts: int | None
     rehearsal: bool
@@ -71,7 +74,7 @@ class Submission(Struct, frozen=True):
     runs: tuple[StageRun, ...] = ()
     reason: Reason | None = None
     message: str = ""
-    ended_at: float | None = None
+    ended_at: Moment | None = None
     measured: MeasurementSummary | None = None
     counts: bool = False
 
@@ -104,7 +107,7 @@ class MilestoneView(Struct, frozen=True):
     name: str
     title: str
     trust: Trust
-    deadline: float | None = None
+    deadline: Moment | None = None
     closed: bool = False
     attempts: int | None = None
     used: int = 0

@@ -40,7 +40,7 @@ def add(
 
 
 def test_a_submission_comes_back_as_it_was_and_is_added_once(store: Store):
-    first, new = add(store, "a", measured=MEASURED, runs=(StageRun("c", "0"),))
+    first, new = add(store, "a", measured=MEASURED, runs=(StageRun("c", "0123456789"),))
     assert new and first.number == 1
     assert add(store, "a", at=NOW + 9) == (first, False)
     assert store.submission(1) == first and store.submission(2) is None
