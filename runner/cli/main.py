@@ -62,6 +62,7 @@ GROUPS = {
     },
     "Submit": {
         "submit": "Judge a project as a milestone asks.",
+        "submissions": "List your team's submissions at the server, newest first.",
         "ranking": "List your accepted submissions on this machine, best first.",
     },
     "Server": {

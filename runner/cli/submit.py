@@ -9,17 +9,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner import milestones, report, session, submission
-from runner.cli import ci, common
+from runner.cli import ci, common, remotely, submitting
 from runner.core import Problem, record
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.core.events import Finished
+from runner.remote.api import ServerClient
+from runner.remote.profile import ProfileEntry
 from runner.session import Run
 from runner.submission import outcome
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
 from runner.terminal.console import Console
 from runner.terminal.layout import blocks
+from runner.wire.submissions import MilestoneView
 
 
 def submit(
@@ -35,6 +38,7 @@ def submit(
         bool,
         typer.Option("--rehearse", help="Judge it, and do not count the result."),
     ] = False,
+    on: common.On = None,
     engine: common.Engine = None,
     gpus: Annotated[
         str | None,
@@ -56,30 +60,76 @@ def submit(
     It is compiled, checked and measured.
 
     All problems of its files come first. An accepted result counts: `rai ranking` lists
-    it. Nothing is sent from this machine, and nothing is asked.
+    it. If you are logged in to a server, that judges, by its own milestones; Ctrl-C
+    leaves it going. Without a MILESTONE they are listed.
 
     \b
+    rai submit                        list the milestones
     rai submit final                  measure the project of this folder
     rai submit m2 -p DIR --rehearse   try it without counting
     """
-    if milestone is None:
-        known = ", ".join(milestones.names(common.settings().milestones))
-        raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
     options = session.Options(engine, None, gpus, wait)
+    to = remotely.destination(on, options)
+    if milestone is None:
+        _list(to if isinstance(to, ProfileEntry) else None, as_json=as_json)
+        return
     project = common.project(directory, path)
     with ci.session(in_ci, junit, answer=as_json) as reported:
+        if isinstance(to, ProfileEntry):
+            given = {"--engine": engine, "--gpus": gpus, "--wait": wait}
+            _refuse(to, [name for name, value in given.items() if value])
+            console = reported.console(quiet, to_stderr=as_json)
+            one, ended = submitting.judge(
+                to, milestone, project, reported, console, rehearse=rehearse
+            )
+            _show(ended, reported, submitting.counts_now(one), as_json=as_json)
         proposal = submission.propose(milestone, project, options, rehearse=rehearse)
         reported.warn(proposal.warnings)
         console = reported.console(quiet, to_stderr=as_json)
-        server = proposal.settings.server
-        if server and not rehearse:
-            text = f"{server} takes no submissions yet; this machine judges."
+        if to is not None:
+            text = "Slurm takes no submissions; this machine judges."
             console.line(text, "yellow")
         console.line(submission.described(proposal, datetime.now(UTC)), "cyan")
         for name in proposal.left_out:
             console.line(f"Skipping {name}: it needs a GPU", "yellow")
         ended = _judge(proposal, reported, console)
         _show(ended, reported, as_json=as_json)
+
+
+def _refuse(to: ProfileEntry, given: list[str]) -> None:
+    """Refuse the options of a judge on this machine."""
+    hint = "`--on here` judges on this machine"
+    problems = [
+        Problem(f"{name} is not for submissions at {to.url}: it decides", hint=hint)
+        for name in given
+    ]
+    if problems:
+        raise UsageError(*problems)
+
+
+def _list(to: ProfileEntry | None, *, as_json: bool) -> None:
+    """List the milestones of a server, or of this machine."""
+    if to is not None:
+        with ServerClient(to) as client:
+            found = client.milestones().milestones
+    else:
+        folders = common.settings().milestones
+        here = [milestones.find(name, folders) for name in milestones.names(folders)]
+        now = datetime.now(UTC).timestamp()
+        found = tuple(
+            MilestoneView(
+                one.name,
+                one.title,
+                one.trust,
+                one.deadline.timestamp() if one.deadline else None,
+                one.closed(now),
+            )
+            for one in here
+        )
+    if as_json:
+        common.print_json([record.plain(one) for one in found])
+    else:
+        blocks([submitting.milestone_table(found)])
 
 
 def _judge(
@@ -114,9 +164,13 @@ def _judge(
 
 
 def _show(
-    ended: SubmissionOutcome, reported: ci.CiSession, *, as_json: bool
+    ended: SubmissionOutcome,
+    reported: ci.CiSession,
+    more: str = "",
+    *,
+    as_json: bool,
 ) -> NoReturn:
-    """Print the outcome, and exit with its status."""
+    """Print the outcome and ``more`` of it, and exit with its status."""
     measured = ended.measurement
     if measured:
         reported.concluded("", report.measured(measured))
@@ -130,7 +184,8 @@ def _show(
         blocks(report.figures(ended.record.findings))
     console = reported.console()
     good = ended.accepted
-    text = f"{outcome.told(ended)} See it again: rai show {ended.last}"
+    again = f"See it again: rai show {ended.last}" if ended.runs else ""
+    text = " ".join(filter(None, (outcome.told(ended), more, again)))
     console.line(text, "green" if good else "red")
     if not good:
         console.line(ended.reason.advice, "yellow")

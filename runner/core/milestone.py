@@ -31,6 +31,17 @@ class Trust(StrEnum):
     """What the team's own program printed."""
 
 
+class Counted(StrEnum):
+    """Which of a team's submissions counts, of those that ended well."""
+
+    BEST = "best"
+    """That of the least ratio; of those without a time the latest."""
+
+    LATEST = "latest"
+    CHOSEN = "chosen"
+    """The one that the team chose; until it does, the latest."""
+
+
 class RequiredFile(Struct, frozen=True):
     """A file that must be there, relative to the project. ``kind`` is `pdf`."""
 
@@ -165,10 +176,11 @@ class Milestone(Struct, frozen=True):
     """A milestone of an edition.
 
     ``accuracy`` is the class that entries are held to (`fp32`, `tf32`, `half`).
-    ``deadline`` has a zone; None is no deadline. ``attempts`` is None where they are
-    not counted. ``rules`` are the numbers that differ from the judge's own defaults.
-    ``report`` is what a report must show. ``file`` says where it was read, ``sha256``
-    is of that file.
+    ``deadline`` has a zone; None is no deadline. What comes within ``grace_s`` of it is
+    in time, and what comes within ``late_s`` is taken as late. ``attempts`` is None
+    where they are not counted, ``counts`` None for the usual way. ``rules`` are the
+    numbers that differ from the judge's own defaults. ``report`` is what a report must
+    show. ``file`` says where it was read, ``sha256`` is of that file.
     """
 
     name: str
@@ -182,7 +194,10 @@ class Milestone(Struct, frozen=True):
     required: tuple[RequiredFile, ...] = ()
     entries: EntryCount = EntryCount()
     deadline: datetime | None = None
+    grace_s: float = 0.0
+    late_s: float = 0.0
     attempts: int | None = None
+    counts: Counted | None = None
     rules: Mapping[str, float] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
     report: tuple[ReportItem, ...] = ()
@@ -198,6 +213,21 @@ class Milestone(Struct, frozen=True):
     def images(self) -> int:
         """The number of images of a call; 0 without layers."""
         return self.layers[0].shape.B if self.layers else 0
+
+    @property
+    def counting(self) -> Counted:
+        """Which of a team's submissions counts: of ranked ones usually the best."""
+        usual = Counted.BEST if self.trust is Trust.RANKED else Counted.LATEST
+        return self.counts or usual
+
+    def late_s_at(self, at: float) -> float:
+        """Return how late a time is, in seconds; 0.0 until the grace is over."""
+        late = at - self.deadline.timestamp() if self.deadline else 0.0
+        return late if late > self.grace_s else 0.0
+
+    def closed(self, at: float) -> bool:
+        """Whether nothing is taken any more at a time, not as late either."""
+        return self.late_s_at(at) > self.late_s
 
     def run(self, name: str) -> MilestoneRun:
         """Return a run by its name; raise KeyError if there is none."""

@@ -108,6 +108,9 @@ class RunRequest(Struct, frozen=True, omit_defaults=True, tag_field="version", t
     title: str = ""
     """What the run is of a submission or a bench, such as "final: measure"."""
 
+    inner: bool = False
+    """Whether a later run of the same submission needs it."""
+
     repeat: int = 1
     """How many rounds the measured commands have, the first one included."""
 
@@ -163,9 +166,6 @@ class JobRequest(Struct, frozen=True):
 
     strict_limits: str = ""
     """What refuses a run with a limit that cannot be enforced, "" if nothing does."""
-
-    inner: bool = False
-    """Whether a later run of the same submission needs it."""
 
     repeated: frozenset[int] = frozenset()
     """The commands that `--command` names."""

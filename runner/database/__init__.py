@@ -1,4 +1,4 @@
-"""What a server remembers: people, tokens, uploads, its queue, and acts of staff.
+"""What a server remembers: people, uploads, its queue, submissions, acts of staff.
 
 A ``Store`` has one schema on SQLite and on PostgreSQL. What a run says is never in it:
 that is in the run's folder.
@@ -14,6 +14,7 @@ from runner.core.errors import RaiError
 from runner.database import tables
 from runner.database.accounts import Accounts
 from runner.database.runs import Runs
+from runner.database.submissions import Submissions
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "rai_schema"
@@ -22,7 +23,7 @@ VERSION_TABLE = "rai_schema"
 _LOCK = 0x726169  # any number of ours; PostgreSQL's advisory locks have no names
 
 
-class Store(Accounts, Runs):
+class Store(Accounts, Runs, Submissions):
     """What a server remembers, on SQLite or on PostgreSQL.
 
     Each call is one transaction; any thread may call. Times are seconds since 1970, and

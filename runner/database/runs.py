@@ -28,7 +28,14 @@ from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
 from runner.core.units import MIB
 from runner.database.connections import Transactions, put
-from runner.database.tables import parcels, runs, server, team_bytes, uploads
+from runner.database.tables import (
+    parcels,
+    runs,
+    server,
+    submissions,
+    team_bytes,
+    uploads,
+)
 from runner.scheduling.queue import GpuDay, QueueRow
 from runner.wire.remote_runs import QueueState
 
@@ -46,6 +53,17 @@ _BEGUN = runs.c.state.in_((QueueState.STARTING, QueueState.RUNNING))
 _UNFINISHED = runs.c.state.in_([one for one in QueueState if one != QueueState.ENDED])
 _WANTED = runs.c.cancelled.is_(False)
 _KEPT = runs.c.removed == false()
+_PLAIN = runs.c.submission.is_(None)
+_REHEARSAL = submissions.c.rehearsal.is_(True)
+_FOR_GOOD = exists().where(submissions.c.number == runs.c.submission, ~_REHEARSAL)
+"""The runs of a submission stay, and no bound of its team counts them."""
+
+_SENT_FOR_GOOD = exists().where(
+    submissions.c.team == uploads.c.team,
+    submissions.c.sha256 == uploads.c.sha256,
+    or_(~_REHEARSAL, submissions.c.ended_at.is_(None)),
+)
+"""So does its upload; that of a rehearsal until its end."""
 
 _LARGE = ("parcel", "secrets")
 _FIELDS = [name for name in QueueRow.__struct_fields__ if name not in _LARGE]
@@ -97,7 +115,7 @@ class Runs(Transactions):
         upload meanwhile whose file is gone.
         """
         own = and_(runs.c.team == uploads.c.team, runs.c.sha256 == uploads.c.sha256)
-        needed = exists().where(own, _NOT_BEGUN)
+        needed = or_(exists().where(own, _NOT_BEGUN), _SENT_FOR_GOOD)
         gone = delete(uploads).where(uploads.c.used_at < before, ~needed)
         with self.writing() as link:
             found = link.execute(gone.returning(uploads.c.team, uploads.c.sha256)).all()
@@ -111,15 +129,10 @@ class Runs(Transactions):
         The caller compares team and digest where it is not. Raise NotAllowedError for
         a parcel or secrets over 4 MiB.
         """
-        large = {"run": row.id, "parcel": row.parcel, "secrets": row.secrets}
         if max(len(row.parcel), len(row.secrets.encode())) > MOST_BYTES:
             raise NotAllowedError(f"the request of run {row.id} is over 4 MiB")
-        values = {name: getattr(row, name) for name in _FIELDS}
         with self.writing() as link:
-            values["changed"] = _count_change(link)
-            new = put(link, runs, values)
-            if new:
-                link.execute(parcels.insert().values(large))
+            new = insert_run(link, row, count_change(link))
             kept = _one(link, row.id)
             if not new:
                 link.rollback()
@@ -183,7 +196,7 @@ class Runs(Transactions):
         if not new:
             return
         with self.writing() as link:
-            number = _count_change(link)
+            number = count_change(link)
             for run_id in new:
                 change = update(runs).where(runs.c.id == run_id, waits)
                 link.execute(change.values(why=why[run_id], changed=number))
@@ -193,7 +206,7 @@ class Runs(Transactions):
         gone = update(runs).where(runs.c.id.in_(run_ids), _ENDED, _KEPT)
         freed: Counter[str] = Counter()
         with self.writing() as link:
-            change = gone.values(removed=True, changed=_count_change(link))
+            change = gone.values(removed=True, changed=count_change(link))
             for row in link.execute(change.returning(runs.c.team, runs.c.bytes)):
                 freed[row.team] += row.bytes
             for team, count in sorted(freed.items()):
@@ -255,7 +268,7 @@ class Runs(Transactions):
 
         With ``role`` only those that were queued in this role, with ``team`` only its.
         """
-        query = _LISTING.where(_KEPT, runs.c.ended_at < ended_before)
+        query = _LISTING.where(_KEPT, runs.c.ended_at < ended_before, ~_FOR_GOOD)
         query = query.order_by(runs.c.ended_at, runs.c.id)
         if team is not None:
             query = query.where(runs.c.team == team)
@@ -267,8 +280,10 @@ class Runs(Transactions):
         """Return what a team has, and how many runs it queued since.
 
         Its bytes are those of its runs that are kept, and of its uploads at full size.
+        What its submissions are made of counts nowhere.
         """
-        own = runs.c.team == team
+        own = and_(runs.c.team == team, _PLAIN)
+        sent = select(func.sum(uploads.c.size)).where(uploads.c.team == team)
         recent = and_(own, runs.c.queued_at >= since)
         count = select(func.count()).select_from(runs)
         figures = (
@@ -276,7 +291,7 @@ class Runs(Transactions):
             count.where(own, _BEGUN),
             count.where(recent),
             select(func.min(runs.c.queued_at)).where(recent),
-            select(func.sum(uploads.c.size)).where(uploads.c.team == team),
+            sent.where(~_SENT_FOR_GOOD),
             select(team_bytes.c.bytes).where(team_bytes.c.team == team),
         )
         query = select(*(one.scalar_subquery() for one in figures))
@@ -289,7 +304,7 @@ class Runs(Transactions):
         took_s = func.coalesce(runs.c.ended_at, now) - runs.c.started_at
         had_s, first = func.sum(runs.c.gpus * took_s), func.min(runs.c.started_at)
         query = select(runs.c.team, had_s, first).group_by(runs.c.team)
-        query = query.where(runs.c.started_at >= since, runs.c.gpus > 0)
+        query = query.where(runs.c.started_at >= since, runs.c.gpus > 0, _PLAIN)
         with self.reading() as link:
             return {team: GpuDay(*use) for team, *use in link.execute(query)}
 
@@ -317,18 +332,35 @@ class Runs(Transactions):
             if link.execute(select(runs.c.id).where(own, any_way)).first() is None:
                 return None
         with self.writing() as link:
-            number = _count_change(link)
+            number = count_change(link)
             for place, (guard, new) in enumerate(ways):
                 change = update(runs).where(own, guard).values(**new, changed=number)
-                kept = (runs.c.state, runs.c.team, runs.c.bytes)
+                kept = (
+                    runs.c.state,
+                    runs.c.team,
+                    runs.c.bytes,
+                    _FOR_GOOD.label("stays"),
+                )
                 if row := link.execute(change.returning(*kept)).first():
                     if row.state in (QueueState.RUNNING, QueueState.ENDED):
                         link.execute(delete(parcels).where(parcels.c.run == run_id))
-                    if row.state == QueueState.ENDED:
+                    if row.state == QueueState.ENDED and not row.stays:
                         _keep_bytes(link, row.team, row.bytes)
                     return place
             link.rollback()
         return None
+
+
+def insert_run(link: Connection, row: QueueRow, change: int) -> bool:
+    """Add a run, within a transaction that counted a change; return whether it is new.
+
+    One of its id that is there stays as it is.
+    """
+    values = {name: getattr(row, name) for name in _FIELDS} | {"changed": change}
+    if new := put(link, runs, values):
+        large = {"run": row.id, "parcel": row.parcel, "secrets": row.secrets}
+        link.execute(parcels.insert().values(large))
+    return new
 
 
 def _cancelled(at: object) -> dict[str, object]:
@@ -353,7 +385,7 @@ def _row(row: Row[Any]) -> QueueRow:
     return convert(dict(zip((*_FIELDS, *_LARGE), row, strict=False)), QueueRow)
 
 
-def _count_change(link: Connection) -> int:
+def count_change(link: Connection) -> int:
     """Count a change of runs, and return its number.
 
     It comes first in each transaction that changes a run: its row is locked up to the

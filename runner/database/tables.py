@@ -104,7 +104,7 @@ runs = Table(
     *_key("id"),
     *_all(StoredText, "team", "person", "role", "digest", "sha256"),
     *_all(Double, "queued_at"),
-    *_all(StoredText, "project", "engine"),
+    *_all(StoredText, "project"),
     *_all(Integer, "gpus", "priority"),
     *_all(StoredText, "state", "why"),
     *_all(Integer, "attempt"),
@@ -116,6 +116,7 @@ runs = Table(
     *_all(BigInteger, "bytes"),
     *_all(Boolean, "removed"),
     *_all(BigInteger, "changed"),
+    Column("submission", Integer),
     Index("runs_by_time", "queued_at", "id"),
     Index("runs_by_state", "state", "queued_at", "id"),
     Index("runs_by_team", "team", "queued_at", "id"),
@@ -134,6 +135,28 @@ parcels = Table(
     sa.ForeignKeyConstraint(["run"], ["runs.id"]),
 )
 """What is large of a run, apart, so that a change of its state writes little."""
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    *_all(StoredText, "key", "team", "person", "role", "milestone", "trust", "term"),
+    *_all(StoredText, "sha256", "project", "commit"),
+    *_all(Double, "received_at", "late_s"),
+    *_all(Integer, "attempt"),
+    Column("attempts", Integer),
+    *_all(Boolean, "rehearsal", "charged", "chosen"),
+    *_all(StoredText, "runs"),
+    Column("reason", StoredText),
+    *_all(StoredText, "message"),
+    Column("ended_at", Double),
+    Column("measured", StoredText),
+    sa.UniqueConstraint("team", "key"),
+    Index("submissions_by_team", "team", "milestone", "number"),
+    Index("submissions_by_upload", "team", "sha256"),
+    Index("submissions_by_end", "ended_at"),
+)
+"""Submissions by their numbers; of ``runs`` and ``measured`` the text is JSON."""
 
 team_bytes = Table("team_bytes", metadata, *_key("team"), *_all(BigInteger, "bytes"))
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""

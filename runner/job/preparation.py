@@ -117,7 +117,7 @@ class Preparation:
             asked.only,
             commands=len(self.steps),
             title=asked.title,
-            inner=request.inner,
+            inner=request.asked.inner,
             beside=request.beside,
             repeat=asked.repeat,
         )

@@ -33,6 +33,12 @@ def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
         ConfigError: its file is wrong, or a folder cannot be read; carries every
             problem.
     """
+    raw, file = read(name, folders)
+    return reader.parse(raw, str(file), file.stem.lower())
+
+
+def read(name: str, folders: Sequence[Path] = ()) -> tuple[bytes, Path]:
+    """Return the bytes of a milestone's file, and the file; raise as ``find`` does."""
     known = names(folders)
     file = known.get(name.lower())
     if file is None:
@@ -41,10 +47,9 @@ def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
         hint += f"there are {', '.join(known)}"
         raise UsageError(Problem(f"no milestone {name!r}", hint=hint))
     try:
-        raw = files.read(file, MOST_BYTES)
+        return files.read(file, MOST_BYTES), file
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-    return reader.parse(raw, str(file), file.stem.lower())
 
 
 def names(folders: Sequence[Path] = ()) -> dict[str, Path]:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from runner.core import LIMITS, Problem
 from runner.core.errors import ConfigError
 from runner.core.milestone import (
+    Counted,
     EntryCount,
     HeldKind,
     Milestone,
@@ -54,6 +55,7 @@ _FORM = re.compile(
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?")
 _TRUST = Kind(" or ".join(Trust), {str(word): word for word in Trust}.get)
 _CLASS = Kind(", ".join(CLASSES), {name: name for name in CLASSES}.get)
+_COUNTS = Kind(" or ".join(Counted), {str(word): word for word in Counted}.get)
 _TYPE = Kind("pdf", {"pdf": "pdf"}.get)
 
 
@@ -87,7 +89,10 @@ KEYS: Grammar = {
         "trust",
         "class",
         "deadline",
+        "grace",
+        "late",
         "attempts",
+        "counts",
         "required",
         "team",
         "entries",
@@ -154,7 +159,10 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
         required=tuple(_required(fields)),
         entries=_entries(fields),
         deadline=_deadline(fields),
+        grace_s=fields.duration_s("grace", 0.0, "15m"),
+        late_s=fields.duration_s("late", 0.0, "2d"),
         attempts=fields.whole("attempts", None, "10"),
+        counts=fields.read("counts", None, _COUNTS, "best"),
         rules=_rules(fields),
         references=tuple(_references(fields)),
         report=_report(fields),
@@ -163,6 +171,11 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
     )
     if trust is Trust.RANKED:
         _check_ranked(fields, found)
+    for key in ("grace", "late"):
+        if fields.has(key) and not fields.has("deadline"):
+            text = f"`{key}` is after a deadline, and there is none"
+            hint = f"add it, e.g. `deadline: {DEADLINE}`"
+            fields.problems.error(text, fields.place(key), hint)
     return found
 
 

@@ -134,16 +134,16 @@ def _pages(entry: ProfileEntry, *, everyone: bool) -> Iterator[RemoteRun]:
                 return
 
 
-def copied(home: Home, run: str) -> RunPaths | None:
+def copied(home: Home, run: str, entry: ProfileEntry | None = None) -> RunPaths | None:
     """Return the folder of a run of the user's server, made as one sent from here.
 
-    What the run says comes into it as of any other run there: by ``follow``. None where
-    there is no server, or it knows no such run.
+    What the run says comes into it as of any other run there: by ``follow``. ``entry``
+    is another server. None where there is no server, or it knows no such run.
 
     Raises:
         RaiError: the server is not reached, or sends what is no run.
     """
-    if (entry := profile.login()) is None:
+    if entry is None and (entry := profile.login()) is None:
         return None
     found = None
     with ServerClient(entry) as client:

@@ -44,6 +44,12 @@ from runner.wire import API, JSON, accounts, remote_runs
 from runner.wire.accounts import Me
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueView, RemoteRun, RunPage
+from runner.wire.submissions import (
+    MilestonePage,
+    Submission,
+    SubmissionPage,
+    SubmissionRequest,
+)
 
 if TYPE_CHECKING:
     from runner.remote.profile import ProfileEntry
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 BYTES = "application/octet-stream"
+_SUBMISSION = {"submission": "1"}
 _ARCHIVES = {"build.tar.zst": "build", "source.tar.zst": "source"}
 PASSING = (408, 502, 503, 504)
 """What a server, or what stands before it, answers for a moment.
@@ -167,19 +174,56 @@ class ServerClient:
         """End the token in use."""
         self._asked("DELETE", "/tokens/current")
 
-    def has_upload(self, sha256: str, size: int) -> bool:
+    def has_upload(self, sha256: str, size: int, *, submission: bool = False) -> bool:
         """Return whether the server has a file; it says here why it takes none."""
+        query = {"size": str(size)} | (_SUBMISSION if submission else {})
         try:
-            self._asked("GET", f"/uploads/{sha256}", query={"size": str(size)})
+            self._asked("GET", f"/uploads/{sha256}", query=query)
         except RefusedError as error:
             if error.missing:
                 return False
             raise
         return True
 
-    def put_upload(self, sha256: str, file: io.FileIO) -> None:
+    def put_upload(
+        self, sha256: str, file: io.FileIO, *, submission: bool = False
+    ) -> None:
         """Send a whole file; it is not repeated."""
-        self._asked("PUT", f"/uploads/{sha256}", file, once=True)
+        query = _SUBMISSION if submission else {}
+        self._asked("PUT", f"/uploads/{sha256}", file, query, once=True)
+
+    def milestones(self) -> MilestonePage:
+        """Return the server's milestones, and what the team did for each."""
+        return self._decoded(MilestonePage, self._asked("GET", "/milestones"))
+
+    def milestone_file(self, name: str) -> bytes:
+        """Return the text of a milestone's file."""
+        return self._asked("GET", f"/milestones/{quote(name, '')}")
+
+    def put_submission(self, key: str, asked: SubmissionRequest) -> Submission:
+        """Submit an upload under a key of one's own; it is one under each key."""
+        path = f"/submissions/{quote(key, '')}"
+        return self._decoded(
+            Submission, self._asked("PUT", path, msgspec.json.encode(asked))
+        )
+
+    def submission(self, number: int) -> Submission:
+        """Return a submission as it is now."""
+        return self._decoded(Submission, self._asked("GET", f"/submissions/{number}"))
+
+    def submissions(
+        self, milestone: str = "", before: int = 0, *, everyone: bool = False
+    ) -> SubmissionPage:
+        """Return a page of the team's, or of those of ``everyone`` for staff."""
+        query = {"milestone": milestone, "before": str(before)}
+        query |= {"all": "1"} if everyone else {}
+        found = self._asked("GET", "/submissions", query=query)
+        return self._decoded(SubmissionPage, found)
+
+    def choose(self, number: int) -> Submission:
+        """Have a submission be the one that counts of its milestone."""
+        path = f"/submissions/{number}/chosen"
+        return self._decoded(Submission, self._asked("PUT", path))
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
@@ -200,6 +244,10 @@ class ServerClient:
     def parcel(self, run: str) -> bytes:
         """Return the text of a run's parcel."""
         return self._asked("GET", f"/runs/{quote(run, '')}/files/parcel.json")
+
+    def measurement(self, run: str) -> bytes:
+        """Return measurement.json of a run that measured a submission."""
+        return self._asked("GET", f"/runs/{quote(run, '')}/files/measurement.json")
 
     def cancel(self, run: str) -> RemoteRun:
         """Ask a run to end."""

@@ -86,11 +86,14 @@ def decide(
     seen: Mapping[str, RunStatus] = {},
     note: str = "",
     gpu_use: Mapping[str, GpuDay] = {},
+    *,
+    submissions: bool = False,
 ) -> QueueDecision:
     """Return what of a queue starts now.
 
     ``seen`` is what the folders of active runs tell, ``gpu_use`` is by team. Nothing
-    starts where there is a ``note``, which says why, or no facts.
+    starts where there is a ``note``, which says why, or no facts; or only runs of
+    ``submissions``.
     """
     aged = by_age(run for run in unfinished if run.state is QueueState.WAITING)
     active = [run for run in unfinished if run.state is not QueueState.WAITING]
@@ -99,15 +102,18 @@ def decide(
         facts, note = Capacity("", ()), note or NOT_LOOKED
     held = {run_id: one.gpus for run_id, one in seen.items()}
     room = room_of(facts, rules, active, held, gpu_use)
+    told: dict[str, WaitStanding] = {}
     if note:
-        told = {run.id: WaitStanding(n, note) for n, run in enumerate(order)}
-        return QueueDecision((), told, room, note)
+        still = [run for run in order if run.submission is None or not submissions]
+        told = {run.id: WaitStanding(n, note) for n, run in enumerate(still)}
+        order, aged = ([r for r in some if r.id not in told] for some in (order, aged))
     found = list(_judged(order, aged, room, rules))
     starts = tuple(run for run, hold in found if hold is None)
     waits = [(run, hold) for run, hold in found if hold is not None]
     behind = [run for run, _ in waits]
     usual = _estimates(behind, [*active, *starts], room, rules, history, now)
-    return QueueDecision(starts, _standings(waits, room, rules, facts, usual), room)
+    standings = _standings(waits, room, rules, facts, usual)
+    return QueueDecision(starts, {**standings, **told}, room, note)
 
 
 class _Hold(Enum):
@@ -171,6 +177,7 @@ def _allowed(aged: Sequence[QueueRow], room: RunRoom, rules: ServerRules) -> set
     for run in aged:
         role = rules.role(run.role)
         full = role.at_once is not None and going[run.team] >= role.at_once
+        full = full and run.submission is None
         if not (full or room.never(run) or room.spent(run, role)):
             going[run.team] += 1
             found.add(run.id)

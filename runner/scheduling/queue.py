@@ -27,6 +27,9 @@ REMEMBERED = 20
 LANES = ("cpu", "gpu")
 """What runs wait for; those of one lane start in strict order."""
 
+SUBMITTED, REHEARSED = 2_000_000_000, 1_999_999_999
+"""The priorities of the runs of submissions and of rehearsals: above every role's."""
+
 _ALL = ""
 _Bytes = bytes  # QueueRow has a field of the usual name
 
@@ -86,8 +89,9 @@ class ServerRules(Struct, frozen=True):
 
     ``slots`` is how many runs without a GPU run at a time; None makes it half of the
     machine's cores. Of a cluster, such as the ``place`` slurm:gpu, at most ``gpu_jobs``
-    runs with a GPU and ``cpu_jobs`` without are in Slurm's queue at a time. Nothing new
-    is taken while less than ``low_disk_bytes`` are free.
+    runs with a GPU and ``cpu_jobs`` without are in Slurm's queue at a time. No new run
+    is taken while less than ``low_disk_bytes`` are free, and no submission while less
+    than half of that is. ``term`` is what submissions are kept with, "" for none.
     """
 
     roles: Mapping[str, Role] = field(
@@ -98,8 +102,13 @@ class ServerRules(Struct, frozen=True):
     gpu_jobs: int = 16
     cpu_jobs: int = 64
     low_disk_bytes: int = 5 * GIB
+    term: str = ""
     code_valid_s: float = 14 * DAY_S
     token_valid_s: float | None = 200 * DAY_S
+
+    def least_free(self, *, submission: bool) -> int:
+        """Return how much of the disk is left free by a run, or by a submission."""
+        return self.low_disk_bytes // 2 if submission else self.low_disk_bytes
 
     def role(self, name: str) -> Role:
         """Return a role; one that the file no longer has may do what students may."""
@@ -115,7 +124,8 @@ class QueueRow(Struct, frozen=True):
     started or ended. Of two that wait that of the higher ``priority`` starts first.
     ``why`` says what a run waits for, or why it ended without a record. ``attempt``
     counts the starts that were tried. ``changed`` grows with each change of any run, so
-    that readers can ask for news.
+    that readers can ask for news. ``submission`` is the number of the one whose run it
+    is: then no bound of its team's role holds it.
     """
 
     id: str
@@ -126,7 +136,6 @@ class QueueRow(Struct, frozen=True):
     sha256: str
     queued_at: float
     project: str = ""
-    engine: str = ""
     gpus: int = 0
     priority: int = 0
     parcel: _Bytes = b""
@@ -141,6 +150,7 @@ class QueueRow(Struct, frozen=True):
     bytes: int = 0
     removed: bool = False
     changed: int = 0
+    submission: int | None = None
 
     @property
     def lane(self) -> str:
@@ -229,7 +239,8 @@ class RunRoom(Struct):
     def spent(self, run: QueueRow, role: Role) -> bool:
         """Whether a run needs a GPU, and its team had GPUs as long as it may."""
         use, most = self.gpu_use.get(run.team), role.gpu_a_day_s
-        return bool(run.gpus and use and most is not None and use.seconds >= most)
+        asks = run.gpus and run.submission is None
+        return bool(asks and use and most is not None and use.seconds >= most)
 
     def never(self, run: QueueRow) -> bool:
         """Whether a run has no room even where nothing else runs."""

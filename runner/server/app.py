@@ -25,6 +25,7 @@ from runner.server.messages import answer
 from runner.server.queue import LOOK_S, QueueSnapshot
 from runner.server.requests import RequestMiddleware, Site, refused
 from runner.server.runs import RunRoutes
+from runner.server.submissions import SubmissionRoutes
 from runner.server.tail import TailRoute
 from runner.server.uploads import UploadRoutes
 from runner.wire import API
@@ -42,6 +43,7 @@ def make_app(site: Site) -> Starlette:
     queue = QueueSnapshot(site)
     accounts, uploads = AccountRoutes(site), UploadRoutes(site)
     runs, watched = RunRoutes(site, queue), WatchRoutes(site, queue)
+    submissions = SubmissionRoutes(site, queue, runs)
     files, tail = FileRoutes(site, runs), TailRoute(site, runs, queue)
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),
@@ -59,6 +61,12 @@ def make_app(site: Site) -> Starlette:
         Route(f"{API}/runs/{{id}}/files/{{name}}", files.file, methods=["GET"]),
         Route(f"{API}/runs/{{id}}/build", files.build, methods=["GET"]),
         Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
+        Route(f"{API}/milestones", submissions.milestones, methods=["GET"]),
+        Route(f"{API}/milestones/{{name}}", submissions.file, methods=["GET"]),
+        Route(f"{API}/submissions", submissions.page, methods=["GET"]),
+        Route(f"{API}/submissions/{{id}}", submissions.put, methods=["PUT"]),
+        Route(f"{API}/submissions/{{id}}", submissions.get, methods=["GET"]),
+        Route(f"{API}/submissions/{{id}}/chosen", submissions.choose, methods=["PUT"]),
         Route(f"{API}/queue", queue.get, methods=["GET"]),
         Route(f"{API}/queue/drain", queue.drain, methods=["PUT"]),
         Route("/healthz", watched.healthz, methods=["GET"]),

@@ -150,6 +150,8 @@ def _capacity(facts: Capacity | None) -> Iterator[Finding]:
 def limits(facts: Capacity) -> Iterator[Finding]:
     """Yield the limits that the engines do not enforce. Pure."""
     advice = strict.GROUPS.replace("rai ...", "rai server serve ...")
+    if why := facts.unranked:
+        yield _note("submissions", f"those that are ranked are refused: {why}", advice)
     for line in facts.unenforced:
         local = line.startswith("local") and "memory" in line
         text = f"not enforced by the engine {line}"

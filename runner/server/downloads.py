@@ -22,7 +22,10 @@ from runner.server.requests import Site, context_of
 from runner.server.runs import RunRoutes
 
 PARCEL = "parcel.json"
-NAMES = ("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", PARCEL)
+NAMES = (
+    *("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", PARCEL),
+    "measurement.json",
+)
 BUILD, SOURCE = "build.tar.zst", "source.tar.zst"
 _RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?")
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from runner.core import Problem, Reason, Severity, State
 from runner.core.errors import BusyError, RaiError
+from runner.core.policy import RolePolicy
 from runner.core.quantities import size_text
 from runner.core.request import Terms, from_json
 from runner.core.screen import printable
@@ -28,6 +29,7 @@ from runner.scheduling.decision import NOT_LOOKED, QueueDecision, RunStatus, dec
 from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
 from runner.server import logs
 from runner.server.folders import ServerRuns
+from runner.server.judging import Judging
 from runner.server.paths import upload_path
 from runner.server.upkeep import Upkeep
 from runner.server.workers import NotBegunError
@@ -72,6 +74,9 @@ MOST_KEPT_BYTES = 1 << 50
 """More than any disk has: whatever a file system says, the store goes on."""
 
 AGAIN = "send it again"
+OF_MILESTONES = RolePolicy(source="this server")
+"""What the runs of a submission may do: what its milestone says, for every team."""
+
 UPLOAD_GONE = Problem(
     "the server no longer has the packed project of this run", hint=AGAIN
 )
@@ -99,6 +104,7 @@ class Feeder:
         rules: ServerRules,
         folder: Path,
         launch: Launch = in_thread,
+        judging: Judging | None = None,
     ) -> None:
         self.decision: QueueDecision = QueueDecision(note=NOT_LOOKED)
         self.facts: Capacity | None = None
@@ -106,7 +112,7 @@ class Feeder:
         self._woken, self._ended = threading.Event(), threading.Event()
         self._upkeep = Upkeep(store, runs, rules, folder)
         self._history = QueueHistory()
-        self._folder, self._launch = folder, launch
+        self._folder, self._launch, self._judging = folder, launch, judging
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._over_now: list[tuple[str, Settle]] = []
@@ -177,8 +183,20 @@ class Feeder:
             if row.cancelled and found is not None and not found.ended:
                 self._cancel(row.id, now)
         rows = self._unfinished()
-        self._forget({row.id for row in rows})
+        going = {row.id for row in rows}
+        self._forget(going)
         self._decide(rows, seen, now)
+        if self._judging is not None and self.facts is not None:
+            self._judging.step(now, self.facts, going, self._judge)
+
+    def _judge(self, work: Callable[[], None]) -> None:
+        """Have a step of a submission taken, and what follows from it seen at once."""
+
+        def judged() -> None:
+            work()
+            self.wake()
+
+        self._launch(judged)
 
     def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""
@@ -195,35 +213,39 @@ class Feeder:
                 self._history.note_end(row.team, row.lane, row.ended_at - began)
         self._remembers = True
 
-    def _note(self) -> str:
-        """Return why nothing starts at all, "" if runs start."""
+    def _note(self) -> tuple[str, bool]:
+        """Return why nothing starts at all, "" if runs start; or only submissions."""
         if why := self._store.drained():
-            return f"the server is drained: {why}"
+            return f"the server is drained: {why}", False
         facts = self.facts
         if facts is None:
-            return NOT_LOOKED
+            return NOT_LOOKED, False
         for problem in facts.problems:
             if problem.severity is Severity.ERROR:
-                return f"the server can run nothing: {problem}"
+                return f"the server can run nothing: {problem}", False
         least = self._rules.low_disk_bytes
         if facts.disk_free < least:
             free = size_text(facts.disk_free // MIB * MIB)
             least_text = size_text(least)
-            return f"only {free} of disk are left for runs, which need {least_text}"
-        return ""
+            text = f"only {free} of disk are left for runs, which need {least_text}"
+            return text, facts.disk_free >= self._rules.least_free(submission=True)
+        return "", False
 
     def _decide(
         self, rows: list[QueueRow], seen: Mapping[str, RunStatus], now: float
     ) -> None:
         """Start what can start, and say why the others wait."""
-        facts, note = self.facts, self._note()
-        basis = (self._rows and self._rows[0], facts, seen, note)
+        facts, (note, submissions) = self.facts, self._note()
+        basis = (self._rows and self._rows[0], facts, seen, note, submissions)
         if basis == self._basis and now - self._decided_at < DECIDED_FOR_S:
             return
         history = self._history
         gpus = any(row.gpus for row in rows)
         use = self._store.gpu_use(now - DAY_S, now) if gpus else {}
-        found = decide(rows, facts, self._rules, history, now, seen, note, use)
+        found = decide(
+            *(rows, facts, self._rules, history, now, seen, note, use),
+            submissions=submissions,
+        )
         for row in found.starts:
             self._start(row, now)
         self.decision = found
@@ -347,7 +369,8 @@ class Feeder:
             return partial(self._refused, (UPLOAD_GONE,), Reason.INTERNAL)
         role, whose = self._rules.role(row.role), f"rai:{row.team}/{row.person}"
         slurm = {**role.slurm, "comment": printable(whose)}
-        terms = Terms(allowed=role.policy, slurm=slurm)
+        allowed = role.policy if row.submission is None else OF_MILESTONES
+        terms = Terms(allowed=allowed, slurm=slurm)
         try:
             secret = json.decode(row.secrets, type=Secrets)
             asked = replace(from_json(row.parcel), secret=secret, terms=terms)

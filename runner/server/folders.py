@@ -51,6 +51,7 @@ READABLE = (
     "parcel.json",
     "source.tar.zst",
     "build.tar.zst",
+    "measurement.json",
 )
 """The files of a run's folder that clients may have."""
 
@@ -162,6 +163,10 @@ class ServerRuns:
         except FileNotFoundError:
             if not starting:
                 raise UsageError(f"no run {run_id}") from None
+
+    def paths(self, run_id: str) -> RunPaths:
+        """Return the paths of a run's folder."""
+        return self._home.run(run_id)
 
     def open(self, run_id: str, name: str) -> BinaryIO | None:
         """Open one of the files READABLE; None if there is none.

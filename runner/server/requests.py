@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -112,6 +112,9 @@ class Site(Struct, eq=False):
     wake: Callable[[], None] = lambda: None
     decision: Callable[[], QueueDecision] = QueueDecision
     now: Callable[[], float] = time.time
+    milestones: Sequence[Path] = ()
+    """The site's folders of milestones."""
+
     metrics: Metrics = field(default_factory=Metrics)
     under_way: set[RequestContext] = field(default_factory=set)
     tokens: OrderedDict[bytes, tuple[Identity, float]] = field(

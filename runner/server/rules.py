@@ -11,6 +11,7 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind
+from runner.milestones.runs import WORD
 from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
 from runner.store import config_file, policy
 from runner.wire.addresses import slurm_target
@@ -19,7 +20,7 @@ from runner.yamlfile import Fields, Mapping, Problems, compose, decode
 TEMPLATE = Path(__file__).with_name("server.yml")
 """A new server's file, which says what holds without it."""
 
-_TOP = ("slots", "slurm", "low_disk", "code_valid", "login_valid", "roles")
+_TOP = ("slots", "slurm", "low_disk", "term", "code_valid", "login_valid", "roles")
 _SLURM = ("place", "gpu_jobs", "cpu_jobs")
 _ROLE = (
     *("priority", "at_once", "waiting", "a_day", "gpu_a_day", "images", "upload"),
@@ -90,6 +91,7 @@ def _rules(fields: Fields) -> ServerRules:
         gpu_jobs=slurm.whole("gpu_jobs", usual.gpu_jobs),
         cpu_jobs=slurm.whole("cpu_jobs", usual.cpu_jobs),
         low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
+        term=fields.read("term", usual.term, WORD, "2026fa"),
         code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
         token_valid_s=_most(fields, "login_valid", valid_s, TIME, "200d"),
     )

@@ -99,7 +99,6 @@ class RunRoutes:
             parcel=to_json(asked.kept),
             queued_at=self._site.now(),
             project=printable(asked.project),
-            engine=asked.engine,
             gpus=gpus,
             priority=role.priority,
             secrets=json.encode(asked.secret).decode(),
@@ -124,7 +123,7 @@ class RunRoutes:
         if query.get("all"):
             if not identity.staff:
                 raise refuse(Reason.NOT_ALLOWED, "only staff see the runs of all teams")
-            await self._note(identity, "list", "the runs of all teams")
+            await self.note(identity, "list", "the runs of all teams")
             team = None
         rows = await run_in_threadpool(self._site.store.runs, team, state, after, limit)
         shown = tuple(self._queue.shown(row, identity) for row in rows)
@@ -152,7 +151,7 @@ class RunRoutes:
             raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
         if row.state is not QueueState.ENDED:
             if not own:
-                await self._note(identity, "cancel", _about(row), once=False)
+                await self.note(identity, "cancel", _about(row), once=False)
             why = f"cancelled by {identity.person}"
             asked = await run_in_threadpool(
                 self._site.store.ask_cancel, row.id, self._site.now(), why
@@ -179,10 +178,10 @@ class RunRoutes:
         if row is None or (row.team != identity.team and not identity.staff):
             raise nothing("run")
         if row.team != identity.team:
-            await self._note(identity, "read", _about(row))
+            await self.note(identity, "read", _about(row))
         return row
 
-    async def _note(
+    async def note(
         self, who: Identity, act: str, about: str, *, once: bool = True
     ) -> None:
         """Keep an act of staff; with ``once`` at most one such line an hour."""

@@ -32,6 +32,7 @@ from runner.server.app import make_app
 from runner.server.connections import Listener
 from runner.server.feeder import Feeder
 from runner.server.folders import ServerRuns
+from runner.server.judging import Judging
 from runner.server.listening import ListenAt
 from runner.server.paths import CLOSED, ReachedAt, ServerFolder
 from runner.server.requests import Site
@@ -99,8 +100,11 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         place = options.place or addresses.slurm_target(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
         logs.to_stream()
-        feeder = Feeder(store, runs, known, folder.uploads)
-        site = Site(store, runs, known, folder.uploads, feeder.wake)
+        site_settings, _ = settings.load(options.environ, settings.settings_files(), {})
+        own = site_settings.milestones
+        judging = Judging(store, runs, folder.uploads, own)
+        feeder = Feeder(store, runs, known, folder.uploads, judging=judging)
+        site = Site(store, runs, known, folder.uploads, feeder.wake, milestones=own)
         site.decision = lambda: feeder.decision
         app = make_app(site)
         opened.enter_context(_fed(feeder))

@@ -2,8 +2,8 @@
 
 A backup is a folder that is laid out as the server's own. Of the store it has the
 database's own copy, and else what a server cannot be made again from without: its
-settings, its certificate with the key, the site's milestones, and the uploads of the
-runs that have not ended.
+settings, its certificate with the key, the site's milestones, and the uploads of
+submissions and of the runs that have not ended.
 """
 
 from __future__ import annotations
@@ -200,9 +200,12 @@ def _copy_milestones(folders: Iterable[Path], to: Path, into: Path) -> list[Prob
 
 
 def _copy_uploads(folder: ServerFolder, new: ServerFolder, store: Store) -> None:
-    """Copy the uploads of runs that have not ended, but for those that are copied."""
-    for row in store.unfinished():
-        known = (row.team, row.sha256)
+    """Copy the uploads of submissions, and of runs that have not ended.
+
+    Those that are copied stay as they are.
+    """
+    every = [(one.team, one.sha256) for one in store.submissions(limit=None)]
+    for known in every + [(row.team, row.sha256) for row in store.unfinished()]:
         if not (to := upload_path(new.uploads, *known)).exists():
             _copy(upload_path(folder.uploads, *known), to)
 

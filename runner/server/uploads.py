@@ -54,15 +54,17 @@ class UploadRoutes:
         """Sizes of the uploads of each team that are under way."""
 
     async def get(self, request: Request) -> Response:
-        """Answer `GET /api/v1/uploads/{sha256}?size=`: whether it is there.
+        """Answer `GET /api/v1/uploads/{sha256}?size=&submission=`: whether it is there.
 
-        With a size one learns at once why a file of that size would not be taken.
+        With a size one learns at once why a file of that size would not be taken. For a
+        submission there is room a while longer.
         """
         identity, sha256 = await self._asked(request)
         known = await run_in_threadpool(size_there, self._site, identity.team, sha256)
         if known is None:
             if _SIZE.fullmatch(size := request.query_params.get("size", "")):
-                await run_in_threadpool(self._admit, identity, sha256, int(size))
+                final = _final(request)
+                await run_in_threadpool(self._admit, identity, sha256, int(size), final)
             raise nothing("upload")
         return Response(status_code=204)
 
@@ -73,7 +75,7 @@ class UploadRoutes:
             text = "an upload has a Content-Length, which is not 0"
             raise refuse(Reason.USAGE, text, status=411)
         context_of(request).long = True
-        async with self._admitted(identity, sha256, size):
+        async with self._admitted(identity, sha256, size, _final(request)):
             file = await self._site.in_files(ArrivingFile, self._site.uploads)
             try:
                 await self._receive(request, file)
@@ -95,12 +97,12 @@ class UploadRoutes:
 
     @asynccontextmanager
     async def _admitted(
-        self, identity: Identity, sha256: str, size: int
+        self, identity: Identity, sha256: str, size: int, final: bool
     ) -> AsyncIterator[None]:
         """Count an upload while it comes; refuse one that its team may not send."""
         team = identity.team
         async with self._admitting:
-            await run_in_threadpool(self._admit, identity, sha256, size)
+            await run_in_threadpool(self._admit, identity, sha256, size, final)
             if retry_at := self._new.take(team, self._site.now()):
                 text = "your team began too many uploads"
                 raise refuse(Reason.RATE_LIMIT, text, retry_at=retry_at)
@@ -119,7 +121,7 @@ class UploadRoutes:
                 held.clear()
                 if file.size - looked >= LOOK_AGAIN_BYTES:
                     looked = file.size
-                    await self._site.in_files(self._room, 0)
+                    await self._site.in_files(self._room, 0, _final(request))
         await self._site.in_files(file.append, bytes(held))
         self._site.metrics.uploaded.inc(file.size)
 
@@ -139,29 +141,30 @@ class UploadRoutes:
         await self._site.in_files(file.name_it, path)
         logs.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
 
-    def _admit(self, identity: Identity, sha256: str, size: int) -> None:
+    def _admit(self, identity: Identity, sha256: str, size: int, final: bool) -> None:
         """Refuse a file that its role, its team's quota or the disk has no room for."""
         if len(self._coming[identity.team]) >= bounds.UPLOADS_OF_TEAM:
             text = f"{bounds.UPLOADS_OF_TEAM} uploads of your team are under way"
             raise refuse(Reason.BUSY, text, hint="wait until some have ended")
         known = size_there(self._site, identity.team, sha256)
         if known is None:
-            self._quota(identity, size)
+            self._quota(identity, size, final)
         elif known != size:
             raise refuse(Reason.USAGE, f"{sha256} has {known} bytes", status=422)
-        self._room(size)
+        self._room(size, final)
 
-    def _quota(self, identity: Identity, size: int) -> None:
+    def _quota(self, identity: Identity, size: int, final: bool) -> None:
         role, team = self._site.rules.role(identity.role), identity.team
         used = self._site.store.use(team, self._site.now() - DAY_S).bytes
         used += sum(self._coming[team])
+        most = role.disk_bytes + (role.upload_bytes if final else 0)
         if size > role.upload_bytes:
             hint = "leave large files out by a .raiignore"
             text = (
                 f"the packed project takes {_mib(size)}, and the role"
                 f" `{role.name}` of this server allows {_mib(role.upload_bytes)}"
             )
-        elif used + size > role.disk_bytes:
+        elif used + size > most:
             hint = "older runs are removed with time, or by your staff"
             text = (
                 f"your team's uploads and runs take {_mib(used)} here, and may take"
@@ -171,14 +174,20 @@ class UploadRoutes:
             return
         raise refuse(Reason.NOT_ALLOWED, text, status=413, hint=hint)
 
-    def _room(self, more: int) -> None:
+    def _room(self, more: int, final: bool) -> None:
         """Refuse what does not leave enough of the disk free."""
-        if free_bytes(self._site.uploads) - more < self._site.rules.low_disk_bytes:
+        least = self._site.rules.least_free(submission=final)
+        if free_bytes(self._site.uploads) - more < least:
             raise self._full()
 
     def _full(self) -> DeniedError:
         text = "the server has too little free disk to take more"
         return refuse(Reason.BUSY, text, retry_at=self._site.now() + LOW_DISK_S)
+
+
+def _final(request: Request) -> bool:
+    """Whether an upload is to be a submission."""
+    return "submission" in request.query_params
 
 
 def _mib(size: int) -> str:

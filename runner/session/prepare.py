@@ -175,10 +175,12 @@ def staged(
     # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
     shown = written.text(project)
-    asked = replace(request.asked, project=shown, spec_file=spec.file, title=title)
+    asked = replace(
+        request.asked, project=shown, spec_file=spec.file, title=title, inner=inner
+    )
     return replace(
         prepared,
-        request=replace(request, asked=asked, project=project, spec=spec, inner=inner),
+        request=replace(request, asked=asked, project=project, spec=spec),
         staged=request.project,
         commit=commit,
     )

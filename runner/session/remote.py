@@ -199,7 +199,13 @@ def _over(asked: Future[T]) -> bool:
     return bool(wait([asked], LOOK_S).done)
 
 
-def upload(client: ServerClient, path: Path, progress: Progress | None = None) -> str:
+def upload(
+    client: ServerClient,
+    path: Path,
+    progress: Progress | None = None,
+    *,
+    submission: bool = False,
+) -> str:
     """Send a file, and return its SHA-256 when the server has checked all of it.
 
     A file that the server has, from whatever process, is not sent again.
@@ -213,10 +219,10 @@ def upload(client: ServerClient, path: Path, progress: Progress | None = None) -
         size = file.tell()
     tell = progress or (lambda sent, size: None)
     pauses, broken, wrong = Pauses(client.patience), 0, 0
-    while not client.has_upload(sha256, size):
+    while not client.has_upload(sha256, size, submission=submission):
         with _Sent(path, lambda sent: tell(sent, size)) as source:
             try:
-                client.put_upload(sha256, source)
+                client.put_upload(sha256, source, submission=submission)
                 return sha256
             except UnreachableError as error:
                 if source.tell():  # it got that far, so patience begins anew

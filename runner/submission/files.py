@@ -21,6 +21,7 @@ from runner.archive import FolderProject, MemberKind
 from runner.archive.read import HostileNameError, Tree
 from runner.archive.secrets import secret
 from runner.core import MIB, Problem, Severity, digests, globs, plan_reader
+from runner.core.caps import Caps
 from runner.core.errors import UsageError
 from runner.core.milestone import Milestone, RequiredFile, TeamParts
 from runner.core.plan import SubmissionPlan
@@ -81,6 +82,13 @@ class Submitted(Struct, frozen=True):
     plan: SubmissionPlan | None = None
     digests: dict[str, str] = {}
     problems: tuple[Problem, ...] = ()
+
+
+def caps(milestone: Milestone) -> Caps:
+    """Return what an archive of a submission may hold."""
+    most = milestone.team.most_bytes + plan_reader.MOST_BYTES
+    most += sum(file.most_bytes for file in milestone.required)
+    return Caps(most, 2 * milestone.team.most_files + 100, most)
 
 
 def look(project: Path, milestone: Milestone, home: str = "") -> Submitted:

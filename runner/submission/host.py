@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from runner import engines
 from runner.core import BuildSpec, Gpu, GpuRequest, Problem, Reason
 from runner.core.errors import EngineError, NotAllowedError, UsageError
-from runner.core.milestone import Milestone, Trust
+from runner.core.milestone import Milestone, MilestoneRun, Trust
 from runner.engines.base import Engine
 from runner.engines.environment import SYSTEM_PATH
 from runner.gpu import choice
+from runner.wire.capacity import ServerGpu
 
 CONFINING = ("docker", "local")
 """The engines that keep a submission from this machine, the preferred one first."""
@@ -49,7 +50,7 @@ class SubmissionHost(Struct, frozen=True):
         return architecture(self.gpu) if self.gpu else ""
 
 
-def architecture(gpu: Gpu) -> str:
+def architecture(gpu: Gpu | ServerGpu) -> str:
     """Return the name that nvcc has for a GPU's architecture; "" if it is unknown."""
     return f"sm_{gpu.compute.replace('.', '')}" if gpu.compute else ""
 
@@ -86,6 +87,16 @@ def find(
         raise EngineError(_NO_COMPILER, reason=Reason.NO_ENGINE)
     slices = (SLICE,) if gpu.parent else ()
     return replace(host, gpu=gpu, gpus=option, uncounted=slices)
+
+
+def stages(milestone: Milestone, *, gpu: bool) -> tuple[MilestoneRun, ...]:
+    """Return the runs of a milestone; without a ``gpu`` those that need none.
+
+    Where none can be left out, all of them.
+    """
+    if gpu or not _optional(milestone):
+        return milestone.runs
+    return tuple(run for run in milestone.runs if not run.gpu)
 
 
 def _optional(milestone: Milestone) -> bool:

@@ -5,42 +5,25 @@ Each is an ordinary run of rai, with a record of its own.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
-from contextlib import closing, suppress
+from contextlib import closing
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import files, session
+from runner import session
 from runner.core import Profile, Reason, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import RaiError
-from runner.core.measurement import (
-    MEASUREMENT_BYTES,
-    MEASUREMENT_FILE,
-    Measurement,
-    MeasurementError,
-    MeasurementHost,
-    read,
-)
-from runner.core.milestone import Held, HeldKind, MilestoneRun, Trust
+from runner.core.milestone import MilestoneRun
 from runner.engines import Choice
 from runner.session import Run
-from runner.store import measurements
 from runner.store.paths import RunPaths
-from runner.submission import outcome, staging
+from runner.submission import ending, staging
 from runner.submission.host import CONFINING
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
 from runner.submission.staging import StagedParts, StagingArea
-
-MOST_SAID = 1000
-"""Bytes at one end of stderr in which the line is that says why a run failed."""
-
-MEASURED = ".measured"
-"""The folder that a judge's measurement is taken to. No run has such a name."""
 
 
 class StageStarted(Struct, frozen=True):
@@ -98,7 +81,7 @@ class _Submission:
                 yield from events
             self.record = run.record
             yield StageEnded(stage.name, self.record)
-            if self.cancel.requested or _reason(self.record) is not Reason.DONE:
+            if self.cancel.requested or ending.reason(self.record) is not Reason.DONE:
                 break
         yield SubmissionEnded(self._outcome(stage))
 
@@ -123,25 +106,29 @@ class _Submission:
 
     def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:
         """Return what came of it, after the last run that was begun."""
-        proposal, record = self.proposal, self.record
+        proposal, record, paths = self.proposal, self.record, self.done[stage.name]
         milestone = proposal.milestone
-        judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
-        measurement: Measurement | None = None
-        left_none = ""
-        if judges and _reason(record) is Reason.DONE:
-            try:
-                measurement = self._measured(stage)
-            except RaiError as error:
-                left_none = str(error)
+        found = ending.of_run(milestone, stage, paths, record, self.area.root)
+        reason, message = found.reason, found.message
+        measurement = found.measurement
         if measurement is not None:
-            reason, message = outcome.judged(measurement, milestone.trust)
+            commit = proposal.commit.commit if proposal.commit else ""
+            measurement = ending.keep(
+                paths,
+                measurement,
+                ending.host(
+                    milestone,
+                    record,
+                    self._ids(),
+                    accepted=measurement.accepted,
+                    uncounted=proposal.uncounted,
+                    golden=proposal.golden.digest,
+                    team=proposal.submitted.team,
+                    commit=commit,
+                ),
+            )
         elif self.cancel.requested:
             reason, message = self.cancel.end
-        elif left_none and _reason(record) is Reason.DONE:
-            reason, message = Reason.INTERNAL, f"the judge failed: {left_none}"
-        else:
-            said = self._said(stage)
-            reason, message = outcome.failed(record, stage, milestone, said)
         return SubmissionOutcome(
             milestone,
             reason,
@@ -152,63 +139,5 @@ class _Submission:
             record,
         )
 
-    def _measured(self, stage: MilestoneRun) -> Measurement:
-        """Keep the measurement of a run in its folder, and return it.
-
-        Raises:
-            RaiError: it left none, or what it left cannot be one.
-        """
-        paths, into = self.done[stage.name], self.area.root / MEASURED
-        wanted = Held(
-            HeldKind.BUILD,
-            of=stage.name,
-            patterns=(MEASUREMENT_FILE,),
-            most_bytes=MEASUREMENT_BYTES,
-        )
-        if not (paths.build.exists() and staging.take(wanted, paths.build, into)):
-            raise MeasurementError(f"{stage.name} left no {MEASUREMENT_FILE}")
-        told = read(files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES))
-        whole = replace(told, host=self._host(accepted=told.accepted))
-        measurements.keep(paths, whole)
-        return whole
-
-    def _host(self, *, accepted: bool) -> MeasurementHost:
-        """Return what rai knows of the submission, and the judge cannot."""
-        proposal, record = self.proposal, self.record
-        trust = proposal.milestone.trust
-        return MeasurementHost(
-            title=proposal.milestone.title,
-            trust=trust,
-            ranked=accepted and trust is Trust.RANKED and not proposal.uncounted,
-            why_not_ranked=proposal.uncounted,
-            runs=self._ids(),
-            engine=proposal.host.engine.name,
-            image=record.image.digest if record.image else "",
-            golden=proposal.golden.digest,
-            sources={file.path: file.sha256 for file in proposal.submitted.team},
-            commit=proposal.commit.commit if proposal.commit else "",
-            at=record.created_at,
-        )
-
-    def _said(self, stage: MilestoneRun) -> str:
-        """Return the line in which a program of the judge says why it failed, or "".
-
-        A compiler's output stands below it, what the team's program printed above it.
-        """
-        if stage.own_image:
-            return ""
-        with suppress(OSError), files.open_regular(self.done[stage.name].stderr) as log:
-            if not stage.held(HeldKind.TEAM):
-                log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_SAID))
-            lines = log.read(MOST_SAID).decode(errors="replace").split("\n")
-            said = [line.strip() for line in lines if line.strip()]
-            if said:
-                return said[0 if stage.held(HeldKind.TEAM) else -1]
-        return ""
-
     def _ids(self) -> dict[str, str]:
         return {name: paths.id for name, paths in self.done.items()}
-
-
-def _reason(record: RunRecord) -> Reason:
-    return record.verdict.reason if record.verdict else Reason.RUNNER_LOST

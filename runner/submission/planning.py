@@ -80,6 +80,17 @@ def job(
     )
 
 
+def any_architecture(milestone: Milestone, plan: SubmissionPlan | None) -> str:
+    """Return an architecture that a plan has, where that of the GPU is not known.
+
+    It is one of all entries of the milestone, if there is one; "" without entries.
+    """
+    served = [e.architectures for e in _entries(milestone, plan)] if plan else []
+    known = [name for names in served for name in names]
+    shared = (name for name in known if all(name in names for names in served))
+    return next(shared, next(iter(known), ""))
+
+
 def _entries(milestone: Milestone, plan: SubmissionPlan) -> tuple[PlannedEntry, ...]:
     named = {name.lower(): entries for name, entries in plan.milestones.items()}
     return named.get(milestone.name, ())

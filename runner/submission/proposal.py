@@ -84,7 +84,9 @@ def propose(
         gpu = serving.gpu if serving else None
         job, wrong = planning.job(
             milestone,
-            host.architecture(gpu) if gpu else _planned_for(submitted, milestone),
+            host.architecture(gpu)
+            if gpu
+            else planning.any_architecture(milestone, submitted.plan),
             gpu.name if gpu else "",
             submitted.plan,
             submitted.digests,
@@ -94,13 +96,13 @@ def propose(
         raise RaiError(*problems, *missing, reason=Reason.USAGE)
     if serving is None:
         raise RaiError(*missing, reason=reason, advice=MACHINE)
-    here = [run for run in milestone.runs if not run.gpu or serving.gpu]
+    here = host.stages(milestone, gpu=serving.gpu is not None)
     return Proposal(
         milestone,
         submitted,
         serving,
         judge,
-        tuple(here),
+        here,
         settings,
         options,
         job,
@@ -126,15 +128,3 @@ def described(proposal: Proposal, now: datetime) -> str:
         passed = ", has passed" if milestone.deadline < now else ""
         parts.append(f"deadline {milestone.deadline:%Y-%m-%d %H:%M %Z}{passed}")
     return "; ".join(parts)
-
-
-def _planned_for(submitted: Submitted, milestone: Milestone) -> str:
-    """Return an architecture that a plan has, to check it where there is no GPU.
-
-    It is one of all entries of the milestone, if there is one.
-    """
-    plans = submitted.plan.milestones if submitted.plan else {}
-    served = [entry.architectures for entry in plans.get(milestone.name, ())]
-    known = [name for names in served for name in names]
-    shared = (name for name in known if all(name in names for names in served))
-    return next(shared, next(iter(known), ""))

@@ -206,6 +206,7 @@ def survey(home: Path) -> Capacity:
             found = list(error.problems)
         problems += [Problem(f"{name}: {p.message}", hint=p.hint) for p in found]
     here = machine.describe()
+    serving.sort(key=lambda name: name != os.environ.get(ENGINE))
     return Capacity(
         __version__,
         tuple(serving),
@@ -233,6 +234,7 @@ def surveyed(
             gpu.uuid,
             gpu.name,
             states.get(gpu.uuid, "") if gpu.uuid in given else none,
+            gpu.compute,
         )
         for gpu in gpus
     )

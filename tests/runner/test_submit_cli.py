@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -49,7 +50,6 @@ def test_all_problems_are_said_before_anything_is_made(project, home):
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("submit",), 2, "there are final, m1, m2, m3, m4"),
         (("submit", "m9"), 2, "m9"),
         (("submit", "m2", "--engine", "bare"), 9, "`--engine docker` or `--engine lo"),
         (("submit", "m3", "--gpus", "2"), 2, "measured on one GPU"),
@@ -60,6 +60,24 @@ def test_what_cannot_be_judged_here_is_refused(project, home, words, status, sai
 
     assert done.returncode == status and said in done.stderr
     assert "Traceback" not in done.stderr and not home.exists()
+
+
+def test_without_a_name_the_milestones_are_listed_with_their_deadlines(tmp_path, home):
+    text = (ROOT / "runner/milestones/m2.yml").read_text()
+    (tmp_path / "site").mkdir()
+    due = "deadline: 2026-01-02 23:59 UTC\n"
+    (tmp_path / "site/m2.yml").write_text(text + due)
+
+    done = rai("submit", env={**os.environ, "RAI_MILESTONES": str(tmp_path / "site")})
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0].split() == [
+        "milestone",
+        "title",
+        "deadline",
+    ]
+    assert re.search(r"m2 .*  2026-01-0[123] .* \(closed\)", done.stdout)
+    assert len(lines) == 6 and not home.exists()
 
 
 def test_without_a_gpu_two_lines_say_what_is_missing_and_what_to_do(project, home):

@@ -16,7 +16,7 @@ RUN_ONLY = (Scope.RUN,)
 
 def run(name: str = "0123456789", team: str = "red", **changes: object) -> QueueRow:
     """Return a run that waits, with all that a request has."""
-    known = (name, team, "ada", "student", "d" * 64, "5" * 64, NOW, "net", "local")
+    known = (name, team, "ada", "student", "d" * 64, "5" * 64, NOW, "net")
     large = {"parcel": b'{"project":"/home/ada/net"}', "secrets": '{"KEY":"hunter2"}'}
     return replace(QueueRow(*known), **(large | changes))
 

@@ -116,7 +116,6 @@ class Queue:
             "sha256": sha256,
             "parcel": to_json(asked),
             "queued_at": self.now,
-            "engine": "local",
             "secrets": json.encode(secret).decode(),
         }
         row = QueueRow(**(fields | other))  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class TwoUsers(Site):
         self.options = ("--workers", str(workers), "--home", str(self.home))
         own = f"--regid={self.server}", f"--groups={self.server},{name}"
         self.program = [*_as(self.server, *own), *self.program]
-        self.environ = {"PYTHONPATH": str(ROOT)}
+        self.environ = {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder)}
         for path, user, group, mode in (
             (folder, self.server, self.server, 0o755),
             (self._short, self.server, self.server, 0o755),

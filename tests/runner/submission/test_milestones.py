@@ -9,7 +9,7 @@ import pytest
 
 from runner import buildfile, milestones
 from runner.core.errors import ConfigError, UsageError
-from runner.core.milestone import HeldKind, Trust
+from runner.core.milestone import Counted, HeldKind, Trust
 from runner.milestones import reader
 from runner.store import settings
 from runner.submission import staging
@@ -223,3 +223,39 @@ layers: [{name: conv1, M: 1, C: 1, H: 9, W: 9, K: 5}]
 runs: [{name: a, target: a, gpu: true, holds: [team], commands: [make]}]
 """
     assert ["holds the team's files" in line for line in wrong(tmp_path, gpu)] == [True]
+
+
+TIMES = """\
+deadline: 2026-12-11 12:00 UTC
+grace: 15m
+late: 2d
+counts: chosen
+"""
+
+
+@pytest.mark.parametrize(
+    ("after_s", "late_s", "closed"),
+    [
+        (0, 0.0, False),
+        (15 * 60, 0.0, False),
+        (15 * 60 + 1, 901.0, False),
+        (2 * 86400, 172800.0, False),
+        (2 * 86400 + 1, 172801.0, True),
+    ],
+)
+def test_grace_is_in_time_and_late_counts_from_the_deadline(after_s, late_s, closed):
+    found = reader.parse((SMALL + TIMES).encode(), "small.yml", "small")
+    at = found.deadline.timestamp() + after_s
+    assert (found.late_s_at(at), found.closed(at)) == (late_s, closed)
+    strict = reader.parse((SMALL + TIMES.replace("late: 2d\n", "")).encode(), "s", "s")
+    assert strict.closed(at) == (after_s > 15 * 60)
+
+
+def test_the_best_counts_of_what_is_ranked_and_else_the_latest(tmp_path):
+    assert milestones.find("final").counting is Counted.BEST
+    assert milestones.find("m2").counting is Counted.LATEST
+    found = reader.parse((SMALL + TIMES).encode(), "small.yml", "small")
+    assert found.counting is Counted.CHOSEN
+    assert not milestones.find("m2").closed(1e12), "it has no deadline"
+    alone = wrong(tmp_path, f"{SMALL}grace: 5m\n")
+    assert "`grace` is after a deadline, and there is none" in alone[0]

@@ -1,0 +1,89 @@
+"""`rai submissions [MILESTONE]`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import common
+from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from runner.wire.submissions import Submission
+
+MOST_PAGES = 5
+"""Of a list, two hundred each."""
+
+
+def submissions(
+    milestone: Annotated[
+        str | None,
+        typer.Argument(metavar="MILESTONE", help="List those to this one only."),
+    ] = None,
+    choose: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, help="Have this one count."),
+    ] = None,
+    on: common.On = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Every team's, for staff.")
+    ] = False,
+    as_json: common.JsonFlag = False,
+) -> None:
+    """List your team's submissions at the server, newest first.
+
+    The one that counts is marked. A team chooses it by --choose, until the deadline,
+    where the milestone says so. `rai ranking` lists what this machine judged.
+    """
+    from runner.cli import submitting
+    from runner.core import record
+    from runner.core.quantities import brief
+    from runner.remote.api import ServerClient
+    from runner.remote.problems import shown
+    from runner.terminal.layout import blocks
+
+    with ServerClient(common.server(on)) as client:
+        if choose is not None:
+            one = client.choose(choose)
+            say(f"{submitting.titled(one)} to {shown(one.milestone)} counts now.")
+            return
+        found: list[Submission] = []
+        before = 0
+        for _ in range(MOST_PAGES):
+            page = client.submissions(milestone or "", before, everyone=everyone)
+            found += page.submissions
+            if not (before := page.before):
+                break
+    if as_json:
+        common.print_json([record.plain(one) for one in found])
+        return
+    rows = []
+    for one in found:
+        late = submitting.late_text(one.late_s)
+        attempt = "" if one.rehearsal else str(one.attempt)
+        mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
+        first = (
+            *(str(one.number), shown(one.milestone), shown(one.team)),
+            *(shown(one.person), submitting.moment(one.received_at)),
+            *(f"{late} late" if late else "", attempt, submitting.verdict(one)),
+        )
+        entries = one.measured.entries if one.measured else ()
+        figures = [
+            (
+                brief(e.ms / 1000),
+                f"{e.ratio:.4f}",
+                "{:.4f} to {:.4f}".format(*e.interval),
+            )
+            for e in entries
+            if e.ms is not None and e.ratio is not None and e.interval
+        ]
+        rows += [(*first, *some, mark) for some in figures or [("", "", "")]]
+    if not rows:
+        say("No submission yet; `rai submit` lists the milestones.")
+        return
+    if not everyone:
+        rows = [(*row[:2], "", *row[3:]) for row in rows]
+    heads = ("number", "milestone", "team", "person", "received", "", "attempt")
+    more = ("verdict", "time", "ratio", "95 % interval", "")
+    blocks([submitting.without_empty((*heads, *more), rows)])

@@ -1,0 +1,246 @@
+"""`rai submit` at a server, from its receipt to its verdict, and tables of both."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from runner import places, report
+from runner.cli import attach, ci, copies
+from runner.core import Reason
+from runner.core.errors import RaiError
+from runner.core.measurement import Measurement, MeasurementError, from_json
+from runner.core.quantities import duration_text
+from runner.places.server import copied, name_of
+from runner.remote.api import Patience, ServerClient
+from runner.remote.problems import shown
+from runner.report import Table
+from runner.session.prepare import settings as read_settings
+from runner.store import measurements
+from runner.submission import course, sending
+from runner.submission.outcome import ACCEPTED, SubmissionOutcome
+from runner.terminal.console import Console
+from runner.wire.submissions import MilestoneView, Submission
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.remote.problems import UnreachableError
+    from runner.remote.profile import ProfileEntry
+    from runner.store.paths import RunPaths
+
+STARTS_S = 20.0
+"""How long to ask again where a server does not answer: it may be starting."""
+
+LOOK_S = 0.5
+LISTED = "rai submissions"
+
+
+def judge(
+    entry: ProfileEntry,
+    name: str,
+    project: Path,
+    reported: ci.CiSession,
+    console: Console,
+    *,
+    rehearse: bool,
+) -> tuple[Submission, SubmissionOutcome]:
+    """Submit a project at a server, and show what happens to its verdict.
+
+    Ctrl-C leaves it going once there is a receipt.
+    """
+    settings, _ = read_settings()
+    with ServerClient(entry) as client:
+        client.patience = _patience(console, STARTS_S)
+        checked = sending.check(client, name, project, settings)
+        reported.warn(checked.warnings)
+        size = report.size(sum(file.size_bytes for file in checked.files))
+        at = name_of(entry.url)
+        text = f"Submitting to {checked.milestone.name} ({checked.milestone.title})"
+        console.line(f"{text} at {at}: {size}", "cyan")
+        client.patience = _patience(console, math.inf)
+        one = sending.send(
+            client, checked, settings.home, lambda sent, size: None, rehearse=rehearse
+        )
+        console.line(receipt(one), "cyan")
+        try:
+            following = _Following(client, console, one.number, settings.home)
+            one = following.to_the_end(len(checked.milestone.runs))
+        except KeyboardInterrupt:
+            console.close()
+            text = f"{titled(one)} goes on. Look again: {LISTED} {one.milestone}"
+            console.line(text, "yellow")
+            raise typer.Exit(Reason.CANCELLED.exit_code) from None
+        for paths in following.copies:
+            reported.ended(paths, places.record_of(paths))
+        measured = _measured(client, one, following.copies)
+    last = following.copies[-1:]
+    uncounted = one.measured.uncounted if one.measured else ()
+    return one, SubmissionOutcome(
+        checked.milestone,
+        one.reason or Reason.INTERNAL,
+        shown(one.message),
+        course.latest(one.runs),
+        tuple(map(shown, uncounted)),
+        measured,
+        places.record_of(last[0]) if last else None,
+        LISTED,
+    )
+
+
+class _Following:
+    """Shows a submission's runs; ``copies`` are those that came here."""
+
+    def __init__(
+        self, client: ServerClient, console: Console, number: int, home: Path
+    ) -> None:
+        self._client, self._console, self._number = client, console, number
+        self._home = places.open_home(home)
+        self.copies: list[RunPaths] = []
+
+    def to_the_end(self, stages: int) -> Submission:
+        """Show what happens until there is a verdict; return the submission then.
+
+        Raises:
+            KeyboardInterrupt: by Ctrl-C or SIGTERM; it goes on.
+        """
+        seen = 0
+        names: list[str] = []
+        while True:
+            one = self._client.submission(self._number)
+            for run in one.runs[seen:]:
+                if run.name in names:
+                    why = shown(one.runs[seen - 1].why) or "it was lost"
+                    self._console.line(f"{run.name} is repeated: {why}", "yellow")
+                names.append(run.name)
+                number = len(dict.fromkeys(names))
+                text = f"Run {number} of {stages}, {shown(run.name)}: {run.run}"
+                self._console.line(text, "cyan")
+                self._follow(run.run)
+                seen += 1
+            if one.ended_at is not None:
+                self._console.close()
+                return one
+            time.sleep(LOOK_S)
+
+    def _follow(self, run: str) -> None:
+        """Show a run from its place in the queue to its end."""
+        paths = self._home.run(run)
+        try:
+            if not paths.root.is_dir():
+                copied(self._home, run, self._client.entry)
+        except RaiError:
+            return  # it never began
+        self.copies.append(paths)
+        with copies.kept(paths, self._console) as copy:
+            watched = attach.WatchedRun(paths, self._console, copy)
+            if watched.follow((signal.SIGINT, signal.SIGTERM)):
+                raise KeyboardInterrupt
+
+
+def _measured(
+    client: ServerClient, one: Submission, some: list[RunPaths]
+) -> Measurement | None:
+    """Return the measurement of a submission, and keep it with the run's copy."""
+    if one.measured is None:
+        return None
+    last = one.runs[-1].run
+    try:
+        found = from_json(client.measurement(last))
+    except MeasurementError:
+        return None
+    for paths in some:
+        if paths.id == last:
+            measurements.keep(paths, found)
+    return found
+
+
+def _patience(console: Console, seconds: float) -> Patience:
+    """Ask again for so long; that is printed once."""
+    told: list[UnreachableError] = []
+
+    def tell(error: UnreachableError) -> None:
+        if not told:
+            text = f"The server does not answer ({error}); trying again."
+            console.line(text, "yellow")
+        told.append(error)
+
+    return Patience(seconds, tell)
+
+
+def titled(one: Submission) -> str:
+    """Return what a submission is called."""
+    return f"{'Rehearsal' if one.rehearsal else 'Submission'} {one.number}"
+
+
+def receipt(one: Submission) -> str:
+    """Return a receipt in words."""
+    late = f", {late_text(one.late_s)} late" if one.late_s else ""
+    of = f" of {one.attempts}" if one.attempts is not None else ""
+    attempt = "" if one.rehearsal else f"; attempt {one.attempt}{of}"
+    when = moment(one.received_at)
+    return f"{titled(one)} received {when}{late}{attempt}; SHA-256 {shown(one.sha256)}"
+
+
+def late_text(late_s: float) -> str:
+    """Return how late something is, in minutes that have begun; "" if it is not."""
+    return duration_text(60.0 * math.ceil(late_s / 60)) if late_s else ""
+
+
+def moment(at: float) -> str:
+    """Return a time of this machine's zone, with the zone."""
+    return f"{report.date(at)} {time.strftime('%Z', time.localtime(at))}"
+
+
+def counts_now(one: Submission) -> str:
+    """Return whether a submission that ended well counts, in a sentence; "" if not."""
+    if not one.may_count:
+        return ""
+    return "It counts now." if one.counts else "An earlier one counts still."
+
+
+def verdict(one: Submission | None) -> str:
+    """Return how a submission ended, or what it does now."""
+    if one is None:
+        return ""
+    if one.reason is None:
+        return shown(one.going.name) if one.going else "received"
+    done = one.reason is Reason.DONE
+    return ACCEPTED[one.trust] if done else report.words(one.reason)
+
+
+def milestone_table(some: tuple[MilestoneView, ...]) -> Table:
+    """Return milestones with their deadlines in local time, and what is left."""
+    rows = []
+    for one in some:
+        due = moment(one.deadline) if one.deadline is not None else ""
+        left = ""
+        if one.attempts is not None:
+            left = f"{max(one.attempts - one.used, 0)} of {one.attempts}"
+        last = verdict(one.last)
+        rows.append(
+            (
+                shown(one.name),
+                shown(one.title),
+                f"{due} (closed)" if one.closed else due,
+                left,
+                last,
+            )
+        )
+    heads = ("milestone", "title", "deadline", "attempts left", "last verdict")
+    return without_empty(heads, rows)
+
+
+def without_empty(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table without the columns that have nothing."""
+    kept = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    return Table(
+        "",
+        tuple(heads[at] for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+    )

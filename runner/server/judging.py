@@ -1,0 +1,305 @@
+"""What judges submissions: their runs one after another, by the server's own queue.
+
+All that counts is in the store. A step of a submission, which notes how its last run
+ended and queues the next or gives the verdict, is one transaction that finds the row as
+it was before, so a server may be killed anywhere, and the next one goes on. What a step
+wrote in vain is an upload that nobody needs.
+
+What a team sent, and what a run built, is taken for hostile: the folder of each run is
+made here, of the judge's own files and of what was checked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec import json
+from msgspec.structs import replace
+
+from runner import archive, milestones
+from runner.core import (
+    Archive,
+    Problem,
+    Reason,
+    RunRequest,
+    Severity,
+    digests,
+)
+from runner.core.errors import BusyError, RaiError, UsageError
+from runner.core.measurement import summary
+from runner.core.milestone import Milestone, MilestoneRun
+from runner.core.request import to_json
+from runner.core.units import MIB
+from runner.core.variables import NO_SECRETS
+from runner.database import Store
+from runner.scheduling.queue import REHEARSED, SUBMITTED, QueueRow
+from runner.server import logs
+from runner.server.admission import digest
+from runner.server.folders import ServerRuns
+from runner.server.paths import upload_path
+from runner.server.uploads import ArrivingFile
+from runner.store import runs as records
+from runner.store import scratch
+from runner.submission import course, ending, files, host, outcome, planning, staging
+from runner.submission.files import Submitted
+from runner.submission.staging import StagedParts, StagingArea
+from runner.wire.capacity import Capacity
+from runner.wire.remote_runs import QueueState
+from runner.wire.submissions import StageRun, Submission
+
+FOLDER = "judged"
+"""Where uploads are unpacked and runs are staged, below the folder of the uploads."""
+
+AGAIN_S = 10.0
+"""A step that failed is tried again after this."""
+
+MOST_TRIES = 5
+"""So often a step may fail before the verdict is that the server did."""
+
+MOST_WHY = 4000
+LATER = (Reason.BUSY, Reason.DISK_FULL, Reason.BAD_CONFIG)
+
+
+class Judging:
+    """The judging of one server, by milestones of ours and of a site's ``folders``.
+
+    Each step has a thread, which ``launch`` begins; ``wake`` is called at its end.
+    """
+
+    def __init__(
+        self, store: Store, runs: ServerRuns, uploads: Path, folders: Sequence[Path]
+    ) -> None:
+        self._store, self._runs = store, runs
+        self._uploads, self._folders = uploads, folders
+        self._known: tuple[int, list[Submission]] = (-1, [])
+        self._under_way: set[int] = set()
+        self._not_before: dict[int, float] = {}
+        self._tries: dict[int, int] = {}
+
+    def step(
+        self,
+        now: float,
+        facts: Capacity,
+        going: set[str],
+        launch: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Begin a step of each submission that waits for none of the runs ``going``."""
+        changes = self._store.changes()
+        if self._known[0] != changes:
+            self._known = changes, self._store.unjudged()[::-1]
+        for one in self._known[1]:
+            waits = one.going is not None and one.going.run in going
+            soon = abs(self._not_before.get(one.number, now) - now) <= AGAIN_S
+            early = soon and now < self._not_before.get(one.number, now)
+            if not (waits or early or one.number in self._under_way):
+                self._under_way.add(one.number)
+                launch(partial(self._take_on, one, now, facts))
+
+    def _take_on(self, one: Submission, now: float, facts: Capacity) -> None:
+        """Take a step of a submission; one that fails is taken again later."""
+        try:
+            self._step(one, now, facts)
+            self._not_before.pop(one.number, None)
+            self._tries.pop(one.number, None)
+        except Exception as error:
+            self._not_before[one.number] = now + AGAIN_S
+            passing = isinstance(error, RaiError) and error.reason in LATER
+            self._tries[one.number] = self._tries.get(one.number, 0) + (not passing)
+            logs.fault("judging_failed", error, submission=one.number)
+            if self._tries[one.number] >= MOST_TRIES:
+                why = "the server failed to judge it"
+                self._end(one, Reason.INTERNAL, why, now)
+        finally:
+            self._under_way.discard(one.number)
+
+    def _step(self, one: Submission, now: float, facts: Capacity) -> None:
+        milestone = milestones.find(one.milestone, self._folders)
+        stages = host.stages(milestone, gpu=facts.in_slurm or bool(facts.gpus))
+        with scratch.folder(self._uploads / FOLDER) as folder:
+            after = one
+            if one.going is not None:
+                row = self._store.run(one.going.run)
+                if row is not None and row.state is not QueueState.ENDED:
+                    return
+                after = self._ended(one, one.going, row, milestone, folder)
+            stage = course.following(stages, after.runs)
+            if stage is None:
+                last = after.runs[-1]
+                self._end(one, last.reason or Reason.INTERNAL, last.why, now, after)
+                return
+            try:
+                run = self._staged(after, stage, milestone, folder, facts, now)
+            except RaiError as error:
+                if isinstance(error, BusyError) or error.reason in LATER:
+                    raise
+                self._end(one, error.reason, str(error), now, after)
+                return
+        waits = StageRun(stage.name, run.id)
+        if self._store.judge(one, replace(after, runs=(*after.runs, waits)), run):
+            number = one.number
+            logs.step("submission_run", submission=number, run=run.id, stage=stage.name)
+
+    def _end(
+        self,
+        one: Submission,
+        reason: Reason,
+        why: str,
+        now: float,
+        after: Submission | None = None,
+    ) -> None:
+        """Give a submission its verdict."""
+        done = replace(
+            after or one,
+            reason=reason,
+            message=why[:MOST_WHY],
+            ended_at=max(now, one.received_at),
+            charged=one.charged and reason in course.CHARGED,
+        )
+        if self._store.judge(one, done):
+            logs.step("submission_ended", submission=one.number, reason=reason)
+
+    def _ended(
+        self,
+        one: Submission,
+        going: StageRun,
+        row: QueueRow | None,
+        milestone: Milestone,
+        folder: Path,
+    ) -> Submission:
+        """Return a submission whose last run has ended, with how it did."""
+        stage, paths = milestone.run(going.name), self._runs.paths(going.run)
+        record = records.read(paths)
+        measured = None
+        if record is None or (row is not None and row.reason is Reason.CANCELLED):
+            reason = (row and row.reason) or Reason.RUNNER_LOST
+            why = row.why if row and row.why else f"{stage.name} left no record"
+        else:
+            found = ending.of_run(milestone, stage, paths, record, folder)
+            reason, why = found.reason, found.message
+            if found.measurement is not None:
+                gpus = record.gpu.gpus if record.gpu else ()
+                sliced = (host.SLICE,) if any(gpu.parent for gpu in gpus) else ()
+                rehearsed = (outcome.REHEARSED,) if one.rehearsal else ()
+                known = ending.host(
+                    milestone,
+                    record,
+                    course.latest(one.runs),
+                    accepted=found.measurement.accepted,
+                    uncounted=(*rehearsed, *sliced),
+                    golden=staging.judge_files().digest,
+                    team=self._submitted(one, milestone, folder).team,
+                    commit=one.commit,
+                )
+                measured = summary(ending.keep(paths, found.measurement, known))
+        over = replace(going, reason=reason, why=why[:MOST_WHY])
+        return replace(one, runs=(*one.runs[:-1], over), measured=measured)
+
+    def _staged(
+        self,
+        one: Submission,
+        stage: MilestoneRun,
+        milestone: Milestone,
+        folder: Path,
+        facts: Capacity,
+        now: float,
+    ) -> QueueRow:
+        """Make the folder of a run, and keep it as an upload; return the run.
+
+        Raises:
+            RaiError: what the team sent is wrong, or what an earlier run built is.
+        """
+        submitted = self._submitted(one, milestone, folder)
+        gpu = facts.gpus[0] if facts.gpus else None
+        known = host.architecture(gpu) if gpu else ""
+        job, problems = planning.job(
+            milestone,
+            known or planning.any_architecture(milestone, submitted.plan),
+            gpu.name if gpu else "",
+            submitted.plan,
+            submitted.digests,
+        )
+        if problems:
+            raise UsageError(*problems)
+        done = {run.name: run.run for run in one.runs if run.reason is Reason.DONE}
+        builds = {name: self._runs.paths(run).build for name, run in done.items()}
+        area = StagingArea(folder)
+        parts = StagedParts(staging.judge_files(), submitted.team, job)
+        staged = area.stage(stage, parts, builds)
+        file = folder / ".packed"
+        packed = _packed(staged, file)
+        alike = gpu and all(other.name == gpu.name for other in facts.gpus)
+        asked = RunRequest(
+            one.project,
+            staging.BUILD_FILE,
+            staging.build_text(stage),
+            sha256=packed.sha256,
+            user=one.person,
+            gpus=("1" if alike or gpu is None else gpu.uuid) if stage.gpu else None,
+            title=f"{milestone.name}: {stage.name}",
+            inner=stage is not milestone.runs[-1],
+            upload=self._kept(one.team, file, now),
+        )
+        return QueueRow(
+            id=secrets.token_hex(5),
+            team=one.team,
+            person=one.person,
+            role=one.role,
+            digest=digest(asked),
+            sha256=asked.upload,
+            queued_at=now,
+            project=one.project,
+            gpus=int(stage.gpu),
+            priority=REHEARSED if one.rehearsal else SUBMITTED,
+            parcel=to_json(asked),
+            secrets=json.encode(NO_SECRETS).decode(),
+            submission=one.number,
+        )
+
+    def _submitted(
+        self, one: Submission, milestone: Milestone, folder: Path
+    ) -> Submitted:
+        """Return what a team sent, looked at anew.
+
+        Raises:
+            RaiError: it is not what its client should have sent.
+        """
+        sent, into = upload_path(self._uploads, one.team, one.sha256), folder / ".sent"
+        if not into.exists():
+            archive.unpack(sent, into, files.caps(milestone), called="it")
+        found = files.look(into, milestone)
+        wrong = [p for p in found.problems if p.severity is Severity.ERROR]
+        if wrong:
+            raise UsageError(*(Problem(p.message, hint=p.hint) for p in wrong))
+        if found.plan is not None:  # its registry is not sent: its client looked at it
+            none = {"registry_files": (), "registry": digests.of_set({})}
+            found = replace(found, plan=replace(found.plan, **none))
+        return found
+
+    def _kept(self, team: str, packed: Path, now: float) -> str:
+        """Keep a file as an upload, durably; return its SHA-256."""
+        file = ArrivingFile(self._uploads)
+        try:
+            with packed.open("rb") as source:
+                while piece := source.read(MIB):
+                    file.append(piece)
+            file.sync()
+            sha256 = file.digest.hexdigest()
+            self._store.add_upload(team, sha256, file.size, now)
+            file.name_it(upload_path(self._uploads, team, sha256))
+        finally:
+            file.drop()
+        return sha256
+
+
+def _packed(folder: Path, into: Path) -> Archive:
+    """Pack a folder."""
+    packing = archive.FolderProject(folder).pack(into)
+    try:
+        while True:
+            next(packing)
+    except StopIteration as end:
+        packed: Archive = end.value
+        return packed

@@ -1,0 +1,299 @@
+"""Routes of submissions and milestones: receipts, lists, the team's choice.
+
+A receipt is answered once the row of the submission is in the store, for bytes that
+were whole and durable before.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from msgspec.structs import replace
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner import archive, milestones
+from runner.core import Reason
+from runner.core.errors import RaiError
+from runner.core.milestone import Counted, Milestone, Trust
+from runner.core.screen import printable
+from runner.database.accounts import Identity
+from runner.server import logs
+from runner.server.admission import RUN_ID
+from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
+from runner.server.queue import QueueSnapshot
+from runner.server.requests import Site
+from runner.server.runs import MOST_PAGE, WAIT_S, RunRoutes
+from runner.server.uploads import free_bytes, size_there
+from runner.submission import course, files, host
+from runner.wire.capacity import Capacity
+from runner.wire.submissions import (
+    MilestonePage,
+    MilestoneView,
+    Submission,
+    SubmissionPage,
+    SubmissionRequest,
+)
+
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
+
+
+class SubmissionRoutes:
+    """The routes."""
+
+    def __init__(self, site: Site, queue: QueueSnapshot, runs: RunRoutes) -> None:
+        self._site, self._queue, self._runs = site, queue, runs
+
+    async def put(self, request: Request) -> Response:
+        """Answer `PUT /api/v1/submissions/{key}`: the receipt of an upload.
+
+        A key that the team used before has the submission of then.
+        """
+        identity = await self._site.identify(request)
+        key = request.path_params["id"]
+        if not RUN_ID.fullmatch(key):
+            text = "the key of a submission is ten digits of 0-9a-f"
+            raise refuse(Reason.USAGE, text)
+        asked = await decoded(request, SubmissionRequest)
+        facts = await self._queue.facts()
+        kept, new = await self._site.in_files(
+            self._received, identity, key, asked, facts
+        )
+        if new:
+            self._site.wake()
+            about = {"team": kept.team, "milestone": kept.milestone}
+            logs.step("submission_received", submission=kept.number, **about)
+        return answer(kept, 201 if new else 200)
+
+    async def get(self, request: Request) -> Response:
+        """Answer `GET /api/v1/submissions/{number}`."""
+        identity = await self._site.identify(request)
+        return answer(self._marked([await self._reached(request, identity)])[0])
+
+    async def page(self, request: Request) -> Response:
+        """Answer `GET /api/v1/submissions`."""
+        identity = await self._site.identify(request)
+        query = request.query_params
+        before = query.get("before", "0")
+        if before != "0" and not _NUMBER.fullmatch(before):
+            raise refuse(Reason.USAGE, "`before` is the number of a submission")
+        team: str | None = identity.team
+        if query.get("all"):
+            if not identity.staff:
+                text = "only staff see the submissions of all teams"
+                raise refuse(Reason.NOT_ALLOWED, text)
+            await self._runs.note(identity, "list", "the submissions of all teams")
+            team = None
+        name = query.get("milestone", "").lower()
+        found = await run_in_threadpool(
+            self._site.store.submissions, team, name, int(before), MOST_PAGE
+        )
+        marked = await self._site.in_files(self._marked, found)
+        last = found[-1].number if len(found) == MOST_PAGE else 0
+        return answer(SubmissionPage(tuple(marked), last))
+
+    async def choose(self, request: Request) -> Response:
+        """Answer `PUT /api/v1/submissions/{number}/chosen`, of its own team."""
+        identity = await self._site.identify(request)
+        one = await self._reached(request, identity)
+        if one.team != identity.team:
+            raise refuse(Reason.NOT_ALLOWED, f"only {one.team} chooses its submission")
+        chosen = await self._site.in_files(self._chosen, one)
+        logs.step("submission_chosen", submission=one.number, person=identity.person)
+        return answer(chosen)
+
+    async def milestones(self, request: Request) -> Response:
+        """Answer `GET /api/v1/milestones`."""
+        identity = await self._site.identify(request)
+        facts = await self._queue.facts()
+        found = await self._site.in_files(self._views, identity.team)
+        gpu = facts.gpus[0] if facts and facts.gpus else None
+        known = (gpu.name, host.architecture(gpu)) if gpu else ("", "")
+        return answer(MilestonePage(tuple(found), *known))
+
+    async def file(self, request: Request) -> Response:
+        """Answer `GET /api/v1/milestones/{name}`, with the file as it is."""
+        await self._site.identify(request)
+        name, folders = request.path_params["name"], self._site.milestones
+        raw, _ = await self._site.in_files(milestones.read, name, folders)
+        return Response(raw, media_type="application/yaml")
+
+    async def _reached(self, request: Request, identity: Identity) -> Submission:
+        """Return the submission that a request names, of its own team; staff reach all.
+
+        That staff read another team's is kept among their acts.
+        """
+        text, row = request.path_params["id"], None
+        if _NUMBER.fullmatch(text):
+            row = await run_in_threadpool(self._site.store.submission, int(text))
+        if row is None or (row.team != identity.team and not identity.staff):
+            raise nothing("submission")
+        if row.team != identity.team:
+            about = f"submission {row.number} of {row.team}/{row.person}"
+            await self._runs.note(identity, "read", about)
+        return row
+
+    def _find(self, name: str) -> Milestone:
+        return milestones.find(name, self._site.milestones)
+
+    def _received(
+        self,
+        who: Identity,
+        key: str,
+        asked: SubmissionRequest,
+        facts: Capacity | None,
+    ) -> tuple[Submission, bool]:
+        """Return the submission of a key, and whether it is new."""
+        store, milestone = self._site.store, self._find(asked.milestone)
+        kept, new = store.submission_of(who.team, key), False
+        if kept is None:
+            self._check(who, asked, milestone, facts)
+            term = self._site.rules.term
+
+            def made(number: int, at: float, used: int) -> Submission:
+                return receipt(who, key, asked, milestone, term, number, at, used)
+
+            now = self._site.now()
+            kept, new = store.add_submission(
+                who.team, key, milestone.name, term, now, made
+            )
+        known = kept.milestone, kept.sha256, kept.rehearsal
+        if known != (milestone.name, asked.upload, asked.rehearsal):
+            text = "another submission has this key"
+            raise refuse(Reason.USAGE, text, status=409, hint="take a new key")
+        return kept, new
+
+    def _check(
+        self,
+        who: Identity,
+        asked: SubmissionRequest,
+        milestone: Milestone,
+        facts: Capacity | None,
+    ) -> None:
+        """Refuse what this server cannot take now."""
+        site = self._site
+        size = size_there(site, who.team, asked.upload)
+        if size is None:
+            text = "the server does not have the packed submission"
+            raise refuse(Reason.USAGE, text, status=404, hint="send it again")
+        if size > (most := archive.most_bytes(files.caps(milestone))):
+            text = f"a submission to {milestone.name} has at most {most:,} bytes"
+            raise refuse(Reason.USAGE, text, status=413)
+        later = site.now() + WAIT_S
+        if facts is None:
+            text = "the server has not looked at its engines and GPUs yet"
+            raise refuse(Reason.BUSY, text, retry_at=later)
+        has_gpu = facts.in_slurm or bool(facts.gpus)
+        if not has_gpu and any(r.gpu for r in host.stages(milestone, gpu=False)):
+            text = f"{milestone.name} is measured on a GPU, and this server has none"
+            raise refuse(Reason.NO_GPU, text, hint="tell your staff")
+        ranks = milestone.trust is Trust.RANKED and not asked.rehearsal
+        if ranks and (why := facts.unranked):
+            text = f"{milestone.name} is ranked, and {why} on this server"
+            raise refuse(Reason.NOT_ALLOWED, text, hint="tell your staff; rehearse it")
+        waiting = [one for one in site.store.unjudged() if one.team == who.team]
+        if len(waiting) >= (most := site.rules.role(who.role).waiting):
+            text = f"{len(waiting)} submissions of your team wait, and {most} may"
+            raise refuse(Reason.RATE_LIMIT, text, retry_at=later)
+        if free_bytes(site.uploads) < site.rules.least_free(submission=True):
+            text = "the server has too little free disk to take more"
+            raise refuse(Reason.BUSY, text, retry_at=later)
+
+    def _marked(self, some: list[Submission]) -> list[Submission]:
+        """Return submissions with which of them count."""
+        kinds = {(o.team, o.milestone, o.term, o.trust) for o in some if o.may_count}
+        counting = set()
+        for team, name, term, trust in kinds:
+            how = Counted.BEST if trust is Trust.RANKED else Counted.LATEST
+            try:
+                how = self._find(name).counting
+            except RaiError as error:  # its file is gone, or is being written
+                logs.step("milestone_unread", milestone=name, why=str(error))
+            able = self._site.store.ended_well(team, name, term)
+            counting.add(course.counting(able, how))
+        return [replace(one, counts=one.number in counting) for one in some]
+
+    def _chosen(self, one: Submission) -> Submission:
+        milestone, store = self._find(one.milestone), self._site.store
+        if milestone.counting is not Counted.CHOSEN:
+            text = f"of {one.milestone} the {milestone.counting} submission counts"
+            raise refuse(Reason.USAGE, text)
+        if not one.may_count:
+            text = f"submission {one.number} was not accepted, so it cannot count"
+            raise refuse(Reason.USAGE, text)
+        if milestone.late_s_at(max(self._site.now(), store.latest_receipt())):
+            raise refuse(Reason.NOT_ALLOWED, _due(milestone))
+        store.choose(one)
+        return self._marked([replace(one, chosen=True)])[0]
+
+    def _views(self, team: str) -> list[MilestoneView]:
+        """Return the milestones whose files can be read, with what a team did."""
+        store, term, now = self._site.store, self._site.rules.term, self._site.now()
+        found = []
+        for name in milestones.names(self._site.milestones):
+            try:
+                one = self._find(name)
+            except RaiError as error:
+                logs.step("milestone_unread", milestone=name, why=str(error))
+                continue
+            last = self._marked(store.submissions(team, one.name, limit=1))
+            view = MilestoneView(
+                one.name,
+                one.title,
+                one.trust,
+                one.deadline.timestamp() if one.deadline else None,
+                one.closed(max(now, store.latest_receipt())),
+                one.attempts,
+                store.attempts_used(team, one.name, term),
+                last[0] if last else None,
+            )
+            found.append(view)
+        return found
+
+
+def receipt(
+    who: Identity,
+    key: str,
+    asked: SubmissionRequest,
+    milestone: Milestone,
+    term: str,
+    number: int,
+    at: float,
+    used: int,
+) -> Submission:
+    """Return a new submission; refuse one that is too late, or an attempt too many."""
+    charged = not asked.rehearsal
+    if charged and milestone.closed(at):
+        raise _refused(_due(milestone))
+    if charged and milestone.attempts is not None and used >= milestone.attempts:
+        raise _refused(f"your team used its {used} attempts at {milestone.name}")
+    return Submission(
+        number=number,
+        key=key,
+        team=who.team,
+        person=who.person,
+        role=who.role,
+        milestone=milestone.name,
+        trust=milestone.trust,
+        term=term,
+        sha256=asked.upload,
+        project=printable(asked.project),
+        commit=printable(asked.commit),
+        received_at=at,
+        late_s=milestone.late_s_at(at) if charged else 0.0,
+        attempt=used + charged,
+        attempts=milestone.attempts,
+        rehearsal=asked.rehearsal,
+        charged=charged,
+    )
+
+
+def _refused(text: str) -> DeniedError:
+    return refuse(Reason.NOT_ALLOWED, text, hint="`--rehearse` tries without counting")
+
+
+def _due(milestone: Milestone) -> str:
+    due = milestone.deadline or datetime.max
+    return f"{milestone.name} was due {due:%Y-%m-%d %H:%M %Z}"

@@ -1,0 +1,126 @@
+"""Check a project as a server's milestone asks, and send what a submission is."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import archive, git, milestones
+from runner.archive import MemberKind
+from runner.archive.contents import Member, Survey
+from runner.core import Problem, Reason, Severity, plan_reader
+from runner.core.errors import RaiError, UsageError
+from runner.core.milestone import Milestone
+from runner.remote.api import ServerClient
+from runner.remote.problems import NoServerError, shown
+from runner.session.remote import Progress, upload
+from runner.store import outputs, scratch
+from runner.store.paths import Home
+from runner.store.settings import Settings
+from runner.submission import files, planning
+from runner.submission.files import Submitted, SubmittedFile
+from runner.wire.submissions import Submission, SubmissionRequest
+from runner.yamlfile import resembling
+
+
+class CheckedSubmission(Struct, frozen=True):
+    """What is sent for a server's milestone, and what was noticed."""
+
+    milestone: Milestone
+    submitted: Submitted
+    gpu: str = ""
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def files(self) -> tuple[SubmittedFile, ...]:
+        """The files that are sent beside plan.json, each once."""
+        found = (*self.submitted.required, *self.submitted.team)
+        return tuple({file.path: file for file in found}.values())
+
+
+def check(
+    client: ServerClient, name: str, project: Path, settings: Settings
+) -> CheckedSubmission:
+    """Check a project by the server's own file of a milestone.
+
+    Raises:
+        UsageError: there is no such milestone.
+        RaiError: with every problem of the project's files.
+    """
+    page = client.milestones()
+    known = [shown(one.name) for one in page.milestones]
+    if name.lower() not in known:
+        close = resembling(name, known)
+        hint = f"did you mean {close}? " if close else ""
+        text = f"no milestone {name!r} at {client.entry.url}"
+        raise UsageError(Problem(text, hint=f"{hint}there are {', '.join(known)}"))
+    raw = client.milestone_file(name.lower())
+    if len(raw) > milestones.MOST_BYTES:
+        raise NoServerError(f"{client.entry.url} sends a milestone's file that is over")
+    file = f"{name.lower()}.yml of {client.entry.url}"
+    milestone = milestones.reader.parse(raw, file, name.lower())
+    home = outputs.home_within(settings.home, project)
+    submitted = files.look(project, milestone, home)
+    found = submitted.problems
+    problems = [one for one in found if one.severity is Severity.ERROR]
+    if submitted.plan is not None or not milestone.planned:
+        plan = submitted.plan
+        _, wrong = planning.job(
+            milestone,
+            page.architecture or planning.any_architecture(milestone, plan),
+            page.gpu,
+            plan,
+            submitted.digests,
+        )
+        problems += wrong
+    if problems:
+        raise RaiError(*problems, reason=Reason.USAGE)
+    warnings = tuple(one for one in found if one.severity is Severity.WARNING)
+    return CheckedSubmission(milestone, submitted, shown(page.gpu), warnings)
+
+
+def send(
+    client: ServerClient,
+    checked: CheckedSubmission,
+    home: Path,
+    progress: Progress,
+    *,
+    rehearse: bool,
+) -> Submission:
+    """Send a submission, and return its receipt.
+
+    Raises:
+        RaiError: a file changed meanwhile, or the server refuses it.
+    """
+    project = checked.submitted.project
+    with scratch.folder(Home(home).submissions) as folder:
+        packed = folder / "submission.tar.zst"
+        for _ in archive.pack(_survey(checked), packed, files.caps(checked.milestone)):
+            pass
+        sha256 = upload(client, packed, progress, submission=True)
+    commit = git.state(project)
+    asked = SubmissionRequest(
+        checked.milestone.name,
+        sha256,
+        rehearse,
+        str(project)[:4096],
+        commit.commit if commit else "",
+    )
+    return client.put_submission(secrets.token_hex(5), asked)
+
+
+def _survey(checked: CheckedSubmission) -> Survey:
+    """Return the files of a submission as what is packed."""
+    project = checked.submitted.project
+    members = [
+        Member(file.path, MemberKind.FILE, file.size_bytes, file.executable)
+        for file in checked.files
+    ]
+    plan = project / plan_reader.FILE
+    if checked.submitted.plan is not None:
+        size = plan.stat().st_size
+        members.append(Member(plan_reader.FILE, MemberKind.FILE, size))
+    members.sort(key=lambda member: member.name)
+    return Survey(project, (), tuple(members), (), 0)

@@ -1,0 +1,126 @@
+"""Submissions and milestones at a server, as its interface shows and its store keeps.
+
+A milestone's file itself is sent as it is, so that its client reads what the server
+reads.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from runner.core.ending import Reason
+from runner.core.measurement import MeasurementSummary
+from runner.core.milestone import Trust
+
+Line = Annotated[str, Meta(max_length=4096)]
+RunId = Annotated[str, Meta(pattern="^[0-9a-f]{10}$")]
+Moment = Annotated[float, Meta(ge=0, le=1e11)]
+"""Seconds since 1970, of a year that a calendar has."""
+
+
+class SubmissionRequest(Struct, frozen=True):
+    """`PUT /api/v1/submissions/{key}`: what was uploaded is a submission.
+
+    ``upload`` is the SHA-256 of the upload, ``project`` the client's folder as shown,
+    ``commit`` its commit, "" for none.
+    """
+
+    milestone: Line
+    upload: Line
+    rehearsal: bool = False
+    project: Line = ""
+    commit: Line = ""
+
+
+class StageRun(Struct, frozen=True):
+    """A run of a submission by its id, and how it ended; ``reason`` is None before."""
+
+    name: Line
+    run: RunId
+    reason: Reason | None = None
+    why: str = ""
+
+
+class Submission(Struct, frozen=True):
+    """A submission, from its receipt to its verdict. Times are seconds since 1970.
+
+    ``received_at`` is the server's time, at which its bytes were whole and durable;
+    ``late_s`` is how long that is after the deadline, 0.0 in time. It is the team's
+    ``attempt`` of ``attempts``; one that is not ``charged`` uses none. ``runs`` are in
+    the order of their starts, repeated ones too. ``reason`` and ``message`` are the
+    verdict, None and "" before; ``counts`` whether it is the one that counts now.
+    """
+
+    number: int
+    key: str
+    team: str
+    person: str
+    role: str
+    milestone: str
+    trust: Trust
+    term: str
+    sha256: str
+    project: str
+    commit: str
+    received_at: Moment
+    late_s: Moment
+    attempt: int
+    attempts: int | None
+    rehearsal: bool
+    charged: bool
+    chosen: bool = False
+    runs: tuple[StageRun, ...] = ()
+    reason: Reason | None = None
+    message: str = ""
+    ended_at: Moment | None = None
+    measured: MeasurementSummary | None = None
+    counts: bool = False
+
+    @property
+    def going(self) -> StageRun | None:
+        """The run that it waits for; None before the first, and between two."""
+        last = self.runs[-1] if self.runs else None
+        return last if last and last.reason is None else None
+
+    @property
+    def may_count(self) -> bool:
+        """Whether it ended well, and nothing speaks against its counting."""
+        well = self.reason is Reason.DONE and not self.rehearsal
+        return well and not (self.measured and self.measured.uncounted)
+
+
+class SubmissionPage(Struct, frozen=True):
+    """`GET /api/v1/submissions?milestone=&before=&all=`, the newest first.
+
+    ``before`` begins the next page, 0 for none.
+    """
+
+    submissions: tuple[Submission, ...]
+    before: int = 0
+
+
+class MilestoneView(Struct, frozen=True):
+    """A milestone, and what the asking team did for it; ``last`` is its latest one."""
+
+    name: str
+    title: str
+    trust: Trust
+    deadline: Moment | None = None
+    closed: bool = False
+    attempts: int | None = None
+    used: int = 0
+    last: Submission | None = None
+
+
+class MilestonePage(Struct, frozen=True):
+    """`GET /api/v1/milestones`.
+
+    ``gpu`` and ``architecture`` are those of the GPU that is measured on, "" where that
+    is not known.
+    """
+
+    milestones: tuple[MilestoneView, ...]
+    gpu: str = ""
+    architecture: str = ""

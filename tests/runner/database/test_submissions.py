@@ -1,0 +1,125 @@
+"""Submissions in the store: receipts, attempts, steps; on each database."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from msgspec.structs import replace
+
+from runner.core.ending import Reason
+from runner.core.measurement import EntrySummary, MeasurementSummary
+from runner.core.milestone import Trust
+from runner.database import Store
+from runner.database.submissions import Receipt
+from runner.wire.submissions import StageRun, Submission
+from tests.runner.database.rows import DAY_S, NOW, run
+
+SHA256 = "5" * 64
+MEASURED = MeasurementSummary(
+    "fp32", "a GPU", "GPU-0", "local", (), (EntrySummary("a", 1.5, 0.5, (0.4, 0.6)),)
+)
+
+
+def receipt(key: str, team: str = "red", **changes: object) -> Receipt:
+    def make(number: int, at: float, used: int) -> Submission:
+        if used >= 3:
+            raise RuntimeError("no attempt is left")
+        known = (number, key, team, "ada", "student", "final", Trust.RANKED, "2026fa")
+        more = (SHA256, "net", "", at, 0.0, used + 1, 3, False, True)
+        return replace(Submission(*known, *more), **changes)
+
+    return make
+
+
+def add(
+    store: Store, key: str, team: str = "red", at: float = NOW, **changes: object
+) -> tuple[Submission, bool]:
+    made = receipt(key, team, **changes)
+    return store.add_submission(team, key, "final", "2026fa", at, made)
+
+
+def test_a_submission_comes_back_as_it_was_and_is_added_once(store: Store):
+    first, new = add(store, "a", measured=MEASURED, runs=(StageRun("c", "0123456789"),))
+    assert new and first.number == 1
+    assert add(store, "a", at=NOW + 9) == (first, False)
+    assert store.submission(1) == first and store.submission(2) is None
+    other, new = add(store, "a", team="blue")
+    assert new and (other.number, other.attempt) == (2, 1)
+    assert [one.number for one in store.submissions("red")] == [1]
+    assert [one.number for one in store.submissions()] == [2, 1]
+    assert store.submissions(None, "final", before=2) == [first]
+
+
+def test_a_clock_that_is_set_back_gives_no_earlier_time(store: Store):
+    add(store, "a", at=NOW)
+    assert add(store, "b", "blue", NOW - DAY_S)[0].received_at == NOW
+    assert store.latest_receipt() == NOW
+    assert add(store, "c", at=NOW + 1)[0].received_at == NOW + 1
+
+
+def test_of_many_at_once_as_many_are_taken_as_attempts_are_left(store: Store):
+    def ask(number: int) -> bool:
+        try:
+            return add(store, f"key{number}")[1]
+        except RuntimeError:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(ask, range(8)))
+
+    assert sum(taken) == 3
+    assert sorted(one.attempt for one in store.submissions("red")) == [1, 2, 3]
+    spoiled = store.submissions("red")[0]
+    over = replace(spoiled, charged=False, reason=Reason.BUSY, ended_at=NOW)
+    assert store.judge(spoiled, over)
+    assert store.attempts_used("red", "final", "2026fa") == 2
+    assert add(store, "again")[0].attempt == 3
+
+
+def test_a_step_is_taken_once_with_its_run(store: Store):
+    one, _ = add(store, "a")
+    after = replace(one, runs=(StageRun("compile", "0123456789"),))
+    assert store.judge(one, after, run(submission=1))
+    assert not store.judge(one, after, run("9876543210", submission=1))
+    assert store.run("9876543210") is None
+
+    assert store.submission(1) == after and store.unjudged() == [after]
+    ended = replace(after, reason=Reason.DONE, ended_at=NOW, measured=MEASURED)
+    assert store.judge(after, ended)
+    assert not store.judge(after, replace(ended, reason=Reason.BUSY))
+    assert store.unjudged() == [] and store.ended_well("red", "final", "2026fa")
+
+
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_what_a_submission_is_made_of_is_never_removed_a_rehearsals_is(
+    store: Store, rehearsal: bool
+):
+    for sha256 in (SHA256, "6" * 64):
+        store.add_upload("red", sha256, 10, NOW)
+    one, _ = add(store, "a", rehearsal=rehearsal)
+    store.add_run(run("0123456789", submission=1))
+    store.add_run(run("9876543210", sha256="6" * 64))
+    gone: list[str] = []
+
+    for name in ("0123456789", "9876543210"):
+        store.claim(name, 0)
+        store.started(name, NOW)
+        store.ended(name, NOW + 1, Reason.DONE, kept_bytes=100)
+    store.judge(one, replace(one, reason=Reason.DONE, ended_at=NOW))
+    old = store.removable(NOW + DAY_S)
+    store.remove_uploads(NOW + DAY_S, lambda team, sha256: gone.append(sha256))
+
+    assert ("0123456789" in [row.id for row in old]) == rehearsal
+    assert (SHA256 in gone) == rehearsal and "6" * 64 in gone
+    assert store.use("red", 0).bytes == (200 if rehearsal else 100)
+    assert store.use("red", 0).queued_since == 1
+    assert store.gpu_use(0, NOW) == {}
+
+
+def test_a_choice_is_one_of_a_milestone(store: Store):
+    one, _ = add(store, "a")
+    two, _ = add(store, "b")
+    store.choose(one)
+    store.choose(two)
+    assert [each.chosen for each in store.submissions("red")] == [True, False]
