@@ -10,12 +10,15 @@ import typer
 
 from runner.cli import common
 from runner.terminal.streams import say
+from runner.wire.addresses import SlurmTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.remote.profile import ProfileEntry
     from runner.report import Table
     from runner.submission.standings import RankedVariant
+    from runner.wire.submissions import StandingsPage
 
 _TIMES = ("time", "ratio", "95 % interval")
 _HEADS = (*_TIMES, "variant", "when", "run", "commit", "tag")
@@ -30,20 +33,28 @@ def ranking(
         int | None,
         typer.Option("--number", "-n", min=1, help="List so many of each at most."),
     ] = None,
+    on: common.On = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List your accepted submissions on this machine, best first.
+    """List accepted submissions, best first: of all teams, or on this machine yours.
 
     There is a list for each milestone, accuracy class, GPU model and engine, since
-    times compare only within these. `rai prune` keeps the runs that are listed.
+    times compare only within these. At a server teams that cannot be told apart share a
+    rank, and others have the names that the server gives them. `rai prune` keeps the
+    runs of submissions on this machine.
     """
-    from runner import milestones
+    from runner import milestones, session
+    from runner.cli import remotely
     from runner.core import record
     from runner.core.milestone import Trust
     from runner.store import measurements, tags
     from runner.submission.standings import standings
     from runner.terminal.layout import blocks
 
+    to = remotely.destination(on, session.Options())
+    if to is not None and not isinstance(to, SlurmTarget):
+        _at_server(to, milestone, number, as_json=as_json)
+        return
     known = None
     if milestone is not None:
         known = milestones.find(milestone, common.settings().milestones)
@@ -62,8 +73,63 @@ def ranking(
     elif known is not None and known.trust is Trust.RECORDED:
         say(f"{known.name} has no ranking: its outcome is what your program printed.")
     else:
-        to = f" to {known.name}" if known else ""
-        say(f"No accepted submission{to} on this machine; `rai submit` makes one.")
+        of = f" to {known.name}" if known else ""
+        say(f"No accepted submission{of} on this machine; `rai submit` makes one.")
+
+
+def _at_server(
+    entry: ProfileEntry, milestone: str | None, number: int | None, *, as_json: bool
+) -> None:
+    """List the boards of a milestone of a server, or of all."""
+    from runner.core import record
+    from runner.remote.api import ServerClient
+    from runner.remote.problems import shown
+    from runner.terminal.layout import blocks
+
+    with ServerClient(entry) as client:
+        names = [milestone]
+        if milestone is None:
+            names = [one.name for one in client.milestones().milestones]
+        pages = [client.standings(name) for name in names if name is not None]
+    tables = [table for page in pages for table in _boards(page, number)]
+    if as_json:
+        common.print_json([record.plain(page) for page in pages if page.boards])
+    elif tables:
+        blocks(list(tables))
+    else:
+        to = f" to {shown(pages[0].milestone)}" if milestone and pages else ""
+        say(f"No submission{to} counts yet; `rai submit` makes one.")
+
+
+def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
+    from runner.cli import submitting
+    from runner.core.quantities import brief
+    from runner.remote.problems import shown
+    from runner.report import Table, date
+
+    for board in page.boards:
+        rows = []
+        for place, one in enumerate(board.standings):
+            if number is not None and place >= number and not one.own:
+                continue
+            low, high = one.interval or (0.0, 0.0)
+            row = (
+                str(one.rank),
+                shown(one.name),
+                brief(None if one.ms is None else one.ms / 1000),
+                f"{one.ratio:.4f}" if one.ratio is not None else "",
+                f"{low:.4f} to {high:.4f}" if one.interval else "",
+                date(one.received_at)[:10],
+                f"{submitting.late_text(one.late_s)} late" if one.late_s else "",
+                f"measured {one.reruns} times again" if one.reruns else "",
+                "you" if one.own else "",
+            )
+            rows.append(row)
+        about = page.milestone, board.accuracy, board.gpu, board.engine
+        heads = ("rank", "team", *_TIMES, "day", "", "", "")
+        table = submitting.without_empty(heads, rows)
+        title = ", ".join(map(shown, filter(None, about)))
+        yield Table(title, table.heads, table.rows, frozenset({0, 2, 3, 4}))
 
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:

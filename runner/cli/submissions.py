@@ -61,8 +61,12 @@ def submissions(
     rows = []
     for one in found:
         late = submitting.late_text(one.late_s)
-        attempt = "" if one.rehearsal else str(one.attempt)
+        again = one.rerun_of is not None
+        attempt = "" if one.rehearsal or again else str(one.attempt)
         mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
+        mark = f"{one.rerun_of} again" if again else mark
+        points = "" if one.points is None else f"{one.points:g}"
+        last = (points, "; ".join((*filter(None, [mark]), *map(shown, one.marks))))
         first = (
             *(str(one.number), shown(one.milestone), shown(one.team)),
             *(shown(one.person), submitting.moment(one.received_at)),
@@ -78,12 +82,12 @@ def submissions(
             for e in entries
             if e.ms is not None and e.ratio is not None and e.interval
         ]
-        rows += [(*first, *some, mark) for some in figures or [("", "", "")]]
+        rows += [(*first, *some, *last) for some in figures or [("", "", "")]]
     if not rows:
         say("No submission yet; `rai submit` lists the milestones.")
         return
     if not everyone:
         rows = [(*row[:2], "", *row[3:]) for row in rows]
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
-    more = ("verdict", "time", "ratio", "95 % interval", "")
+    more = ("verdict", "time", "ratio", "95 % interval", "points", "")
     blocks([submitting.without_empty((*heads, *more), rows)])

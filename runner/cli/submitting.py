@@ -25,7 +25,7 @@ from runner.store import measurements
 from runner.submission import course, sending
 from runner.submission.outcome import ACCEPTED, SubmissionOutcome
 from runner.terminal.console import Console
-from runner.wire.submissions import MilestoneView, Submission
+from runner.wire.submissions import Decision, MilestoneView, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,16 +198,22 @@ def moment(at: float) -> str:
 
 
 def counts_now(one: Submission) -> str:
-    """Return whether a submission that ended well counts, in a sentence; "" if not."""
-    if not one.may_count:
-        return ""
-    return "It counts now." if one.counts else "An earlier one counts still."
+    """Return whether a submission counts, and what it would earn, in sentences."""
+    said = []
+    if one.may_count:
+        said.append("It counts now." if one.counts else "An earlier one counts still.")
+    if one.points is not None:
+        said.append(f"Expected points: {one.points:g}.")
+    return " ".join(said)
 
 
 def verdict(one: Submission | None) -> str:
     """Return how a submission ended, or what it does now."""
     if one is None:
         return ""
+    if one.decided is not None:
+        what = "counts" if one.decided is Decision.COUNT else "annulled"
+        return f"{what} by staff: {shown(one.decided_why)}"
     if one.reason is None:
         return shown(one.going.name) if one.going else "received"
     done = one.reason is Reason.DONE

@@ -7,12 +7,13 @@ docs/schemas/measurement.json. Times are milliseconds, clocks MHz.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from runner.core import written
+from runner.core import digests, written
 from runner.core.errors import RaiError
 from runner.core.plan import Architecture, MilestoneName, Sha256, Word
 from runner.core.units import MIB
@@ -20,6 +21,9 @@ from runner.core.units import MIB
 MEASUREMENT_FILE = "measurement.json"
 MEASUREMENT_BYTES = 4 * MIB
 """What a measurement may have; 40 rounds of three entries have 50 kB."""
+
+WIDE = 0.03
+"""An interval that is wider than this share of its ratio is odd."""
 
 Text = Annotated[str, Meta(max_length=200)]
 Sentence = Annotated[str, Meta(max_length=1000)]
@@ -210,7 +214,8 @@ class MeasurementSummary(Struct, frozen=True, rename={"accuracy": "class"}):
     """What a list of submissions needs of a measurement.
 
     ``gpu`` and ``gpu_uuid`` are "" without a GPU; ``uncounted`` says why it does not
-    count.
+    count. ``sources`` is a digest of the team's files, and ``marks`` are what staff may
+    want to look at.
     """
 
     accuracy: str
@@ -219,11 +224,17 @@ class MeasurementSummary(Struct, frozen=True, rename={"accuracy": "class"}):
     engine: str
     uncounted: tuple[str, ...]
     entries: tuple[EntrySummary, ...]
+    sources: str = ""
+    marks: tuple[str, ...] = ()
 
     @property
-    def ratio(self) -> float | None:
-        """The least ratio of its entries; None where no time counts."""
-        return min((one.ratio for one in self.entries if one.ratio), default=None)
+    def score(self) -> float | None:
+        """The least ratio of its entries, or time in ms where there is no ratio.
+
+        None where no time counts.
+        """
+        scores = (one.ms if one.ratio is None else one.ratio for one in self.entries)
+        return min((one for one in scores if one is not None), default=None)
 
 
 def summary(found: Measurement) -> MeasurementSummary:
@@ -239,7 +250,20 @@ def summary(found: Measurement) -> MeasurementSummary:
             EntrySummary(one.variant, one.ms, one.ratio, one.interval)
             for one in found.entries
         ),
+        digests.of_set(host.sources) if host.sources else "",
+        tuple(_marks(found)),
     )
+
+
+def _marks(found: Measurement) -> Iterator[str]:
+    for entry in found.entries:
+        for layer in entry.layers:
+            if layer.floor_ms and layer.ms < layer.floor_ms:
+                yield f"{entry.variant}: {layer.name} is faster than its bound"
+        low, high = entry.interval or (0.0, 0.0)
+        wide = (high - low) / entry.ratio if entry.ratio else 0.0
+        if wide > WIDE:
+            yield f"{entry.variant}: its interval is {wide:.1%} wide"
 
 
 class MeasurementError(RaiError):

@@ -160,6 +160,14 @@ class ReportItem(Struct, frozen=True):
     variants: int = 1
 
 
+class Points(Struct, frozen=True):
+    """What a submission earns that is accepted, and as fast as ``ms`` or ``ratio``."""
+
+    points: float
+    ms: float | None = None
+    ratio: float | None = None
+
+
 class EntryCount(Struct, frozen=True):
     """How many entries of plan.json a milestone measures."""
 
@@ -178,8 +186,9 @@ class Milestone(Struct, frozen=True):
     ``accuracy`` is the class that entries are held to (`fp32`, `tf32`, `half`).
     ``deadline`` has a zone; None is no deadline. What comes within ``grace_s`` of it is
     in time, and what comes within ``late_s`` is taken as late. ``attempts`` is None
-    where they are not counted, ``counts`` None for the usual way. ``rules`` are the
-    numbers that differ from the judge's own defaults. ``report`` is what a report must
+    where they are not counted, ``counts`` None for the usual way. ``points`` are what
+    is earned, times ``late_factor`` where it is late. ``rules`` are the numbers that
+    differ from the judge's own defaults. ``report`` is what a report must
     show. ``file`` says where it was read, ``sha256`` is of that file.
     """
 
@@ -198,6 +207,8 @@ class Milestone(Struct, frozen=True):
     late_s: float = 0.0
     attempts: int | None = None
     counts: Counted | None = None
+    points: tuple[Points, ...] = ()
+    late_factor: float = 1.0
     rules: Mapping[str, float] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
     report: tuple[ReportItem, ...] = ()
@@ -228,6 +239,26 @@ class Milestone(Struct, frozen=True):
     def closed(self, at: float) -> bool:
         """Whether nothing is taken any more at a time, not as late either."""
         return self.late_s_at(at) > self.late_s
+
+    def earned(
+        self, ms: float | None, ratio: float | None, *, late: bool
+    ) -> float | None:
+        """Return the points of an accepted submission; None where none are given.
+
+        ``ms`` and ``ratio`` are None where no time counts.
+        """
+        if not self.points:
+            return None
+
+        def reached(wanted: float | None, found: float | None) -> bool:
+            return wanted is None or (found is not None and found <= wanted)
+
+        steps = (
+            step.points
+            for step in self.points
+            if reached(step.ms, ms) and reached(step.ratio, ratio)
+        )
+        return max(steps, default=0.0) * (self.late_factor if late else 1.0)
 
     def run(self, name: str) -> MilestoneRun:
         """Return a run by its name; raise KeyError if there is none."""

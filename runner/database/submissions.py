@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import convert, json
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from runner.core.ending import Reason
 from runner.core.measurement import MeasurementSummary
-from runner.database.connections import Transactions
+from runner.database import names
+from runner.database.connections import Transactions, put
 from runner.database.runs import count_change, insert_run
-from runner.database.tables import submissions
+from runner.database.tables import extensions, pseudonyms, submissions
 from runner.scheduling.queue import QueueRow
-from runner.wire.submissions import StageRun, Submission
+from runner.wire.submissions import Decision, StageRun, Submission
 
-_FIELDS = [name for name in Submission.__struct_fields__ if name != "counts"]
+TOLD = ("counts", "points", "marks")
+"""What is not kept, but told by what is."""
+
+_FIELDS = [name for name in Submission.__struct_fields__ if name not in TOLD]
 _ALL = select(*(submissions.c[name] for name in _FIELDS))
 _UNJUDGED = submissions.c.ended_at.is_(None)
 
@@ -75,11 +89,95 @@ class Submissions(Transactions):
         wanted += [submissions.c.milestone == milestone] if milestone else []
         return self._found(*wanted, limit=limit)
 
-    def ended_well(self, team: str, milestone: str, term: str) -> list[Submission]:
-        """Return a team's submissions of a milestone that may count."""
+    def may_count(
+        self, milestone: str, term: str, team: str | None = None
+    ) -> list[Submission]:
+        """Return the submissions of a milestone that may count, of a team or of all."""
+        able = or_(
+            submissions.c.reason == Reason.DONE,
+            submissions.c.decided == Decision.COUNT,
+        )
+        wanted = [able, submissions.c.term == term]
+        wanted += [submissions.c.milestone == milestone]
+        wanted += [submissions.c.team == team] if team is not None else []
+        return [one for one in self._found(*wanted) if one.may_count]
+
+    def reruns(self, milestone: str, term: str) -> list[Submission]:
+        """Return what measured submissions of a milestone again, and ended well."""
         done = submissions.c.reason == Reason.DONE
-        own = _of(team, milestone, term)
-        return [one for one in self._found(own, done) if one.may_count]
+        its = (submissions.c.milestone == milestone, submissions.c.term == term)
+        return self._found(done, submissions.c.rerun_of.is_not(None), *its)
+
+    def add_reruns(self, some: Sequence[Submission], now: float) -> list[Submission]:
+        """Have submissions judged again, in this order; return the new rows."""
+        newest = select(func.coalesce(func.max(submissions.c.number), 0))
+        made = []
+        with self.writing() as link:
+            count_change(link)
+            number = int(link.execute(newest).scalar_one())
+            for at, one in enumerate(some, 1):
+                again = Submission(
+                    number=number + at,
+                    key=f"again-{number + at}",
+                    team=one.team,
+                    person=one.person,
+                    role=one.role,
+                    milestone=one.milestone,
+                    trust=one.trust,
+                    term=one.term,
+                    sha256=one.sha256,
+                    project=one.project,
+                    commit=one.commit,
+                    received_at=max(now, one.received_at),
+                    late_s=0.0,
+                    attempt=one.attempt,
+                    attempts=one.attempts,
+                    rehearsal=False,
+                    charged=False,
+                    rerun_of=one.number,
+                )
+                link.execute(submissions.insert().values(_values(again)))
+                made.append(again)
+        return made
+
+    def decide(self, number: int, what: Decision, why: str) -> None:
+        """Have a submission count, or not, whatever its verdict is."""
+        change = update(submissions).where(submissions.c.number == number)
+        with self.writing() as link:
+            count_change(link)
+            link.execute(change.values(decided=what, decided_why=why))
+
+    def extend(
+        self, team: str, milestone: str, term: str, seconds: float, why: str
+    ) -> None:
+        """Move a team's deadline of a milestone by so much from the milestone's own."""
+        values = {"seconds": seconds, "why": why}
+        key = {"team": team, "milestone": milestone, "term": term}
+        with self.writing() as link:
+            put(link, extensions, key | values, values)
+
+    def extended_s(self, team: str, milestone: str, term: str) -> float:
+        """Return by how much a team's deadline of a milestone was moved."""
+        of = extensions.c
+        own = and_(of.team == team, of.milestone == milestone, of.term == term)
+        with self.reading() as link:
+            return float(link.execute(select(of.seconds).where(own)).scalar() or 0.0)
+
+    def pseudonyms(self, term: str, wanted: Iterable[str]) -> dict[str, str]:
+        """Return what teams are called on the boards of a term; new ones get a name."""
+        query = select(pseudonyms.c.team, pseudonyms.c.name)
+        query = query.where(pseudonyms.c.term == term)
+        with self.reading() as link:
+            found = _pairs(link, query)
+        if not (new := sorted(set(wanted) - found.keys())):
+            return found
+        with self.writing() as link:
+            found = _pairs(link, query)
+            free = iter(names.shuffled(set(found.values()), len(new)))
+            for team in new:
+                name = found.setdefault(team, next(free))
+                put(link, pseudonyms, {"team": team, "term": term, "name": name})
+        return found
 
     def unjudged(self) -> list[Submission]:
         """Return those without a verdict, the newest first."""
@@ -139,6 +237,10 @@ def _of(team: str, milestone: str, term: str) -> ColumnElement[bool]:
         submissions.c.milestone == milestone,
         submissions.c.term == term,
     )
+
+
+def _pairs(link: Connection, query: Select[Any]) -> dict[str, str]:
+    return {team: name for team, name in link.execute(query).tuples()}  # noqa: C416
 
 
 def _used(link: Connection, own: ColumnElement[bool]) -> int:

@@ -151,12 +151,33 @@ submissions = Table(
     *_all(StoredText, "message"),
     Column("ended_at", Double),
     Column("measured", StoredText),
+    Column("decided", StoredText),
+    *_all(StoredText, "decided_why"),
+    Column("rerun_of", Integer),
     sa.UniqueConstraint("team", "key"),
     Index("submissions_by_team", "team", "milestone", "number"),
     Index("submissions_by_upload", "team", "sha256"),
     Index("submissions_by_end", "ended_at"),
 )
 """Submissions by their numbers; of ``runs`` and ``measured`` the text is JSON."""
+
+extensions = Table(
+    "extensions",
+    metadata,
+    *_key("team", "milestone", "term"),
+    *_all(Double, "seconds"),
+    *_all(StoredText, "why"),
+)
+"""By how much staff moved a team's deadlines."""
+
+pseudonyms = Table(
+    "pseudonyms",
+    metadata,
+    *_key("team", "term"),
+    *_all(StoredText, "name"),
+    sa.UniqueConstraint("term", "name"),
+)
+"""What a team is called on the boards that others see."""
 
 team_bytes = Table("team_bytes", metadata, *_key("team"), *_all(BigInteger, "bytes"))
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""

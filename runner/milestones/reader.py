@@ -18,6 +18,7 @@ from runner.core.milestone import (
     EntryCount,
     HeldKind,
     Milestone,
+    Points,
     Reference,
     ReportedKind,
     ReportItem,
@@ -69,6 +70,10 @@ def decimal(text: str) -> float | None:
 
 _NUMBER = Kind("a number that is not negative", decimal)
 _ABOVE_0 = Kind("a number above 0", lambda text: decimal(text) or None)
+_FACTOR = Kind(
+    "a share up to 100%",
+    lambda text: None if (share := decimal(text)) is None or share > 1 else share,
+)
 _SHARE = Kind(
     "a share such as 5%",
     lambda text: share if (share := decimal(text)) and share < 1 else None,
@@ -93,6 +98,8 @@ KEYS: Grammar = {
         "late",
         "attempts",
         "counts",
+        "points",
+        "late_factor",
         "required",
         "team",
         "entries",
@@ -103,6 +110,7 @@ KEYS: Grammar = {
         "references",
         "report",
     ),
+    "points[]": ("points", "ms", "ratio"),
     "required[]": ("path", "type", "size"),
     "team": ("below", "files", "most_files", "size"),
     "entries": ("least", "most"),
@@ -163,6 +171,8 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
         late_s=fields.duration_s("late", 0.0, "2d"),
         attempts=fields.whole("attempts", None, "10"),
         counts=fields.read("counts", None, _COUNTS, "best"),
+        points=tuple(_points(fields)),
+        late_factor=fields.read("late_factor", 1.0, _FACTOR, "50%"),
         rules=_rules(fields),
         references=tuple(_references(fields)),
         report=_report(fields),
@@ -231,6 +241,16 @@ def _required(fields: Fields) -> Iterator[RequiredFile]:
             path or "",
             item.read("type", usual.kind, _TYPE, "pdf"),
             item.read("size", usual.most_bytes, SIZE, "32MiB"),
+        )
+
+
+def _points(fields: Fields) -> Iterator[Points]:
+    for item in _items(fields, "points", "[{points: 100, ms: 1.3}, {points: 40}]"):
+        points = runs.needed(item, "points", _NUMBER, "100")
+        yield Points(
+            points or 0.0,
+            item.read("ms", None, _ABOVE_0, "1.3"),
+            item.read("ratio", None, _ABOVE_0, "0.8"),
         )
 
 

@@ -46,6 +46,7 @@ from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueView, RemoteRun, RunPage
 from runner.wire.submissions import (
     MilestonePage,
+    StandingsPage,
     Submission,
     SubmissionPage,
     SubmissionRequest,
@@ -224,6 +225,11 @@ class ServerClient:
         """Have a submission be the one that counts of its milestone."""
         path = f"/submissions/{number}/chosen"
         return self._decoded(Submission, self._asked("PUT", path))
+
+    def standings(self, milestone: str) -> StandingsPage:
+        """Return the boards of a milestone."""
+        path = f"/standings/{quote(milestone, '')}"
+        return self._decoded(StandingsPage, self._asked("GET", path))
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""

@@ -63,6 +63,7 @@ def make_app(site: Site) -> Starlette:
         Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
         Route(f"{API}/milestones", submissions.milestones, methods=["GET"]),
         Route(f"{API}/milestones/{{name}}", submissions.file, methods=["GET"]),
+        Route(f"{API}/standings/{{name}}", submissions.standings, methods=["GET"]),
         Route(f"{API}/submissions", submissions.page, methods=["GET"]),
         Route(f"{API}/submissions/{{id}}", submissions.put, methods=["PUT"]),
         Route(f"{API}/submissions/{{id}}", submissions.get, methods=["GET"]),

@@ -7,6 +7,7 @@ were whole and durable before.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -22,16 +23,18 @@ from runner.core.screen import printable
 from runner.database.accounts import Identity
 from runner.server import logs
 from runner.server.admission import RUN_ID
+from runner.server.grading import Grading
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
 from runner.server.runs import MOST_PAGE, WAIT_S, RunRoutes
 from runner.server.uploads import free_bytes, size_there
-from runner.submission import course, files, host
+from runner.submission import files, host
 from runner.wire.capacity import Capacity
 from runner.wire.submissions import (
     MilestonePage,
     MilestoneView,
+    StandingsPage,
     Submission,
     SubmissionPage,
     SubmissionRequest,
@@ -45,6 +48,7 @@ class SubmissionRoutes:
 
     def __init__(self, site: Site, queue: QueueSnapshot, runs: RunRoutes) -> None:
         self._site, self._queue, self._runs = site, queue, runs
+        self._grading = Grading(site.store, site.milestones, site.rules.term)
 
     async def put(self, request: Request) -> Response:
         """Answer `PUT /api/v1/submissions/{key}`: the receipt of an upload.
@@ -70,7 +74,7 @@ class SubmissionRoutes:
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/submissions/{number}`."""
         identity = await self._site.identify(request)
-        return answer(self._marked([await self._reached(request, identity)])[0])
+        return answer(self._grading.marked([await self._reached(request, identity)])[0])
 
     async def page(self, request: Request) -> Response:
         """Answer `GET /api/v1/submissions`."""
@@ -80,17 +84,18 @@ class SubmissionRoutes:
         if before != "0" and not _NUMBER.fullmatch(before):
             raise refuse(Reason.USAGE, "`before` is the number of a submission")
         team: str | None = identity.team
+        seen: Callable[[list[Submission]], list[Submission]] = self._grading.marked
         if query.get("all"):
             if not identity.staff:
                 text = "only staff see the submissions of all teams"
                 raise refuse(Reason.NOT_ALLOWED, text)
             await self._runs.note(identity, "list", "the submissions of all teams")
-            team = None
+            team, seen = None, self._seen_by_staff
         name = query.get("milestone", "").lower()
         found = await run_in_threadpool(
             self._site.store.submissions, team, name, int(before), MOST_PAGE
         )
-        marked = await self._site.in_files(self._marked, found)
+        marked = await self._site.in_files(seen, found)
         last = found[-1].number if len(found) == MOST_PAGE else 0
         return answer(SubmissionPage(tuple(marked), last))
 
@@ -120,6 +125,21 @@ class SubmissionRoutes:
         raw, _ = await self._site.in_files(milestones.read, name, folders)
         return Response(raw, media_type="application/yaml")
 
+    async def standings(self, request: Request) -> Response:
+        """Answer `GET /api/v1/standings/{name}`: the boards of a milestone."""
+        identity = await self._site.identify(request)
+
+        def found() -> StandingsPage:
+            milestone = self._grading.milestone(request.path_params["name"])
+            return self._grading.standings(
+                milestone, identity.team, staff=identity.staff
+            )
+
+        return answer(await self._site.in_files(found))
+
+    def _seen_by_staff(self, some: list[Submission]) -> list[Submission]:
+        return self._grading.for_staff(self._grading.marked(some))
+
     async def _reached(self, request: Request, identity: Identity) -> Submission:
         """Return the submission that a request names, of its own team; staff reach all.
 
@@ -135,9 +155,6 @@ class SubmissionRoutes:
             await self._runs.note(identity, "read", about)
         return row
 
-    def _find(self, name: str) -> Milestone:
-        return milestones.find(name, self._site.milestones)
-
     def _received(
         self,
         who: Identity,
@@ -146,7 +163,10 @@ class SubmissionRoutes:
         facts: Capacity | None,
     ) -> tuple[Submission, bool]:
         """Return the submission of a key, and whether it is new."""
-        store, milestone = self._site.store, self._find(asked.milestone)
+        store, milestone = (
+            self._site.store,
+            self._grading.milestone(asked.milestone, who.team),
+        )
         kept, new = store.submission_of(who.team, key), False
         if kept is None:
             self._check(who, asked, milestone, facts)
@@ -193,7 +213,11 @@ class SubmissionRoutes:
         if ranks and (why := facts.unranked):
             text = f"{milestone.name} is ranked, and {why} on this server"
             raise refuse(Reason.NOT_ALLOWED, text, hint="tell your staff; rehearse it")
-        waiting = [one for one in site.store.unjudged() if one.team == who.team]
+        waiting = [
+            one
+            for one in site.store.unjudged()
+            if one.team == who.team and one.rerun_of is None
+        ]
         if len(waiting) >= (most := site.rules.role(who.role).waiting):
             text = f"{len(waiting)} submissions of your team wait, and {most} may"
             raise refuse(Reason.RATE_LIMIT, text, retry_at=later)
@@ -201,22 +225,11 @@ class SubmissionRoutes:
             text = "the server has too little free disk to take more"
             raise refuse(Reason.BUSY, text, retry_at=later)
 
-    def _marked(self, some: list[Submission]) -> list[Submission]:
-        """Return submissions with which of them count."""
-        kinds = {(o.team, o.milestone, o.term, o.trust) for o in some if o.may_count}
-        counting = set()
-        for team, name, term, trust in kinds:
-            how = Counted.BEST if trust is Trust.RANKED else Counted.LATEST
-            try:
-                how = self._find(name).counting
-            except RaiError as error:  # its file is gone, or is being written
-                logs.step("milestone_unread", milestone=name, why=str(error))
-            able = self._site.store.ended_well(team, name, term)
-            counting.add(course.counting(able, how))
-        return [replace(one, counts=one.number in counting) for one in some]
-
     def _chosen(self, one: Submission) -> Submission:
-        milestone, store = self._find(one.milestone), self._site.store
+        milestone, store = (
+            self._grading.milestone(one.milestone, one.team),
+            self._site.store,
+        )
         if milestone.counting is not Counted.CHOSEN:
             text = f"of {one.milestone} the {milestone.counting} submission counts"
             raise refuse(Reason.USAGE, text)
@@ -226,7 +239,7 @@ class SubmissionRoutes:
         if milestone.late_s_at(max(self._site.now(), store.latest_receipt())):
             raise refuse(Reason.NOT_ALLOWED, _due(milestone))
         store.choose(one)
-        return self._marked([replace(one, chosen=True)])[0]
+        return self._grading.marked([replace(one, chosen=True)])[0]
 
     def _views(self, team: str) -> list[MilestoneView]:
         """Return the milestones whose files can be read, with what a team did."""
@@ -234,11 +247,11 @@ class SubmissionRoutes:
         found = []
         for name in milestones.names(self._site.milestones):
             try:
-                one = self._find(name)
+                one = self._grading.milestone(name, team)
             except RaiError as error:
                 logs.step("milestone_unread", milestone=name, why=str(error))
                 continue
-            last = self._marked(store.submissions(team, one.name, limit=1))
+            last = self._grading.marked(store.submissions(team, one.name, limit=1))
             view = MilestoneView(
                 one.name,
                 one.title,

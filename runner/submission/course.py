@@ -48,10 +48,12 @@ def counting(some: Iterable[Submission], how: Counted) -> int | None:
     able = sorted((one for one in some if one.may_count), key=lambda one: one.number)
     if not able:
         return None
+    if decided := [one for one in able if one.decided is not None]:
+        return decided[-1].number
     if how is Counted.CHOSEN and (chosen := [one for one in able if one.chosen]):
         return chosen[-1].number
-    timed = [(one.measured.ratio, one.number) for one in able if one.measured]
-    ranked = [(ratio, number) for ratio, number in timed if ratio is not None]
+    timed = [(one.measured.score, one.number) for one in able if one.measured]
+    ranked = [(score, number) for score, number in timed if score is not None]
     if how is Counted.BEST and ranked:
         return min(ranked)[1]
     return able[-1].number

@@ -1,4 +1,4 @@
-"""One's own accepted submissions on this machine: what `rai ranking` lists. Pure.
+"""Accepted submissions by their times: one's own here, and every team's. Pure.
 
 Times compare within a milestone, an accuracy class, a model of GPU and an engine, so
 each of these has a list of its own.
@@ -6,13 +6,21 @@ each of these has a list of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from runner.core.measurement import MeasuredEntry, Measurement, MeasurementHost
+from runner.core.measurement import (
+    EntrySummary,
+    MeasuredEntry,
+    Measurement,
+    MeasurementHost,
+)
+from runner.wire.submissions import Board, Submission, TeamStanding
 
 
 class RankedVariant(Struct, frozen=True, rename={"accuracy": "class"}):
@@ -84,3 +92,83 @@ def _standing(
         commit=host.commit,
         at=host.at,
     )
+
+
+def boards(
+    counting: Iterable[Submission],
+    reruns: Iterable[Submission],
+    names: Mapping[str, str],
+    asking: str,
+    *,
+    staff: bool = False,
+) -> tuple[Board, ...]:
+    """Return the boards of a milestone, of the submission that counts of each team.
+
+    ``reruns`` measured some of them again. ``names`` are what teams are called where
+    others look; the ``asking`` team and ``staff`` see teams' own.
+    """
+    again: dict[int, list[Submission]] = {}
+    for one in reruns:
+        again.setdefault(one.rerun_of or 0, []).append(one)
+    found: dict[tuple[str, str, str], list[TeamStanding]] = {}
+    for one in counting:
+        first, measured = best(one), one.measured
+        if first is None or measured is None:
+            continue
+        later = [fresh for r in again.get(one.number, ()) if (fresh := best(r))]
+        figures = _together(later) if later else first
+        own = one.team == asking
+        place = TeamStanding(
+            rank=0,
+            name=one.team if own or staff else names.get(one.team, "a team"),
+            own=own,
+            variant=first.variant,
+            ms=figures.ms,
+            ratio=figures.ratio,
+            interval=figures.interval,
+            late_s=one.late_s,
+            received_at=one.received_at,
+            number=one.number if own or staff else 0,
+            reruns=len(later),
+        )
+        board = measured.accuracy, measured.gpu, measured.engine
+        found.setdefault(board, []).append(place)
+    return tuple(Board(*board, _ranked(some)) for board, some in sorted(found.items()))
+
+
+def best(one: Submission) -> EntrySummary | None:
+    """Return the fastest entry of a submission that was timed; None without one."""
+    entries = one.measured.entries if one.measured else ()
+    timed = [entry for entry in entries if entry.ms is not None]
+    return min(timed, key=lambda e: (e.ratio or 0.0, e.ms), default=None)
+
+
+def _together(again: Sequence[EntrySummary]) -> EntrySummary:
+    """Return the medians of what was measured again, and the range of the ratios."""
+    ratios = [one.ratio for one in again if one.ratio is not None]
+    return EntrySummary(
+        again[0].variant,
+        statistics.median(one.ms for one in again if one.ms is not None),
+        statistics.median(ratios) if ratios else None,
+        (min(ratios), max(ratios)) if ratios else None,
+    )
+
+
+def _ranked(some: Iterable[TeamStanding]) -> tuple[TeamStanding, ...]:
+    """Return standings with their ranks, the best first.
+
+    A rank is one more than there are others whose intervals lie wholly below one's own,
+    so who cannot be told apart shares one. Without an interval the time decides.
+    """
+
+    def span(one: TeamStanding) -> tuple[float, float]:
+        return one.interval or (one.ms or 0.0, one.ms or 0.0)
+
+    every = list(some)
+    sides = [span(one) for one in every]
+    ranked = [
+        replace(one, rank=1 + sum(high < low for _, high in sides))
+        for one, (low, _) in zip(every, sides, strict=True)
+    ]
+    ranked.sort(key=lambda one: (one.rank, one.ratio or one.ms or 0.0, one.name))
+    return tuple(ranked)

@@ -6,6 +6,7 @@ reads.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -18,6 +19,13 @@ Line = Annotated[str, Meta(max_length=4096)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{10}$")]
 Moment = Annotated[float, Meta(ge=0, le=1e11)]
 """Seconds since 1970, of a year that a calendar has."""
+
+
+class Decision(StrEnum):
+    """What staff decided about a submission, whatever its verdict is."""
+
+    COUNT = "count"
+    ANNUL = "annul"
 
 
 class SubmissionRequest(Struct, frozen=True):
@@ -50,7 +58,10 @@ class Submission(Struct, frozen=True):
     ``late_s`` is how long that is after the deadline, 0.0 in time. It is the team's
     ``attempt`` of ``attempts``; one that is not ``charged`` uses none. ``runs`` are in
     the order of their starts, repeated ones too. ``reason`` and ``message`` are the
-    verdict, None and "" before; ``counts`` whether it is the one that counts now.
+    verdict, None and "" before. Staff may have ``decided`` about it, and why is told.
+    ``rerun_of`` is the number of the submission that it measures again. ``counts`` is
+    whether it is the one that counts now, ``points`` what it would earn, and ``marks``
+    say what staff may want to look at; the store keeps none of the three.
     """
 
     number: int
@@ -76,7 +87,12 @@ class Submission(Struct, frozen=True):
     message: str = ""
     ended_at: Moment | None = None
     measured: MeasurementSummary | None = None
+    decided: Decision | None = None
+    decided_why: str = ""
+    rerun_of: int | None = None
     counts: bool = False
+    points: float | None = None
+    marks: tuple[str, ...] = ()
 
     @property
     def going(self) -> StageRun | None:
@@ -87,8 +103,12 @@ class Submission(Struct, frozen=True):
     @property
     def may_count(self) -> bool:
         """Whether it ended well, and nothing speaks against its counting."""
-        well = self.reason is Reason.DONE and not self.rehearsal
-        return well and not (self.measured and self.measured.uncounted)
+        if self.rehearsal or self.rerun_of is not None:
+            return False
+        if self.decided is not None:
+            return self.decided is Decision.COUNT
+        uncounted = self.measured.uncounted if self.measured else ()
+        return self.reason is Reason.DONE and not uncounted
 
 
 class SubmissionPage(Struct, frozen=True):
@@ -124,3 +144,43 @@ class MilestonePage(Struct, frozen=True):
     milestones: tuple[MilestoneView, ...]
     gpu: str = ""
     architecture: str = ""
+
+
+class TeamStanding(Struct, frozen=True):
+    """A team's place on a board.
+
+    ``name`` is the team's for itself and for staff, and else the name that the board
+    gives it for the term. Where it was measured again, time, ratio and interval are of
+    these ``reruns``: their medians, and their range.
+    """
+
+    rank: int
+    name: str
+    own: bool
+    variant: str
+    ms: float | None
+    ratio: float | None
+    interval: tuple[float, float] | None
+    late_s: float
+    received_at: Moment
+    number: int
+    reruns: int = 0
+
+
+class Board(Struct, frozen=True, rename={"accuracy": "class"}):
+    """What compares: one milestone, class, model of GPU and engine; the best first."""
+
+    accuracy: str
+    gpu: str
+    engine: str
+    standings: tuple[TeamStanding, ...]
+
+
+class StandingsPage(Struct, frozen=True):
+    """`GET /api/v1/standings/{milestone}`."""
+
+    milestone: str
+    title: str
+    trust: Trust
+    deadline: Moment | None
+    boards: tuple[Board, ...]

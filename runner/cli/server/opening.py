@@ -19,6 +19,7 @@ from runner.wire.addresses import SlurmTarget, slurm_target
 
 if TYPE_CHECKING:
     from runner.database import Store
+    from runner.server.grading import Grading
     from runner.server.paths import ServerFolder
 
 P = ParamSpec("P")
@@ -37,6 +38,10 @@ State = Annotated[
         metavar="DIR", help="The server's folder. [env var: RAI_SERVER_STATE]"
     ),
 ]
+
+
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why: the team is shown it.")]
+MOST_REASON = 500
 
 
 def with_extra(command: Callable[P, R]) -> Callable[P, R]:
@@ -67,6 +72,25 @@ def target(place: str) -> SlurmTarget | None:
         text = f"--place {place}: expected slurm or slurm:PARTITION"
         raise UsageError(text)
     return slurm_target(place)
+
+
+def reason(text: str) -> str:
+    """Return why staff do something, on one line; raise UsageError without one."""
+    if not (found := " ".join(text.split())) or len(found) > MOST_REASON:
+        hint = "the team and the audit log are shown it"
+        text = f"say why in --reason, in 1 to {MOST_REASON} characters"
+        raise UsageError(Problem(text, hint=hint))
+    return found
+
+
+def grading(folder: ServerFolder, store: Store) -> tuple[Grading, str]:
+    """Return the grading of a server's term, and the term."""
+    from runner.cli import common
+    from runner.server import rules
+    from runner.server.grading import Grading
+
+    term = rules.read(folder.rules).term
+    return Grading(store, common.settings().milestones, term), term
 
 
 def has_store(state: Path | None) -> bool:

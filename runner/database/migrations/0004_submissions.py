@@ -27,11 +27,27 @@ def upgrade() -> None:
         *_all(sa.Text, "message"),
         sa.Column("ended_at", sa.Double),
         sa.Column("measured", sa.Text),
+        sa.Column("decided", sa.Text),
+        *_all(sa.Text, "decided_why"),
+        sa.Column("rerun_of", sa.Integer),
         sa.PrimaryKeyConstraint("number", name="submissions_key"),
         sa.UniqueConstraint("team", "key", name="submissions_team_key_once"),
     )
     op.create_index(
         "submissions_by_team", "submissions", ["team", "milestone", "number"]
+    )
+    op.create_table(
+        "extensions",
+        *_all(sa.Text, "team", "milestone", "term"),
+        *_all(sa.Double, "seconds"),
+        *_all(sa.Text, "why"),
+        sa.PrimaryKeyConstraint("team", "milestone", "term", name="extensions_key"),
+    )
+    op.create_table(
+        "pseudonyms",
+        *_all(sa.Text, "team", "term", "name"),
+        sa.PrimaryKeyConstraint("team", "term", name="pseudonyms_key"),
+        sa.UniqueConstraint("term", "name", name="pseudonyms_term_name_once"),
     )
     op.create_index("submissions_by_upload", "submissions", ["team", "sha256"])
     op.create_index("submissions_by_end", "submissions", ["ended_at"])

@@ -88,7 +88,7 @@ def test_a_step_is_taken_once_with_its_run(store: Store):
     ended = replace(after, reason=Reason.DONE, ended_at=NOW, measured=MEASURED)
     assert store.judge(after, ended)
     assert not store.judge(after, replace(ended, reason=Reason.BUSY))
-    assert store.unjudged() == [] and store.ended_well("red", "final", "2026fa")
+    assert store.unjudged() == [] and store.may_count("final", "2026fa", "red")
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])

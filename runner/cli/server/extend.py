@@ -1,0 +1,45 @@
+"""`rai server extend`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from runner.cli.server import opening
+from runner.core import Problem
+from runner.core.errors import UsageError
+from runner.core.quantities import TIME, duration_text
+from runner.terminal.streams import say
+
+
+def extend(
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Whose deadline.")],
+    milestone: Annotated[str, typer.Argument(metavar="MILESTONE", help="Of what.")],
+    by: Annotated[
+        str,
+        typer.Argument(metavar="DURATION", help="2d: after the milestone's own; 0s."),
+    ],
+    reason: opening.Reason = "",
+    state: opening.State = None,
+) -> None:
+    """Move a team's deadline of a milestone. It replaces what was given before."""
+    seconds = TIME.parse(by) if by != "0s" else 0.0
+    if seconds is None:
+        text = f"{by!r} is no duration"
+        raise UsageError(Problem(text, hint="write e.g. 2d, 12h or 0s"))
+    with opening.opened(state) as (folder, store):
+        grading, term = opening.grading(folder, store)
+        found = grading.milestone(milestone)
+        if found.deadline is None:
+            raise UsageError(f"{found.name} has no deadline")
+        if not any(person.team == team for person in store.people()):
+            text = f"there is no team {team!r}"
+            raise UsageError(Problem(text, hint="`rai server people` lists them"))
+        store.extend(team, found.name, term, seconds, opening.reason(reason))
+        about = f"{team} {found.name} {by}: {reason}"
+        opening.note(store, "extend", about)
+        due = grading.milestone(milestone, team).deadline
+    assert due is not None
+    by_text = duration_text(seconds) if seconds else "0 s"
+    say(f"{found.name} of {team} is due {due:%Y-%m-%d %H:%M %Z}, {by_text} later")
