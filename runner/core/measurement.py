@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from runner.core import written
 from runner.core.errors import RaiError
@@ -195,55 +196,21 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
         return bool(self.entries) and all(entry.accepted for entry in self.entries)
 
     @property
-    def counts(self) -> bool:
-        """Whether it is accepted, and nothing that rai knows speaks against it."""
-        host = self.host
-        return self.accepted and host is not None and not host.why_not_ranked
-
-
-class EntrySummary(Struct, frozen=True):
-    """The figures of one entry; None where no time counts."""
-
-    variant: str
-    ms: float | None = None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-
-
-class MeasurementSummary(Struct, frozen=True, rename={"accuracy": "class"}):
-    """What a list of submissions needs of a measurement.
-
-    ``gpu`` and ``gpu_uuid`` are "" without a GPU; ``uncounted`` says why it does not
-    count.
-    """
-
-    accuracy: str
-    gpu: str
-    gpu_uuid: str
-    engine: str
-    uncounted: tuple[str, ...]
-    entries: tuple[EntrySummary, ...]
-
-    @property
     def ratio(self) -> float | None:
         """The least ratio of its entries; None where no time counts."""
         return min((one.ratio for one in self.entries if one.ratio), default=None)
 
+    @property
+    def brief(self) -> Measurement:
+        """The measurement without its samples, which are most of it."""
+        entries = (replace(entry, samples=()) for entry in self.entries)
+        return replace(self, entries=tuple(entries))
 
-def summary(found: Measurement) -> MeasurementSummary:
-    """Return what a list needs of a measurement that rai has kept."""
-    host, gpu = found.host or MeasurementHost("", ""), found.gpu
-    return MeasurementSummary(
-        found.accuracy,
-        gpu.name if gpu else "",
-        gpu.uuid if gpu else "",
-        host.engine,
-        host.why_not_ranked,
-        tuple(
-            EntrySummary(one.variant, one.ms, one.ratio, one.interval)
-            for one in found.entries
-        ),
-    )
+    @property
+    def counts(self) -> bool:
+        """Whether it is accepted, and nothing that rai knows speaks against it."""
+        host = self.host
+        return self.accepted and host is not None and not host.why_not_ranked
 
 
 class MeasurementError(RaiError):

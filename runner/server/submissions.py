@@ -25,7 +25,7 @@ from runner.server.admission import RUN_ID
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
-from runner.server.runs import MOST_PAGE, WAIT_S, RunRoutes
+from runner.server.runs import WAIT_S, RunRoutes
 from runner.server.uploads import free_bytes, size_there
 from runner.submission import course, files, host
 from runner.wire.capacity import Capacity
@@ -37,6 +37,7 @@ from runner.wire.submissions import (
     SubmissionRequest,
 )
 
+MOST_LISTED = 1000
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
@@ -76,9 +77,6 @@ class SubmissionRoutes:
         """Answer `GET /api/v1/submissions`."""
         identity = await self._site.identify(request)
         query = request.query_params
-        before = query.get("before", "0")
-        if before != "0" and not _NUMBER.fullmatch(before):
-            raise refuse(Reason.USAGE, "`before` is the number of a submission")
         team: str | None = identity.team
         if query.get("all"):
             if not identity.staff:
@@ -87,12 +85,10 @@ class SubmissionRoutes:
             await self._runs.note(identity, "list", "the submissions of all teams")
             team = None
         name = query.get("milestone", "").lower()
-        found = await run_in_threadpool(
-            self._site.store.submissions, team, name, int(before), MOST_PAGE
-        )
+        store = self._site.store
+        found = await run_in_threadpool(store.submissions, team, name, MOST_LISTED)
         marked = await self._site.in_files(self._marked, found)
-        last = found[-1].number if len(found) == MOST_PAGE else 0
-        return answer(SubmissionPage(tuple(marked), last))
+        return answer(SubmissionPage(tuple(marked)))
 
     async def choose(self, request: Request) -> Response:
         """Answer `PUT /api/v1/submissions/{number}/chosen`, of its own team."""

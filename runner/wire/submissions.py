@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from runner.core.ending import Reason
-from runner.core.measurement import MeasurementSummary
+from runner.core.measurement import Measurement
 from runner.core.milestone import Trust
 
 Line = Annotated[str, Meta(max_length=4096)]
@@ -50,7 +50,8 @@ class Submission(Struct, frozen=True):
     ``late_s`` is how long that is after the deadline, 0.0 in time. It is the team's
     ``attempt`` of ``attempts``; one that is not ``charged`` uses none. ``runs`` are in
     the order of their starts, repeated ones too. ``reason`` and ``message`` are the
-    verdict, None and "" before; ``counts`` whether it is the one that counts now.
+    verdict, None and "" before; ``measured`` has no samples. ``counts`` says whether it
+    is the one that counts now.
     """
 
     number: int
@@ -75,7 +76,7 @@ class Submission(Struct, frozen=True):
     reason: Reason | None = None
     message: str = ""
     ended_at: Moment | None = None
-    measured: MeasurementSummary | None = None
+    measured: Measurement | None = None
     counts: bool = False
 
     @property
@@ -88,17 +89,13 @@ class Submission(Struct, frozen=True):
     def may_count(self) -> bool:
         """Whether it ended well, and nothing speaks against its counting."""
         well = self.reason is Reason.DONE and not self.rehearsal
-        return well and not (self.measured and self.measured.uncounted)
+        return well and (self.measured is None or self.measured.counts)
 
 
 class SubmissionPage(Struct, frozen=True):
-    """`GET /api/v1/submissions?milestone=&before=&all=`, the newest first.
-
-    ``before`` begins the next page, 0 for none.
-    """
+    """`GET /api/v1/submissions?milestone=&all=`, the newest first."""
 
     submissions: tuple[Submission, ...]
-    before: int = 0
 
 
 class MilestoneView(Struct, frozen=True):
