@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.wire.submissions import Submission
-
-MOST_PAGES = 5
-"""Of a list, two hundred each."""
 
 
 def submissions(
@@ -48,13 +42,8 @@ def submissions(
             one = client.choose(choose)
             say(f"{submitting.titled(one)} to {shown(one.milestone)} counts now.")
             return
-        found: list[Submission] = []
-        before = 0
-        for _ in range(MOST_PAGES):
-            page = client.submissions(milestone or "", before, everyone=everyone)
-            found += page.submissions
-            if not (before := page.before):
-                break
+        page = client.submissions(milestone or "", everyone=everyone)
+    found = page.submissions
     if as_json:
         common.print_json([record.plain(one) for one in found])
         return

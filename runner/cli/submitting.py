@@ -14,7 +14,6 @@ from runner import places, report
 from runner.cli import attach, ci, copies
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.core.measurement import Measurement, MeasurementError, from_json
 from runner.core.quantities import duration_text
 from runner.places.server import copied, name_of
 from runner.remote.api import Patience, ServerClient
@@ -64,9 +63,7 @@ def judge(
         text = f"Submitting to {checked.milestone.name} ({checked.milestone.title})"
         console.line(f"{text} at {at}: {size}", "cyan")
         client.patience = _patience(console, math.inf)
-        one = sending.send(
-            client, checked, settings.home, lambda sent, size: None, rehearse=rehearse
-        )
+        one = sending.send(client, checked, settings.home, rehearse=rehearse)
         console.line(receipt(one), "cyan")
         try:
             following = _Following(client, console, one.number, settings.home)
@@ -78,15 +75,16 @@ def judge(
             raise typer.Exit(Reason.CANCELLED.exit_code) from None
         for paths in following.copies:
             reported.ended(paths, places.record_of(paths))
-        measured = _measured(client, one, following.copies)
-    last = following.copies[-1:]
-    uncounted = one.measured.uncounted if one.measured else ()
+    last, measured = following.copies[-1:], one.measured
+    if measured is not None and last and last[0].id == one.runs[-1].run:
+        measurements.keep(last[0], measured)
+    host = measured.host if measured else None
     return one, SubmissionOutcome(
         checked.milestone,
         one.reason or Reason.INTERNAL,
         shown(one.message),
         course.latest(one.runs),
-        tuple(map(shown, uncounted)),
+        tuple(map(shown, host.why_not_ranked if host else ())),
         measured,
         places.record_of(last[0]) if last else None,
         LISTED,
@@ -141,23 +139,6 @@ class _Following:
             watched = attach.WatchedRun(paths, self._console, copy)
             if watched.follow((signal.SIGINT, signal.SIGTERM)):
                 raise KeyboardInterrupt
-
-
-def _measured(
-    client: ServerClient, one: Submission, some: list[RunPaths]
-) -> Measurement | None:
-    """Return the measurement of a submission, and keep it with the run's copy."""
-    if one.measured is None:
-        return None
-    last = one.runs[-1].run
-    try:
-        found = from_json(client.measurement(last))
-    except MeasurementError:
-        return None
-    for paths in some:
-        if paths.id == last:
-            measurements.keep(paths, found)
-    return found
 
 
 def _patience(console: Console, seconds: float) -> Patience:

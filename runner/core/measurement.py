@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from runner.core import digests, written
+from runner.core import written
 from runner.core.errors import RaiError
 from runner.core.plan import Architecture, MilestoneName, Sha256, Word
 from runner.core.units import MIB
@@ -195,39 +196,6 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
         return bool(self.entries) and all(entry.accepted for entry in self.entries)
 
     @property
-    def counts(self) -> bool:
-        """Whether it is accepted, and nothing that rai knows speaks against it."""
-        host = self.host
-        return self.accepted and host is not None and not host.why_not_ranked
-
-
-class EntrySummary(Struct, frozen=True):
-    """The figures of one entry; None where no time counts."""
-
-    variant: str
-    ms: float | None = None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-
-
-class MeasurementSummary(Struct, frozen=True, rename={"accuracy": "class"}):
-    """What a list of submissions needs of a measurement.
-
-    ``gpu`` and ``gpu_uuid`` are "" without a GPU; ``uncounted`` says why it does not
-    count. ``sources`` is a digest of the team's files, and ``marks`` are what staff may
-    want to look at.
-    """
-
-    accuracy: str
-    gpu: str
-    gpu_uuid: str
-    engine: str
-    uncounted: tuple[str, ...]
-    entries: tuple[EntrySummary, ...]
-    sources: str = ""
-    marks: tuple[str, ...] = ()
-
-    @property
     def score(self) -> float | None:
         """The least ratio of its entries, or time in ms where there is no ratio.
 
@@ -236,34 +204,32 @@ class MeasurementSummary(Struct, frozen=True, rename={"accuracy": "class"}):
         scores = (one.ms if one.ratio is None else one.ratio for one in self.entries)
         return min((one for one in scores if one is not None), default=None)
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What staff may want to look at, though it is accepted."""
+        return tuple(self._marks())
 
-def summary(found: Measurement) -> MeasurementSummary:
-    """Return what a list needs of a measurement that rai has kept."""
-    host, gpu = found.host or MeasurementHost("", ""), found.gpu
-    return MeasurementSummary(
-        found.accuracy,
-        gpu.name if gpu else "",
-        gpu.uuid if gpu else "",
-        host.engine,
-        host.why_not_ranked,
-        tuple(
-            EntrySummary(one.variant, one.ms, one.ratio, one.interval)
-            for one in found.entries
-        ),
-        digests.of_set(host.sources) if host.sources else "",
-        tuple(_marks(found)),
-    )
+    def _marks(self) -> Iterator[str]:
+        for entry in self.entries:
+            for layer in entry.layers:
+                if layer.floor_ms and layer.ms < layer.floor_ms:
+                    yield f"{entry.variant}: {layer.name} is faster than its bound"
+            low, high = entry.interval or (0.0, 0.0)
+            wide = (high - low) / entry.ratio if entry.ratio else 0.0
+            if wide > WIDE:
+                yield f"{entry.variant}: its interval is {wide:.1%} wide"
 
+    @property
+    def brief(self) -> Measurement:
+        """The measurement without its samples, which are most of it."""
+        entries = (replace(entry, samples=()) for entry in self.entries)
+        return replace(self, entries=tuple(entries))
 
-def _marks(found: Measurement) -> Iterator[str]:
-    for entry in found.entries:
-        for layer in entry.layers:
-            if layer.floor_ms and layer.ms < layer.floor_ms:
-                yield f"{entry.variant}: {layer.name} is faster than its bound"
-        low, high = entry.interval or (0.0, 0.0)
-        wide = (high - low) / entry.ratio if entry.ratio else 0.0
-        if wide > WIDE:
-            yield f"{entry.variant}: its interval is {wide:.1%} wide"
+    @property
+    def counts(self) -> bool:
+        """Whether it is accepted, and nothing that rai knows speaks against it."""
+        host = self.host
+        return self.accepted and host is not None and not host.why_not_ranked
 
 
 class MeasurementError(RaiError):

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from runner.core.ending import Reason
-from runner.core.measurement import MeasurementSummary
+from runner.core.measurement import Measurement
 from runner.database import names
 from runner.database.connections import Transactions, put
 from runner.database.runs import count_change, insert_run
@@ -79,13 +79,11 @@ class Submissions(Transactions):
     def submissions(
         self,
         team: str | None = None,
-        milestone: str | None = None,
-        before: int = 0,
-        limit: int | None = 100,
+        milestone: str = "",
+        limit: int | None = None,
     ) -> list[Submission]:
-        """Return submissions, the newest first, from the one before a number."""
-        wanted = [submissions.c.number < before] if before else []
-        wanted += [submissions.c.team == team] if team is not None else []
+        """Return submissions, the newest first; of all teams, and to all milestones."""
+        wanted = [submissions.c.team == team] if team is not None else []
         wanted += [submissions.c.milestone == milestone] if milestone else []
         return self._found(*wanted, limit=limit)
 
@@ -259,5 +257,5 @@ def _submission(row: Row[Any]) -> Submission:
     values = dict(zip(_FIELDS, row, strict=True))
     values["runs"] = json.decode(values["runs"], type=tuple[StageRun, ...])
     if values["measured"] is not None:
-        values["measured"] = json.decode(values["measured"], type=MeasurementSummary)
+        values["measured"] = json.decode(values["measured"], type=Measurement)
     return convert(values, Submission, from_attributes=True)

@@ -212,12 +212,9 @@ class ServerClient:
         """Return a submission as it is now."""
         return self._decoded(Submission, self._asked("GET", f"/submissions/{number}"))
 
-    def submissions(
-        self, milestone: str = "", before: int = 0, *, everyone: bool = False
-    ) -> SubmissionPage:
-        """Return a page of the team's, or of those of ``everyone`` for staff."""
-        query = {"milestone": milestone, "before": str(before)}
-        query |= {"all": "1"} if everyone else {}
+    def submissions(self, milestone: str, *, everyone: bool) -> SubmissionPage:
+        """Return the team's, or those of ``everyone`` for staff; "" for all."""
+        query = {"milestone": milestone} | ({"all": "1"} if everyone else {})
         found = self._asked("GET", "/submissions", query=query)
         return self._decoded(SubmissionPage, found)
 
@@ -250,10 +247,6 @@ class ServerClient:
     def parcel(self, run: str) -> bytes:
         """Return the text of a run's parcel."""
         return self._asked("GET", f"/runs/{quote(run, '')}/files/parcel.json")
-
-    def measurement(self, run: str) -> bytes:
-        """Return measurement.json of a run that measured a submission."""
-        return self._asked("GET", f"/runs/{quote(run, '')}/files/measurement.json")
 
     def cancel(self, run: str) -> RemoteRun:
         """Ask a run to end."""

@@ -22,10 +22,7 @@ from runner.server.requests import Site, context_of
 from runner.server.runs import RunRoutes
 
 PARCEL = "parcel.json"
-NAMES = (
-    *("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", PARCEL),
-    "measurement.json",
-)
+NAMES = ("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", PARCEL)
 BUILD, SOURCE = "build.tar.zst", "source.tar.zst"
 _RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?")
 

@@ -187,16 +187,7 @@ class Feeder:
         self._forget(going)
         self._decide(rows, seen, now)
         if self._judging is not None and self.facts is not None:
-            self._judging.step(now, self.facts, going, self._judge)
-
-    def _judge(self, work: Callable[[], None]) -> None:
-        """Have a step of a submission taken, and what follows from it seen at once."""
-
-        def judged() -> None:
-            work()
-            self.wake()
-
-        self._launch(judged)
+            self._judging.step(now, self.facts, going, self._launch)
 
     def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""

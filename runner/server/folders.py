@@ -51,7 +51,6 @@ READABLE = (
     "parcel.json",
     "source.tar.zst",
     "build.tar.zst",
-    "measurement.json",
 )
 """The files of a run's folder that clients may have."""
 

@@ -77,16 +77,16 @@ class Grading:
     def for_staff(self, some: Iterable[Submission]) -> list[Submission]:
         """Return marked submissions with what staff may want to look at."""
         every = list(some)
-        of_sources: dict[str, set[str]] = {}
+        teams: dict[tuple[tuple[str, str], ...], set[str]] = {}
         for name in {one.milestone for one in every}:
             for one in self._store.may_count(name, self.term):
-                if one.measured and one.measured.sources:
-                    of_sources.setdefault(one.measured.sources, set()).add(one.team)
+                teams.setdefault(_sources(one), set()).add(one.team)
         found = []
         for one in every:
             marks = one.measured.marks if one.measured else ()
-            teams = of_sources.get(one.measured.sources, set()) if one.measured else ()
-            if alike := sorted({*teams} - {one.team}):
+            sources = _sources(one)
+            alike = sorted(teams.get(sources, set()) - {one.team}) if sources else []
+            if alike:
                 marks = (*marks, f"the same sources as {', '.join(alike)}")
             found.append(replace(one, marks=marks))
         return found
@@ -118,3 +118,9 @@ class Grading:
         except RaiError as error:  # its file is gone, or is being written
             logs.step("milestone_unread", milestone=name, why=str(error))
             return None
+
+
+def _sources(one: Submission) -> tuple[tuple[str, str], ...]:
+    """Return the names and digests of the files that were measured."""
+    host = one.measured.host if one.measured else None
+    return tuple(sorted(host.sources.items())) if host else ()

@@ -29,7 +29,7 @@ from runner.core import (
     digests,
 )
 from runner.core.errors import BusyError, RaiError, UsageError
-from runner.core.measurement import summary
+from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Milestone, MilestoneRun
 from runner.core.request import to_json
 from runner.core.units import MIB
@@ -177,23 +177,21 @@ class Judging:
             reason = (row and row.reason) or Reason.RUNNER_LOST
             why = row.why if row and row.why else f"{stage.name} left no record"
         else:
-            found = ending.of_run(milestone, stage, paths, record, folder)
+            sent = self._submitted(one, milestone, folder)
+            gpus = record.gpu.gpus if record.gpu else ()
+            sliced = (host.SLICE,) if any(gpu.parent for gpu in gpus) else ()
+            rehearsed = (outcome.REHEARSED,) if one.rehearsal else ()
+            known = MeasurementHost(
+                *("", ""),
+                why_not_ranked=(*rehearsed, *sliced),
+                runs=course.latest(one.runs),
+                golden=staging.judge_files().digest,
+                sources={file.path: file.sha256 for file in sent.team},
+                commit=one.commit,
+            )
+            found = ending.of_run(milestone, stage, paths, record, folder, known)
             reason, why = found.reason, found.message
-            if found.measurement is not None:
-                gpus = record.gpu.gpus if record.gpu else ()
-                sliced = (host.SLICE,) if any(gpu.parent for gpu in gpus) else ()
-                rehearsed = (outcome.REHEARSED,) if one.rehearsal else ()
-                known = ending.host(
-                    milestone,
-                    record,
-                    course.latest(one.runs),
-                    accepted=found.measurement.accepted,
-                    uncounted=(*rehearsed, *sliced),
-                    golden=staging.judge_files().digest,
-                    team=self._submitted(one, milestone, folder).team,
-                    commit=one.commit,
-                )
-                measured = summary(ending.keep(paths, found.measurement, known))
+            measured = found.measurement.brief if found.measurement else None
         over = replace(going, reason=reason, why=why[:MOST_WHY])
         return replace(one, runs=(*one.runs[:-1], over), measured=measured)
 

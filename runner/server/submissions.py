@@ -27,7 +27,7 @@ from runner.server.grading import Grading
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
-from runner.server.runs import MOST_PAGE, WAIT_S, RunRoutes
+from runner.server.runs import WAIT_S, RunRoutes
 from runner.server.uploads import free_bytes, size_there
 from runner.submission import files, host
 from runner.wire.capacity import Capacity
@@ -40,6 +40,7 @@ from runner.wire.submissions import (
     SubmissionRequest,
 )
 
+MOST_LISTED = 1000
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
@@ -80,9 +81,6 @@ class SubmissionRoutes:
         """Answer `GET /api/v1/submissions`."""
         identity = await self._site.identify(request)
         query = request.query_params
-        before = query.get("before", "0")
-        if before != "0" and not _NUMBER.fullmatch(before):
-            raise refuse(Reason.USAGE, "`before` is the number of a submission")
         team: str | None = identity.team
         seen: Callable[[list[Submission]], list[Submission]] = self._grading.marked
         if query.get("all"):
@@ -92,12 +90,10 @@ class SubmissionRoutes:
             await self._runs.note(identity, "list", "the submissions of all teams")
             team, seen = None, self._seen_by_staff
         name = query.get("milestone", "").lower()
-        found = await run_in_threadpool(
-            self._site.store.submissions, team, name, int(before), MOST_PAGE
-        )
+        store = self._site.store
+        found = await run_in_threadpool(store.submissions, team, name, MOST_LISTED)
         marked = await self._site.in_files(seen, found)
-        last = found[-1].number if len(found) == MOST_PAGE else 0
-        return answer(SubmissionPage(tuple(marked), last))
+        return answer(SubmissionPage(tuple(marked)))
 
     async def choose(self, request: Request) -> Response:
         """Answer `PUT /api/v1/submissions/{number}/chosen`, of its own team."""

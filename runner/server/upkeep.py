@@ -204,7 +204,7 @@ def _copy_uploads(folder: ServerFolder, new: ServerFolder, store: Store) -> None
 
     Those that are copied stay as they are.
     """
-    every = [(one.team, one.sha256) for one in store.submissions(limit=None)]
+    every = [(one.team, one.sha256) for one in store.submissions()]
     for known in every + [(row.team, row.sha256) for row in store.unfinished()]:
         if not (to := upload_path(new.uploads, *known)).exists():
             _copy(upload_path(folder.uploads, *known), to)

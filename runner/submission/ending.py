@@ -6,7 +6,6 @@ Nothing that the run left is trusted.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,10 +24,8 @@ from runner.core.measurement import (
     read,
 )
 from runner.core.milestone import Held, HeldKind, Milestone, MilestoneRun, Trust
-from runner.store import measurements
 from runner.store.paths import RunPaths
 from runner.submission import outcome, staging
-from runner.submission.files import SubmittedFile
 
 MOST_SAID = 1000
 """Bytes at one end of stderr in which the line is that says why a run failed."""
@@ -38,7 +35,7 @@ MEASURED = ".measured"
 
 
 class RunEnd(Struct, frozen=True):
-    """How a run of a submission ended; the measurement is the judge's own words."""
+    """How a run of a submission ended, and what it measured."""
 
     reason: Reason
     message: str
@@ -56,54 +53,33 @@ def of_run(
     paths: RunPaths,
     record: RunRecord,
     scratch: Path,
+    known: MeasurementHost,
 ) -> RunEnd:
-    """Return how a run ended; ``scratch`` is a folder for what is unpacked of it."""
+    """Return how a run ended; ``scratch`` is a folder for what is unpacked of it.
+
+    What is ``known`` of the submission becomes its measurement's, with what is of this
+    run.
+    """
     judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
     if judges and reason(record) is Reason.DONE:
         try:
             found = _measured(stage, paths, scratch / MEASURED)
         except RaiError as error:
             return RunEnd(Reason.INTERNAL, f"the judge failed: {error}")
-        return RunEnd(*outcome.judged(found, milestone.trust), found)
+        ranked = found.accepted and milestone.trust is Trust.RANKED
+        host = replace(
+            known,
+            title=milestone.title,
+            trust=milestone.trust,
+            ranked=ranked and not known.why_not_ranked,
+            engine=record.engine.name if record.engine else "",
+            image=record.image.digest if record.image else "",
+            at=record.created_at,
+        )
+        ended = outcome.judged(found, milestone.trust)
+        return RunEnd(*ended, replace(found, host=host))
     said = _said(stage, paths)
     return RunEnd(*outcome.failed(record, stage, milestone, said))
-
-
-def host(
-    milestone: Milestone,
-    record: RunRecord,
-    runs: Mapping[str, str],
-    *,
-    accepted: bool,
-    uncounted: tuple[str, ...],
-    golden: str,
-    team: tuple[SubmittedFile, ...],
-    commit: str,
-) -> MeasurementHost:
-    """Return what rai knows of a submission, and the judge cannot."""
-    trust = milestone.trust
-    return MeasurementHost(
-        title=milestone.title,
-        trust=trust,
-        ranked=accepted and trust is Trust.RANKED and not uncounted,
-        why_not_ranked=uncounted,
-        runs=dict(runs),
-        engine=record.engine.name if record.engine else "",
-        image=record.image.digest if record.image else "",
-        golden=golden,
-        sources={file.path: file.sha256 for file in team},
-        commit=commit,
-        at=record.created_at,
-    )
-
-
-def keep(
-    paths: RunPaths, measurement: Measurement, known: MeasurementHost
-) -> Measurement:
-    """Keep a measurement in its run's folder; return it with what rai knows."""
-    whole = replace(measurement, host=known)
-    measurements.keep(paths, whole)
-    return whole
 
 
 def _measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:

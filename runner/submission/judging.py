@@ -15,9 +15,11 @@ from runner import session
 from runner.core import Profile, Reason, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.measurement import MeasurementHost
 from runner.core.milestone import MilestoneRun
 from runner.engines import Choice
 from runner.session import Run
+from runner.store import measurements
 from runner.store.paths import RunPaths
 from runner.submission import ending, staging
 from runner.submission.host import CONFINING
@@ -108,25 +110,19 @@ class _Submission:
         """Return what came of it, after the last run that was begun."""
         proposal, record, paths = self.proposal, self.record, self.done[stage.name]
         milestone = proposal.milestone
-        found = ending.of_run(milestone, stage, paths, record, self.area.root)
+        known = MeasurementHost(
+            *("", ""),
+            why_not_ranked=proposal.uncounted,
+            runs=self._ids(),
+            golden=proposal.golden.digest,
+            sources={file.path: file.sha256 for file in proposal.submitted.team},
+            commit=proposal.commit.commit if proposal.commit else "",
+        )
+        found = ending.of_run(milestone, stage, paths, record, self.area.root, known)
         reason, message = found.reason, found.message
         measurement = found.measurement
         if measurement is not None:
-            commit = proposal.commit.commit if proposal.commit else ""
-            measurement = ending.keep(
-                paths,
-                measurement,
-                ending.host(
-                    milestone,
-                    record,
-                    self._ids(),
-                    accepted=measurement.accepted,
-                    uncounted=proposal.uncounted,
-                    golden=proposal.golden.digest,
-                    team=proposal.submitted.team,
-                    commit=commit,
-                ),
-            )
+            measurements.keep(paths, measurement)
         elif self.cancel.requested:
             reason, message = self.cancel.end
         return SubmissionOutcome(

@@ -11,18 +11,17 @@ from runner import archive, git, milestones
 from runner.archive import MemberKind
 from runner.archive.contents import Member, Survey
 from runner.core import Problem, Reason, Severity, plan_reader
-from runner.core.errors import RaiError, UsageError
+from runner.core.errors import RaiError
 from runner.core.milestone import Milestone
 from runner.remote.api import ServerClient
-from runner.remote.problems import NoServerError, shown
-from runner.session.remote import Progress, upload
+from runner.remote.problems import NoServerError
+from runner.session.remote import upload
 from runner.store import outputs, scratch
 from runner.store.paths import Home
 from runner.store.settings import Settings
 from runner.submission import files, planning
 from runner.submission.files import Submitted, SubmittedFile
 from runner.wire.submissions import Submission, SubmissionRequest
-from runner.yamlfile import resembling
 
 
 class CheckedSubmission(Struct, frozen=True):
@@ -30,7 +29,6 @@ class CheckedSubmission(Struct, frozen=True):
 
     milestone: Milestone
     submitted: Submitted
-    gpu: str = ""
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -46,19 +44,13 @@ def check(
     """Check a project by the server's own file of a milestone.
 
     Raises:
-        UsageError: there is no such milestone.
-        RaiError: with every problem of the project's files.
+        RaiError: with every problem of the project's files, or there is no such
+            milestone.
     """
-    page = client.milestones()
-    known = [shown(one.name) for one in page.milestones]
-    if name.lower() not in known:
-        close = resembling(name, known)
-        hint = f"did you mean {close}? " if close else ""
-        text = f"no milestone {name!r} at {client.entry.url}"
-        raise UsageError(Problem(text, hint=f"{hint}there are {', '.join(known)}"))
-    raw = client.milestone_file(name.lower())
+    page, raw = client.milestones(), client.milestone_file(name)
     if len(raw) > milestones.MOST_BYTES:
-        raise NoServerError(f"{client.entry.url} sends a milestone's file that is over")
+        text = f"{client.entry.url} sends a milestone's file of {len(raw):,} bytes"
+        raise NoServerError(text)
     file = f"{name.lower()}.yml of {client.entry.url}"
     milestone = milestones.reader.parse(raw, file, name.lower())
     home = outputs.home_within(settings.home, project)
@@ -78,14 +70,13 @@ def check(
     if problems:
         raise RaiError(*problems, reason=Reason.USAGE)
     warnings = tuple(one for one in found if one.severity is Severity.WARNING)
-    return CheckedSubmission(milestone, submitted, shown(page.gpu), warnings)
+    return CheckedSubmission(milestone, submitted, warnings)
 
 
 def send(
     client: ServerClient,
     checked: CheckedSubmission,
     home: Path,
-    progress: Progress,
     *,
     rehearse: bool,
 ) -> Submission:
@@ -97,9 +88,8 @@ def send(
     project = checked.submitted.project
     with scratch.folder(Home(home).submissions) as folder:
         packed = folder / "submission.tar.zst"
-        for _ in archive.pack(_survey(checked), packed, files.caps(checked.milestone)):
-            pass
-        sha256 = upload(client, packed, progress, submission=True)
+        seal(checked, packed)
+        sha256 = upload(client, packed, submission=True)
     commit = git.state(project)
     asked = SubmissionRequest(
         checked.milestone.name,
@@ -111,8 +101,8 @@ def send(
     return client.put_submission(secrets.token_hex(5), asked)
 
 
-def _survey(checked: CheckedSubmission) -> Survey:
-    """Return the files of a submission as what is packed."""
+def seal(checked: CheckedSubmission, into: Path) -> None:
+    """Pack the files of a submission, and nothing else of its project."""
     project = checked.submitted.project
     members = [
         Member(file.path, MemberKind.FILE, file.size_bytes, file.executable)
@@ -123,4 +113,6 @@ def _survey(checked: CheckedSubmission) -> Survey:
         size = plan.stat().st_size
         members.append(Member(plan_reader.FILE, MemberKind.FILE, size))
     members.sort(key=lambda member: member.name)
-    return Survey(project, (), tuple(members), (), 0)
+    found = Survey(project, (), tuple(members), (), 0)
+    for _ in archive.pack(found, into, files.caps(checked.milestone)):
+        pass

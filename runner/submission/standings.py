@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core.measurement import (
-    EntrySummary,
     MeasuredEntry,
     Measurement,
     MeasurementHost,
@@ -116,42 +115,49 @@ def boards(
         if first is None or measured is None:
             continue
         later = [fresh for r in again.get(one.number, ()) if (fresh := best(r))]
-        figures = _together(later) if later else first
+        ms, ratio, interval = first.ms, first.ratio, first.interval
+        if later:
+            ms, ratio, interval = _together(later)
         own = one.team == asking
         place = TeamStanding(
             rank=0,
             name=one.team if own or staff else names.get(one.team, "a team"),
             own=own,
             variant=first.variant,
-            ms=figures.ms,
-            ratio=figures.ratio,
-            interval=figures.interval,
+            ms=ms,
+            ratio=ratio,
+            interval=interval,
             late_s=one.late_s,
             received_at=one.received_at,
             number=one.number if own or staff else 0,
             reruns=len(later),
         )
-        board = measured.accuracy, measured.gpu, measured.engine
+        gpu, host = measured.gpu, measured.host
+        board = (
+            measured.accuracy,
+            gpu.name if gpu else "",
+            host.engine if host else "",
+        )
         found.setdefault(board, []).append(place)
     return tuple(Board(*board, _ranked(some)) for board, some in sorted(found.items()))
 
 
-def best(one: Submission) -> EntrySummary | None:
+def best(one: Submission) -> MeasuredEntry | None:
     """Return the fastest entry of a submission that was timed; None without one."""
     entries = one.measured.entries if one.measured else ()
     timed = [entry for entry in entries if entry.ms is not None]
     return min(timed, key=lambda e: (e.ratio or 0.0, e.ms), default=None)
 
 
-def _together(again: Sequence[EntrySummary]) -> EntrySummary:
+def _together(
+    again: Sequence[MeasuredEntry],
+) -> tuple[float, float | None, tuple[float, float] | None]:
     """Return the medians of what was measured again, and the range of the ratios."""
+    ms = statistics.median(one.ms for one in again if one.ms is not None)
     ratios = [one.ratio for one in again if one.ratio is not None]
-    return EntrySummary(
-        again[0].variant,
-        statistics.median(one.ms for one in again if one.ms is not None),
-        statistics.median(ratios) if ratios else None,
-        (min(ratios), max(ratios)) if ratios else None,
-    )
+    if not ratios:
+        return ms, None, None
+    return ms, statistics.median(ratios), (min(ratios), max(ratios))
 
 
 def _ranked(some: Iterable[TeamStanding]) -> tuple[TeamStanding, ...]:

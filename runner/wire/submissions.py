@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from runner.core.ending import Reason
-from runner.core.measurement import MeasurementSummary
+from runner.core.measurement import Measurement
 from runner.core.milestone import Trust
 
 Line = Annotated[str, Meta(max_length=4096)]
@@ -58,10 +58,11 @@ class Submission(Struct, frozen=True):
     ``late_s`` is how long that is after the deadline, 0.0 in time. It is the team's
     ``attempt`` of ``attempts``; one that is not ``charged`` uses none. ``runs`` are in
     the order of their starts, repeated ones too. ``reason`` and ``message`` are the
-    verdict, None and "" before. Staff may have ``decided`` about it, and why is told.
-    ``rerun_of`` is the number of the submission that it measures again. ``counts`` is
-    whether it is the one that counts now, ``points`` what it would earn, and ``marks``
-    say what staff may want to look at; the store keeps none of the three.
+    verdict, None and "" before; ``measured`` has no samples. Staff may have ``decided``
+    about it, and why is told. ``rerun_of`` is the number of the submission that it
+    measures again. ``counts`` says whether it is the one that counts now, ``points``
+    what it would earn, and ``marks`` what staff may want to look at; the store keeps
+    none of the three.
     """
 
     number: int
@@ -86,7 +87,7 @@ class Submission(Struct, frozen=True):
     reason: Reason | None = None
     message: str = ""
     ended_at: Moment | None = None
-    measured: MeasurementSummary | None = None
+    measured: Measurement | None = None
     decided: Decision | None = None
     decided_why: str = ""
     rerun_of: int | None = None
@@ -107,18 +108,14 @@ class Submission(Struct, frozen=True):
             return False
         if self.decided is not None:
             return self.decided is Decision.COUNT
-        uncounted = self.measured.uncounted if self.measured else ()
+        uncounted = self.measured is not None and not self.measured.counts
         return self.reason is Reason.DONE and not uncounted
 
 
 class SubmissionPage(Struct, frozen=True):
-    """`GET /api/v1/submissions?milestone=&before=&all=`, the newest first.
-
-    ``before`` begins the next page, 0 for none.
-    """
+    """`GET /api/v1/submissions?milestone=&all=`, the newest first."""
 
     submissions: tuple[Submission, ...]
-    before: int = 0
 
 
 class MilestoneView(Struct, frozen=True):

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from runner.core.ending import Reason
-from runner.core.measurement import EntrySummary, MeasurementSummary
+from runner.core.measurement import MeasurementHost, from_json
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.database.submissions import Receipt
 from runner.wire.submissions import StageRun, Submission
 from tests.runner.database.rows import DAY_S, NOW, run
+from tests.runner.judge import made
 
 SHA256 = "5" * 64
-MEASURED = MeasurementSummary(
-    "fp32", "a GPU", "GPU-0", "local", (), (EntrySummary("a", 1.5, 0.5, (0.4, 0.6)),)
+MEASURED = replace(
+    from_json(
+        json.dumps(made.measurement(made.entry(made.samples(Random(1))))).encode()
+    ).brief,
+    host=MeasurementHost("", "ranked"),
 )
 
 
@@ -48,7 +54,7 @@ def test_a_submission_comes_back_as_it_was_and_is_added_once(store: Store):
     assert new and (other.number, other.attempt) == (2, 1)
     assert [one.number for one in store.submissions("red")] == [1]
     assert [one.number for one in store.submissions()] == [2, 1]
-    assert store.submissions(None, "final", before=2) == [first]
+    assert store.submissions(None, "final", limit=1) == [other]
 
 
 def test_a_clock_that_is_set_back_gives_no_earlier_time(store: Store):

@@ -51,6 +51,7 @@ class FakeRuns:
         self.refusal: Answer | None = None
         self.problems: tuple[Problem, ...] = ()
         self.disk_free = 100 << 30
+        self.unenforced: tuple[str, ...] = ()
         self.gate = threading.Event()
         self.gate.set()
         self.gpus = tuple(ServerGpu(f"GPU-{n}", "a GPU") for n in range(gpus))
@@ -71,6 +72,7 @@ class FakeRuns:
             self.disk_free,
             MACHINE.memory_bytes,
             self.cores,
+            unenforced=self.unenforced,
         )
 
     def start(

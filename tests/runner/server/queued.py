@@ -19,6 +19,7 @@ from runner.database import Store, open_store
 from runner.scheduling.queue import QueueRow, Role, ServerRules
 from runner.server import logs
 from runner.server.feeder import Feeder
+from runner.server.judging import Judging
 from runner.server.paths import upload_path
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.fake_runs import FakeRuns
@@ -86,7 +87,8 @@ class Queue:
         """Return another server's feeder, which knows what the store knows."""
 
         given = self.store, self.runs, self.rules, self.folder
-        return Feeder(*given, launch=lambda work: work())
+        judging = Judging(self.store, self.runs, self.folder, ())
+        return Feeder(*given, launch=lambda work: work(), judging=judging)
 
     def restart(self) -> None:
         self.feeder = self.fresh()

@@ -1,0 +1,131 @@
+"""Submissions of a sample project, at a queue whose runs the test decides."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from runner import archive, milestones
+from runner.archive.compressed import zstd
+from runner.core import Reason
+from runner.database.accounts import Identity
+from runner.server.paths import upload_path
+from runner.server.submissions import receipt
+from runner.submission import files, sending
+from runner.wire.accounts import Scope
+from runner.wire.submissions import Submission, SubmissionRequest
+from tests.runner.judge import made
+from tests.runner.server.queued import Queue
+from tests.runner.submission import sample
+
+CUBINS = {"0.cubin": b"\x7fELF", "compiled.json": b'{"units": []}'}
+ACCEPTED = made.entry(made.samples(Random(1)))
+WRONG = {"layer": "conv1", "image": 7, "map": 3, "row": 2, "column": 1, "call": 4}
+
+
+def refused(why: str, **more: object) -> dict[str, Any]:
+    """Return an entry that is not accepted."""
+    return {**ACCEPTED, "accepted": False, "why": [why], **more}
+
+
+SPOILED = refused("1 other program used the GPU")
+IS_WRONG = refused(
+    "wrong result", correct=False, wrong={**WRONG, "found": 1.0, "expected": 2.0}
+)
+
+
+def sealed(project: Path, into: Path, name: str = "final") -> bytes:
+    """Return a project packed as its client packs a submission; it may be bad."""
+    milestone = milestones.find(name)
+    submitted = files.look(project, milestone)
+    sending.seal(sending.CheckedSubmission(milestone, submitted), into)
+    return into.read_bytes()
+
+
+def built(contents: Mapping[str, bytes]) -> bytes:
+    """Return the archive of a build folder."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name, content in contents.items():
+            info = tarfile.TarInfo(f"build/{name}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return zstd.compress(raw.getvalue())
+
+
+def measured(*entries: dict[str, Any]) -> bytes:
+    """Return the build folder of a measure run."""
+    text = json.dumps(made.measurement(*entries))
+    return built({"measurement.json": text.encode()})
+
+
+class Submitting:
+    """Submits to a queue, and ends the runs of what was submitted."""
+
+    def __init__(self, queue: Queue, folder: Path) -> None:
+        self.queue = queue
+        self.data = sealed(sample.write(folder / "team"), folder / "sent.tar.zst")
+        self._keys = 0
+
+    def put(
+        self, team: str = "red", *, rehearsal: bool = False, data: bytes = b""
+    ) -> int:
+        """Submit to `final`; return the number."""
+        data, store = data or self.data, self.queue.store
+        sha256 = hashlib.sha256(data).hexdigest()
+        path = upload_path(self.queue.folder, team, sha256)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        store.add_upload(team, sha256, len(data), self.queue.now)
+        asked = SubmissionRequest("final", sha256, rehearsal, "/home/ada/net", "c0ffee")
+        who = Identity("token", "ada", team, "student", (Scope.RUN,))
+        self._keys += 1
+        key, milestone = f"{self._keys:010x}", milestones.find("final")
+
+        def make(number: int, at: float, used: int) -> Submission:
+            return receipt(who, key, asked, milestone, "2026fa", number, at, used)
+
+        given = team, key, "final", "2026fa", self.queue.now
+        return store.add_submission(*given, make)[0].number
+
+    def one(self, number: int) -> Submission:
+        """Return a submission as it is now."""
+        found = self.queue.store.submission(number)
+        assert found is not None
+        return found
+
+    def going(self, number: int) -> str:
+        """Let the queue go on until a submission has a run that a worker took."""
+        for _ in range(10):
+            self.queue.step()
+            run = self.one(number).going
+            if run is not None and run.run in self.queue.runs.workers:
+                return run.run
+        raise AssertionError(f"no run goes on: {self.one(number)}")
+
+    def end(
+        self, number: int, build: bytes = b"", reason: Reason = Reason.DONE
+    ) -> Submission:
+        """End the run of a submission that goes on, and let the queue go on."""
+        run = self.going(number)
+        if build:
+            self.queue.runs.write(run, "build.tar.zst", build)
+        self.queue.runs.end(run, reason, kept_bytes=1000)
+        self.queue.step(3)
+        return self.one(number)
+
+    def compiled(self, number: int) -> Submission:
+        """End the compile run of a submission well."""
+        return self.end(number, built(CUBINS))
+
+
+def unpacked(path: Path, into: Path) -> Path:
+    """Unpack what a run was given."""
+    archive.unpack(path, into)
+    return into
