@@ -18,12 +18,22 @@ from runner.submission import course, standings
 from runner.wire.submissions import StandingsPage, Submission
 
 
+Kept = dict[str, tuple[int, list[Submission], list[Submission]]]
+"""What boards are made of, by milestone, with the store's count of changes then."""
+
+
 class Grading:
     """The grading of a server, by milestones of ours and of a site's ``folders``."""
 
-    def __init__(self, store: Store, folders: Sequence[Path], term: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folders: Sequence[Path],
+        term: str,
+        kept: Kept | None = None,
+    ) -> None:
         self._store, self._folders, self.term = store, folders, term
-        self._kept: dict[str, tuple[int, list[Submission], list[Submission]]] = {}
+        self._kept = {} if kept is None else kept
 
     def milestone(self, name: str, team: str = "") -> Milestone:
         """Return a milestone, with the deadline that it has for a team.

@@ -23,7 +23,7 @@ from runner.core.screen import printable
 from runner.database.accounts import Identity
 from runner.server import logs
 from runner.server.admission import RUN_ID
-from runner.server.grading import Grading
+from runner.server.grading import Grading, Kept
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
@@ -49,7 +49,12 @@ class SubmissionRoutes:
 
     def __init__(self, site: Site, queue: QueueSnapshot, runs: RunRoutes) -> None:
         self._site, self._queue, self._runs = site, queue, runs
-        self._grading = Grading(site.store, site.milestones, site.rules.term)
+        self._boards: Kept = {}
+
+    @property
+    def _grading(self) -> Grading:
+        site = self._site
+        return Grading(site.store, site.milestones, site.rules.term, self._boards)
 
     async def put(self, request: Request) -> Response:
         """Answer `PUT /api/v1/submissions/{key}`: the receipt of an upload.
