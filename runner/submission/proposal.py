@@ -22,6 +22,9 @@ from runner.submission.files import Submitted
 from runner.submission.host import SubmissionHost
 from runner.submission.staging import GoldenFiles
 
+_ANY = "sm_90"
+"""What launches are checked for, where there is no GPU and they are for all."""
+
 MACHINE = "`rai doctor` shows the engines and GPUs of this machine."
 
 
@@ -65,7 +68,7 @@ def propose(
             reason is usage where a file is wrong, else what this machine lacks.
     """
     settings, warnings = read_settings(options)
-    milestone = milestones.find(name, settings.milestones)
+    milestone = files.placed(project, milestones.find(name, settings.milestones))
     home = outputs.home_within(settings.home, project)
     submitted = files.look(project, milestone, home)
     judge = staging.judge_files()
@@ -137,4 +140,4 @@ def _planned_for(submitted: Submitted, milestone: Milestone) -> str:
     served = [entry.architectures for entry in plans.get(milestone.name, ())]
     known = [name for names in served for name in names]
     shared = (name for name in known if all(name in names for names in served))
-    return next(shared, next(iter(known), ""))
+    return next(shared, next(iter(known), _ANY))
