@@ -105,7 +105,14 @@ def test_a_plan_of_any_variant_is_read(architecture):
     found, problems = plan_reader.read(plan.text(made).encode())
 
     assert problems == ()
-    assert json.loads(msgspec.json.encode(found))["milestones"] == made["milestones"]
+    again, written = msgspec.json.encode(found), plan.text(made)
+    assert plan_reader.read(again) == (found, ())
+    assert json.loads(again, object_hook=said) == json.loads(written, object_hook=said)
+
+
+def said(value):
+    """What of an object is not what it would be if it were left out."""
+    return {k: v for k, v in value.items() if v not in ([], {}, "float32")}
 
 
 @pytest.mark.programs

@@ -1,4 +1,4 @@
-"""`rai init [-p DIR]`."""
+"""`rai init [--milestone NAME] [DIR]`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,26 @@ def init(
         typer.Argument(metavar="[DIR]", help="Project folder.  [default: .]"),
     ] = None,
     path: common.ProjectPath = None,
+    milestone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Write a project to fill in, for this milestone."
+        ),
+    ] = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Create a small rai_build.yml to start from."""
+    """Create a small rai_build.yml to start from, or a milestone's project.
+
+    \b
+    rai init                        a rai_build.yml for the project of this folder
+    rai init --milestone m3 mine    m2, m3, m4 or final: a folder with a TODO to fill in
+    """
     from runner.store.paths import BUILD_FILES
 
     folder = common.project(directory, path)
+    if milestone is not None:
+        _handout(folder, milestone, as_json=as_json)
+        return
     for name in BUILD_FILES:
         if (folder / name).exists():
             raise UsageError(f"{folder / name} exists already")
@@ -61,3 +75,17 @@ def init(
         common.print_json({"file": str(file)})
     else:
         say(f"Wrote {file}. Next: rai run -p {folder}")
+
+
+def _handout(folder: Path, name: str, *, as_json: bool) -> None:
+    """Write a milestone's project, and say what is next."""
+    from runner import handouts, milestones
+
+    found = milestones.find(name, common.settings().milestones)
+    written = handouts.write(folder, found)
+    if as_json:
+        common.print_json({"files": [str(folder / name) for name in written]})
+        return
+    todo = ", ".join(file for file in written if file.endswith((".cu", ".cpp")))
+    say(f"Wrote {len(written)} files into {folder}; README.md says what is what.")
+    say(f"Next: rai run -p {folder}, then fill in the TODO in {todo}.")

@@ -40,7 +40,7 @@ GROUPS = {
         "run": "Run a project's rai_build.yml and keep a record of it.",
         "bench": "Measure versions in turn, and say whether one is slower.",
         "validate": "Check rai_build.yml and show the plan of its run.",
-        "init": "Create a small rai_build.yml to start from.",
+        "init": "Create a small rai_build.yml to start from, or a milestone's project.",
         "replay": "Run an earlier run again, and show what differed.",
         "shell": "Open a shell where a run's commands ran.",
         "attach": "Show a run from its first line to its end.",

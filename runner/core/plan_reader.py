@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -19,8 +20,6 @@ MOST_BYTES = 1 << 20
 MOST_DEPTH = 20
 MOST_PROBLEMS = 20
 """The most that are told of; more are counted."""
-
-WRITE_AGAIN = "`python project/plan.py` writes it"
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SHOWN = 40
@@ -36,15 +35,12 @@ def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
         value = _json(data)
     except json.JSONDecodeError as error:
         place = Place(FILE, error.lineno, error.colno)
-        problem = Problem(f"this is not JSON: {error.msg}", place, WRITE_AGAIN)
-        return None, (problem,)
+        return None, (Problem(f"this is not JSON: {error.msg}", place),)
     except (ValueError, RecursionError) as error:
-        return None, (Problem(f"{FILE}: {error}", hint=WRITE_AGAIN),)
-    try:
-        return msgspec.convert(value, SubmissionPlan), ()
-    except msgspec.ValidationError:
-        found = list(_wrong(value, SubmissionPlan, ""))
-    return None, few(found)
+        return None, (Problem(f"{FILE}: {error}"),)
+    found = list(wrong(value, SubmissionPlan, ""))
+    found += _of_case(value) if not found else ()
+    return (None if found else msgspec.convert(value, SubmissionPlan)), few(found)
 
 
 def few(problems: list[Problem]) -> tuple[Problem, ...]:
@@ -52,8 +48,17 @@ def few(problems: list[Problem]) -> tuple[Problem, ...]:
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
         return tuple(problems)
-    last = Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)
-    return (*problems[:MOST_PROBLEMS], last)
+    return (*problems[:MOST_PROBLEMS], Problem(f"{FILE}: {more} more"))
+
+
+def _of_case(value: Any) -> Iterator[Problem]:  # noqa: ANN401 - JSON
+    """Yield which names of milestones differ only by case."""
+    seen: dict[str, str] = {}
+    for name in value["milestones"]:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
+            text = f"{FILE}: milestones has {_shown(first)} and {_shown(name)}"
+            yield Problem(f"{text}, which are one name", hint="remove one")
 
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
@@ -86,8 +91,11 @@ def _constant(text: str) -> None:
     raise _RefusedPlanError(f"{text} is not a number of JSON")
 
 
-def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
-    """Yield what is wrong in a value: the innermost values that do not convert."""
+def wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
+    """Yield what is wrong in a value: the innermost values that do not convert.
+
+    ``wanted`` is the type, ``path`` the value's JSON path.
+    """
     try:
         msgspec.convert(value, wanted)
         return
@@ -95,7 +103,7 @@ def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa:
         said = str(error)
     found = [*_of_keys(value, wanted, path)]
     for inner, kind, where in _parts(value, wanted, path):
-        found += _wrong(inner, kind, where)
+        found += wrong(inner, kind, where)
     yield from found or [_problem(value, wanted, path, said)]
 
 
@@ -104,6 +112,11 @@ def _plain(wanted: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - types
     if get_origin(wanted) is Annotated:
         plain, *bounds = get_args(wanted)
         return plain, tuple(bounds)
+    if get_origin(wanted) in (Union, UnionType):
+        kinds = [kind for kind in get_args(wanted) if kind is not NoneType]
+        if len(kinds) == 1:
+            return _plain(kinds[0])
+        return wanted, tuple(bound for kind in kinds for bound in _plain(kind)[1])
     return wanted, ()
 
 
@@ -123,7 +136,7 @@ def _parts(
         for key, inner in value.items():
             yield key, get_args(plain)[0], f"{path}: the key {_shown(key)}"
             yield inner, get_args(plain)[1], f"{path}[{_shown(key)}]"
-    elif get_origin(plain) is tuple and isinstance(value, list):
+    elif get_origin(plain) is tuple and isinstance(value, list | tuple):
         kinds = get_args(plain)
         each = kinds[:1] * len(value) if kinds[-1] is ... else kinds
         for at, (inner, kind) in enumerate(zip(value, each, strict=False)):
@@ -141,7 +154,7 @@ def _of_keys(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noq
     where = f"{FILE}: {path}".removesuffix(": ")
     for field in fields:
         if field.required and field.encode_name not in value:
-            yield Problem(f"{where} has no `{field.encode_name}`", hint=WRITE_AGAIN)
+            yield Problem(f"{where} has no `{field.encode_name}`", hint="add it")
     for key in value:
         if key not in names:
             hint = f"known are {', '.join(sorted(names))}"
@@ -151,7 +164,7 @@ def _of_keys(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noq
 def _problem(value: object, wanted: Any, path: str, said: str) -> Problem:  # noqa: ANN401
     _, bounds = _plain(wanted)
     words = [b.description for b in bounds if isinstance(b, Meta) and b.description]
-    hint = f"expected {words[0]}" if words else said[:1].lower() + said[1:]
+    hint = f"expected {' or '.join(words)}" if words else said[:1].lower() + said[1:]
     return Problem(f"{FILE}: {path or 'the file'} is {_shown(value)}", hint=hint)
 
 

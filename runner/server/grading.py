@@ -17,7 +17,6 @@ from runner.server import logs
 from runner.submission import course, standings
 from runner.wire.submissions import StandingsPage, Submission
 
-
 Kept = dict[str, tuple[int, list[Submission], list[Submission]]]
 """What boards are made of, by milestone, with the store's count of changes then."""
 

@@ -210,6 +210,7 @@ class Judging:
             RaiError: what the team sent is wrong, or what an earlier run built is.
         """
         submitted = self._submitted(one, milestone, folder)
+        milestone = files.placed(submitted.project, milestone)
         gpu = facts.gpus[0] if facts.gpus else None
         known = host.architecture(gpu) if gpu else ""
         job, problems = planning.job(
@@ -267,11 +268,13 @@ class Judging:
         sent, into = upload_path(self._uploads, one.team, one.sha256), folder / ".sent"
         if not into.exists():
             archive.unpack(sent, into, files.caps(milestone), called="it")
-        found = files.look(into, milestone)
+        found = files.look(into, files.placed(into, milestone))
         wrong = [p for p in found.problems if p.severity is Severity.ERROR]
         if wrong:
             raise UsageError(*(Problem(p.message, hint=p.hint) for p in wrong))
-        if found.plan is not None:  # its registry is not sent: its client looked at it
+        if (
+            found.plan is not None and found.plan.registry
+        ):  # its registry is not sent: its client looked at it
             none = {"registry_files": (), "registry": digests.of_set({})}
             found = replace(found, plan=replace(found.plan, **none))
         return found

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import files, trees
 from runner.archive import FolderProject, MemberKind
@@ -42,6 +43,9 @@ _SOURCE_BYTES = 16 * MIB
 
 _PDF, _PDF_END, _PDF_TAIL = b"%PDF-", b"%%EOF", 2048
 _REPORT = "print the page of `rai report latest --open` to it as PDF"
+
+_PLAN = "`rai init --milestone m3 DIR` writes one to begin with; of rai's own kernels"
+_PLAN += " `python project/plan.py` does"
 
 _OWN = re.compile(r"\$RAI_SOURCE_DIR/(\S+)")
 """A file of the project that a command names."""
@@ -73,7 +77,7 @@ class Submitted(Struct, frozen=True):
 
     ``plan`` is None where the milestone has none, or it is wrong. ``digests`` has the
     SHA-256 of each file that the plan names, by its path; a file that cannot be read is
-    absent there. With a plan, ``team`` has only the files that are its sources.
+    absent there. With a plan that has ``sources``, ``team`` is these files alone.
     """
 
     project: Path
@@ -89,6 +93,26 @@ def caps(milestone: Milestone) -> Caps:
     most = milestone.team.most_bytes + plan_reader.MOST_BYTES
     most += sum(file.most_bytes for file in milestone.required)
     return Caps(most, 2 * milestone.team.most_files + 100, most)
+
+
+def placed(project: Path, milestone: Milestone) -> Milestone:
+    """Return a milestone whose team's files are where a project has them.
+
+    A handout has no folder of the milestone's for them: they lie at its top.
+    """
+    team = milestone.team
+    if not team.below or os.path.lexists(project / team.below):
+        return milestone
+    own = tuple(pattern.removeprefix("**/") for pattern in team.patterns)
+    asked = (*own, *((plan_reader.FILE,) if milestone.planned else ()))
+    try:
+        with os.scandir(project) as inside:
+            names = [entry.name for entry in islice(inside, MOST_LISTED)]
+    except OSError:
+        return milestone
+    if not any(globs.matches(pattern, name) for pattern in asked for name in names):
+        return milestone
+    return replace(milestone, team=replace(team, below="", patterns=own))
 
 
 def look(project: Path, milestone: Milestone, home: str = "") -> Submitted:
@@ -110,11 +134,11 @@ def look(project: Path, milestone: Milestone, home: str = "") -> Submitted:
     required = tuple(_required(project, milestone.required, problems))
     team = tuple(_team(project, milestone.team, home, problems))
     plan = _plan(project, problems) if milestone.planned else None
-    if plan:
+    if plan and plan.sources is not None:
         team = tuple(file for file in team if file.path in plan.sources)
     known = {file.path: file.sha256 for file in team}
     if plan:
-        asked = {*plan.sources, *plan.registry_files} - set(known)
+        asked = {*(plan.sources or ()), *plan.registry_files} - set(known)
         known |= _digests(project, asked)
     return Submitted(project, required, team, plan, known, tuple(problems))
 
@@ -132,11 +156,12 @@ def _nothing(project: Path, milestone: Milestone, wanted: tuple[str, ...]) -> Pr
     parts = milestone.team
     files = f": {', '.join(parts.patterns)}" if parts.patterns else ""
     takes = f"{' and '.join(wanted)}{files}"
-    return Problem(
-        f"{project} is no submission to {milestone.name}, which takes {takes}",
-        hint="rai's own repository has a working example of each milestone (its"
-        " project/ and plan.json), and docs/submit.md says what each takes",
-    )
+    hint = "rai's own repository has a working example of each milestone (its"
+    hint += " project/ and plan.json), and docs/submit.md says what each takes"
+    if not parts.whole:
+        hint = f"`rai init --milestone {milestone.name} DIR` writes one to begin with"
+    text = f"{project} is no submission to {milestone.name}, which takes {takes}"
+    return Problem(text, hint=hint)
 
 
 def _digests(project: Path, names: Iterable[str]) -> dict[str, str]:
@@ -194,7 +219,7 @@ def _plan(project: Path, problems: list[Problem]) -> SubmissionPlan | None:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = "is missing" if missing else f"cannot be read: {error.strerror}"
-        problems.append(Problem(f"{name} {why}", hint=plan_reader.WRITE_AGAIN))
+        problems.append(Problem(f"{name} {why}", hint=_PLAN))
         return None
     plan, found = plan_reader.read(content)
     problems += found
@@ -248,7 +273,9 @@ def _named(project: Path, parts: TeamParts) -> Iterator[_Named]:
         yield "", f"{link} is a link; put the folder itself there"
         return
     try:
-        for entry in trees.entries(project / parts.below, most=MOST_LISTED):
+        deepest = None if any("/" in each for each in parts.patterns) else 0
+        root = project / parts.below
+        for entry in trees.entries(root, deepest=deepest, most=MOST_LISTED):
             name = "/".join((*entry.above, entry.name))
             mode = entry.info.st_mode
             if stat.S_ISDIR(mode):
@@ -257,7 +284,7 @@ def _named(project: Path, parts: TeamParts) -> Iterator[_Named]:
                 what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
                 yield name, "" if stat.S_ISREG(mode) else what
     except trees.TooManyError:
-        text = f"{parts.below} holds more than {MOST_LISTED:,} files and folders"
+        text = f"{parts.below or '.'} holds more than {MOST_LISTED:,} files and folders"
         yield "", f"{text}; remove what is not needed"
     except OSError as error:
         shown = f"the folder {parts.below or '.'}"

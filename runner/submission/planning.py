@@ -6,7 +6,11 @@ and the files are as they are now.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
 
 from runner.core import Problem, digests, plan_reader
 from runner.core.judge_job import (
@@ -23,12 +27,13 @@ from runner.core.plan import (
     PlannedUnit,
     SubmissionPlan,
 )
-from runner.core.shapes import LayerShape
+from runner.core.shapes import Shape
 from runner.judge.figures import Rules
 from runner.report import size
+from runner.submission import filling
 
 FILE = plan_reader.FILE
-AGAIN = "run `python project/plan.py`"
+SCRIPT = "python project/plan.py"
 OWN_OPTIONS = ("m3", "m4", "final")
 """The milestones that have an option of their own in project/plan.py."""
 
@@ -39,6 +44,7 @@ MOST_SCRATCH = 8 << 30
 MOST_CONSTANT = 64 << 10
 """Bytes of constant memory."""
 
+_ANY = "sm_90"
 ARRAYS = ("y", "x", "k")
 """The buffers that every convolution has."""
 
@@ -56,14 +62,14 @@ def job(
     the site's reference time. ``plan`` and ``found`` are ``Submitted.plan`` and
     ``Submitted.digests``.
     """
-    entries: tuple[PlannedEntry, ...] = ()
+    entries: list[_Filled] = []
     if milestone.planned and plan is not None:
-        problems = list(_problems(milestone, architecture, plan, found or {}))
+        case = _PlanCase(milestone, architecture, plan, found or {})
+        problems = list(dict.fromkeys(_problems(case, entries)))
         if problems:
             return None, plan_reader.few(problems)
-        entries = _entries(milestone, plan)
     units: list[PlannedUnit] = []
-    judged = tuple(_judged(entry, architecture, units) for entry in entries)
+    judged = tuple(_judged(entry, milestone, units) for entry in entries)
     known = milestone.reference(gpu)
     return (
         JudgeJob(
@@ -83,57 +89,80 @@ def job(
 def any_architecture(milestone: Milestone, plan: SubmissionPlan | None) -> str:
     """Return an architecture that a plan has, where that of the GPU is not known.
 
-    It is one of all entries of the milestone, if there is one; "" without entries.
+    It is one of all entries of the milestone, if there is one.
     """
-    served = [e.architectures for e in _entries(milestone, plan)] if plan else []
+    named = {
+        name.lower(): some for name, some in (plan.milestones if plan else {}).items()
+    }
+    served = [entry.architectures for entry in named.get(milestone.name, ())]
     known = [name for names in served for name in names]
     shared = (name for name in known if all(name in names for names in served))
-    return next(shared, next(iter(known), ""))
+    return next(shared, next(iter(known), _ANY))
 
 
-def _entries(milestone: Milestone, plan: SubmissionPlan) -> tuple[PlannedEntry, ...]:
-    named = {name.lower(): entries for name, entries in plan.milestones.items()}
-    return named.get(milestone.name, ())
+class _PlanCase(Struct, frozen=True):
+    """What a plan is checked against; as ``job`` is given it."""
+
+    milestone: Milestone
+    architecture: str
+    plan: SubmissionPlan
+    found: Mapping[str, str]
+
+    def path(self, one: PlannedConvolution) -> str:
+        """Return the path of a convolution's source in the project."""
+        return "/".join(filter(None, (self.milestone.team.below, one.unit.file)))
+
+    def again(self, options: str = "", more: str = "") -> str:
+        """Return how to mend the plan: by what wrote it, project/plan.py or a hand."""
+        if not self.plan.registry:
+            return f"edit {FILE}"
+        return f"run `{' '.join(filter(None, (SCRIPT, options)))}`{more}"
+
+
+class _Filled(Struct, frozen=True):
+    """An entry for one GPU, with nothing left out; ``where`` is for a problem."""
+
+    where: str
+    variant: str
+    convolutions: tuple[PlannedConvolution, ...]
 
 
 def _judged(
-    entry: PlannedEntry, architecture: str, units: list[PlannedUnit]
+    entry: _Filled, milestone: Milestone, units: list[PlannedUnit]
 ) -> JudgedEntry:
-    """Return an entry for one architecture; add its units that are new."""
-    serving = entry.serving(architecture)
+    """Return an entry for the judge; add its units that are new."""
     convolutions = []
-    for one in serving.convolutions if serving else ():
+    for one, layer in zip(entry.convolutions, milestone.layers, strict=True):
         if one.unit not in units:
             units.append(one.unit)
         convolutions.append(
             JudgedConvolution(
                 name=one.name,
-                shape=one.shape,
+                shape=layer.shape,
                 storage=one.storage,
                 unit=units.index(one.unit),
                 constants=one.constants,
-                scratch=one.scratch,
+                scratch={name: int(size) for name, size in one.scratch.items()},
                 launches=one.launches,
             )
         )
     return JudgedEntry(entry.variant, tuple(convolutions))
 
 
-def _problems(
-    milestone: Milestone,
-    architecture: str,
-    plan: SubmissionPlan,
-    found: Mapping[str, str],
-) -> Iterator[Problem]:
-    yield from _stale(plan, found)
-    if plan.edition != milestone.edition:
+def _problems(case: _PlanCase, good: list[_Filled]) -> Iterator[Problem]:
+    """Yield what is wrong; add the entries that are right to ``good``."""
+    plan, milestone = case.plan, case.milestone
+    yield from _stale(case)
+    if plan.edition and plan.edition != milestone.edition:
         text = f"{FILE} is for edition {plan.edition}; {milestone.name} is of"
-        hint = f"{AGAIN[:-1]} --edition {milestone.edition}`"
+        hint = case.again(f"--edition {milestone.edition}")
         yield Problem(f"{text} {milestone.edition}", hint=hint)
-    entries, count = _entries(milestone, plan), milestone.entries
+    named = {name.lower(): name for name in plan.milestones}
+    name = named.get(milestone.name, milestone.name)
+    entries, count = plan.milestones.get(name, ()), milestone.entries
     if not count.least <= len(entries) <= count.most:
         text = f"{FILE} has {len(entries)} entries of {milestone.name}; it takes"
-        hint = f"{AGAIN[:-1]} {_option(milestone)} NAME`, with the variants' names"
+        hint = case.again(f"{_option(milestone)} NAME", ", with the variants' names")
         yield Problem(f"{text} {count}", hint=hint)
     seen: set[str] = set()
     for at, entry in enumerate(entries):
@@ -142,8 +171,38 @@ def _problems(
             text = f"{where} is there twice"
             yield Problem(text, hint="each entry is another variant")
         seen.add(entry.variant)
-        for text, hint in _of_entry(entry, milestone, architecture, plan):
-            yield Problem(f"{where}{text}", hint=hint)
+        filled: list[PlannedConvolution] = []
+        path = f"milestones[{json.dumps(name)}][{at}]"
+        wrong = list(_of_entry(entry, case, path, filled))
+        yield from (
+            one
+            if isinstance(one, Problem)
+            else Problem(f"{where}{one[0]}", hint=one[1])
+            for one in wrong
+        )
+        if not wrong:
+            good.append(_Filled(where, entry.variant, tuple(filled)))
+    yield from _twins(good, case)
+
+
+def _twins(entries: list[_Filled], case: _PlanCase) -> Iterator[Problem]:
+    """Yield which entries launch the same code in the same way as one before."""
+    seen: dict[object, str] = {}
+    for entry in entries:
+        what = tuple(
+            (
+                case.found.get(case.path(one)),
+                frozenset(one.unit.defines.items()),
+                frozenset(one.scratch.items()),
+                (one.storage, one.constants, one.launches),
+            )
+            for one in entry.convolutions
+        )
+        first = seen.setdefault(what, entry.variant)
+        if first != entry.variant:
+            text = f"{entry.where} launches the same kernels as {first}"
+            hint = "each entry has another source, other macros or other launches"
+            yield Problem(text, hint=hint)
 
 
 def _option(milestone: Milestone) -> str:
@@ -152,23 +211,24 @@ def _option(milestone: Milestone) -> str:
     return f"--{name}" if name in OWN_OPTIONS else f"--milestone {name}"
 
 
-def _stale(plan: SubmissionPlan, found: Mapping[str, str]) -> Iterator[Problem]:
+def _stale(case: _PlanCase) -> Iterator[Problem]:
     """Yield which files have changed since the plan was written."""
-    for name, sha256 in sorted(plan.sources.items()):
+    plan, found, again = case.plan, case.found, case.again()
+    for name, sha256 in sorted((plan.sources or {}).items()):
         if name not in found:
-            yield Problem(f"{FILE} names {name}, which cannot be read", hint=AGAIN)
+            yield Problem(f"{FILE} names {name}, which cannot be read", hint=again)
         elif found[name] != sha256:
-            yield Problem(f"{FILE} is older than {name}", hint=AGAIN)
+            yield Problem(f"{FILE} is older than {name}", hint=again)
     registry = {name: found[name] for name in plan.registry_files if name in found}
     missing = [name for name in plan.registry_files if name not in found]
     if missing:
         text = f"{FILE} is made of {', '.join(missing[:3])}, which cannot be read"
-        yield Problem(text, hint=AGAIN)
-    elif digests.of_set(registry) != plan.registry:
+        yield Problem(text, hint=again)
+    elif plan.registry and digests.of_set(registry) != plan.registry:
         some = "project/kernels.py" if "project/kernels.py" in registry else ""
         text = f"{FILE} is older than the registry of kernels"
         yield Problem(
-            f"{text} ({some} or what it imports)" if some else text, hint=AGAIN
+            f"{text} ({some} or what it imports)" if some else text, hint=again
         )
 
 
@@ -177,60 +237,78 @@ _Finding = tuple[str, str]
 
 
 def _of_entry(
-    entry: PlannedEntry, milestone: Milestone, architecture: str, plan: SubmissionPlan
-) -> Iterator[_Finding]:
+    entry: PlannedEntry, case: _PlanCase, path: str, filled: list[PlannedConvolution]
+) -> Iterator[_Finding | Problem]:
+    """Yield what is wrong; add the convolution of each layer to ``filled``."""
+    milestone, architecture = case.milestone, case.architecture
     if entry.accuracy != milestone.accuracy:
         text = f" is of class {entry.accuracy}; {milestone.name} takes"
         yield f"{text} {milestone.accuracy}", "submit another variant"
+    if bool(entry.plans) == bool(entry.convolutions):
+        yield " has both or none of `plans` and `convolutions`", "it takes one of them"
+        return
     served = entry.architectures
     if twice := sorted({name for name in served if served.count(name) > 1}):
-        yield f" has two plans for {', '.join(twice)}", AGAIN
-    serving = entry.serving(architecture)
-    if serving is None:
+        yield f" has two plans for {', '.join(twice)}", case.again()
+    planned = entry.serving(architecture)
+    if not planned:
         text = f" has no launches for {architecture or 'a machine without a GPU'}"
         text += f", but for {', '.join(served)}"
-        yield text, f"{AGAIN[:-1]} --architecture {architecture}`"
+        yield text, case.again(f"--architecture {architecture}")
         return
     wanted = [layer.name for layer in milestone.layers]
-    if (names := [one.name for one in serving.convolutions]) != wanted:
-        yield f" has the layers {', '.join(names)}, not {', '.join(wanted)}", AGAIN
+    convolutions = filling.of_layers(planned, milestone.layers)
+    if (names := [one.name for one in convolutions]) != wanted:
+        shown = ", ".join(name or "one without a name" for name in names)
+        text = f" has the layers {shown}, not {', '.join(wanted)}"
+        yield text, case.again()
         return
-    scratch = sum(sum(one.scratch.values()) for one in serving.convolutions)
+    for at, plan in enumerate(entry.plans):
+        path += f".plans[{at}]" if architecture in plan.architectures else ""
+    for at, (one, layer) in enumerate(zip(convolutions, milestone.layers, strict=True)):
+        where = f"{path}.convolutions[{at if len(planned) > 1 else 0}]"
+        whole, problems = filling.filled(one, layer, architecture, where)
+        yield from problems
+        if problems:
+            continue
+        filled.append(whole)
+        for text, hint in _of_convolution(whole, layer.shape, entry, case):
+            yield f", {one.name}{text}", hint
+    scratch = sum(int(size) for one in filled for size in one.scratch.values())
     if scratch > MOST_SCRATCH:
         text = f" needs {size(scratch)} of scratch arrays"
         yield text, f"at most {size(MOST_SCRATCH)} are given"
-    for one, layer in zip(serving.convolutions, milestone.layers, strict=True):
-        for text, hint in _of_convolution(one, layer, entry, architecture):
-            yield f", {one.name}{text}", hint
-        path = f"{milestone.team.below}/{one.unit.file}"
-        if path not in plan.sources:
-            yield f", {one.name}: {path} is not among `sources`", AGAIN
 
 
 def _of_convolution(
-    one: PlannedConvolution, layer: LayerShape, entry: PlannedEntry, architecture: str
+    one: PlannedConvolution, shape: Shape, entry: PlannedEntry, case: _PlanCase
 ) -> Iterator[_Finding]:
-    if one.shape != layer.shape:
-        yield f" is of {one.shape}, not {layer.shape}", AGAIN
+    if one.shape != shape:
+        yield f" is of {one.shape}, not {shape}", case.again()
     if one.storage == "float16" and entry.accuracy != "half":
         yield " stores x and k as float16", "only class half may"
-    if not _runs_on(one.unit.target, architecture):
-        yield f" is compiled for {one.unit.target}, not {architecture}", AGAIN
+    if not _runs_on(one.unit.target or "", case.architecture):
+        text = f" is compiled for {one.unit.target}, not {case.architecture}"
+        yield text, case.again()
     if taken := sorted({*ARRAYS} & {*one.scratch}):
         yield f" has scratch arrays named {', '.join(taken)}", "rename them"
-    weights = 4 * one.shape.M * one.shape.C * one.shape.K**2
+    weights = 4 * shape.M * shape.C * shape.K**2
     if one.constants and weights > MOST_CONSTANT:
         text = f" has {weights:,} bytes of weights in constant memory"
         yield text, f"it has {MOST_CONSTANT:,}"
     for at, launch in enumerate(one.launches):
         for text, hint in _of_launch(launch, one):
             yield f": launches[{at}] ({launch.kernel}){text}", hint
+    path, sources = case.path(one), case.plan.sources
+    if path not in (case.found if sources is None else sources):
+        text = "is not there" if sources is None else "is not among `sources`"
+        yield f": {path} {text}", case.again()
 
 
 def _of_launch(launch: PlannedLaunch, one: PlannedConvolution) -> Iterator[_Finding]:
-    x, y, z = launch.block
-    if x * y * z > MOST_THREADS:
-        yield f" has blocks of {x * y * z} threads", f"at most {MOST_THREADS}"
+    threads = math.prod(int(side) for side in launch.block)
+    if threads > MOST_THREADS:
+        yield f" has blocks of {threads} threads", f"at most {MOST_THREADS}"
     known = (*ARRAYS, *one.scratch)
     unknown = dict.fromkeys(name for name in launch.buffers if name not in known)
     if unknown:

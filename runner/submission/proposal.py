@@ -22,6 +22,8 @@ from runner.submission.files import Submitted
 from runner.submission.host import SubmissionHost
 from runner.submission.staging import GoldenFiles
 
+"""What launches are checked for, where there is no GPU and they are for all."""
+
 MACHINE = "`rai doctor` shows the engines and GPUs of this machine."
 
 
@@ -65,7 +67,7 @@ def propose(
             reason is usage where a file is wrong, else what this machine lacks.
     """
     settings, warnings = read_settings(options)
-    milestone = milestones.find(name, settings.milestones)
+    milestone = files.placed(project, milestones.find(name, settings.milestones))
     home = outputs.home_within(settings.home, project)
     submitted = files.look(project, milestone, home)
     judge = staging.judge_files()

@@ -52,7 +52,8 @@ def check(
         text = f"{client.entry.url} sends a milestone's file of {len(raw):,} bytes"
         raise NoServerError(text)
     file = f"{name.lower()}.yml of {client.entry.url}"
-    milestone = milestones.reader.parse(raw, file, name.lower())
+    parsed = milestones.reader.parse(raw, file, name.lower())
+    milestone = files.placed(project, parsed)
     home = outputs.home_within(settings.home, project)
     submitted = files.look(project, milestone, home)
     found = submitted.problems

@@ -32,8 +32,15 @@ _PLAN = (
     *(b"0" * 64, b"1" * 64),
     *(_LAYER % (b"conv1", 12, 1, 70, 70), _LAYER % (b"conv2", 24, 12, 33, 33)),
 )
+_BY_HAND = (
+    b'{"version":1,"milestones":{"final":[{"variant":"v","class":"fp32","convolutions":'
+    b'[{"unit":{"file":"a.cu","defines":{"T":16}},"launches":[{"kernel":"f","grid":'
+    b'["ceil(W_out / T) * (M - -1) // 2","min(M, B)","B"],"block":["T","T",1],'
+    b'"buffers":["y","x","k"],"numbers":["B"]}],"comment":["a",""]}]}]}}'
+)
 SEEDS = (
     _PLAN,
+    _BY_HAND,
     _PLAN.replace(b"12,18", b"0,-18"),
     _PLAN.replace(b'"edition"', b'"registry"'),
     _PLAN.replace(b"a/b.cu", b"../b.cu\\n"),
@@ -55,14 +62,15 @@ def one(data: bytes) -> None:
         return
     again, none = plan_reader.read(msgspec.json.encode(plan))
     assert again == plan and none == ()
-    found = {**plan.sources, **dict.fromkeys(plan.registry_files, "0" * 64)}
+    found = dict.fromkeys([*(plan.sources or ()), *plan.registry_files], "0" * 64)
     job, problems = planning.job(FINAL, "sm_90", "", plan, found)
     assert (job is None) == bool(problems)
     for entries in plan.milestones.values():
         for entry in entries:
-            for serving in entry.plans:
+            for serving in (entry, *entry.plans):
                 for layer in serving.convolutions:
-                    words = [layer.unit.file, layer.unit.target, *layer.unit.defines]
+                    target = layer.unit.target or "sm_90"
+                    words = [layer.unit.file, target, *layer.unit.defines]
                     words += [
                         name for launch in layer.launches for name in launch.buffers
                     ]

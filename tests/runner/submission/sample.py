@@ -60,14 +60,14 @@ def report() -> bytes:
 
 
 def convolution(
-    name: str, shape: Mapping[str, int], architecture: str
+    name: str, shape: Mapping[str, int], architecture: str, threads: int = THREADS
 ) -> dict[str, Any]:
     """Return the plan of one layer."""
     rows, columns = shape["H"] - shape["K"] + 1, shape["W"] - shape["K"] + 1
     launch = {
         "kernel": "conv_naive",
-        "grid": [shape["M"], -(-rows * columns // THREADS), shape["B"]],
-        "block": [THREADS, 1, 1],
+        "grid": [shape["M"], -(-rows * columns // threads), shape["B"]],
+        "block": [threads, 1, 1],
         "buffers": ["y", "x", "k"],
         "numbers": [shape[size] for size in "CHWK"],
     }
@@ -81,15 +81,17 @@ def convolution(
 
 
 def entry(
-    variant: str = "naive", architectures: tuple[str, ...] = ("sm_75", "sm_86", "sm_90")
+    variant: str = "naive",
+    architectures: tuple[str, ...] = ("sm_75", "sm_86", "sm_90"),
+    threads: int = THREADS,
 ) -> dict[str, Any]:
     """Return an entry that computes both layers by the one kernel."""
     plans = [
         {
             "architectures": [architecture],
             "convolutions": [
-                convolution("conv1", CONV1, architecture),
-                convolution("conv2", CONV2, architecture),
+                convolution("conv1", CONV1, architecture, threads),
+                convolution("conv2", CONV2, architecture, threads),
             ],
         }
         for architecture in architectures
@@ -103,7 +105,8 @@ def plan(project: Path, **milestones: list[dict[str, Any]]) -> dict[str, Any]:
     def sha256(name: str) -> str:
         return hashlib.sha256((project / name).read_bytes()).hexdigest()
 
-    three = [entry(name) for name in ("naive", "plain", "simple")]
+    sizes = {"naive": 256, "plain": 128, "simple": 64}
+    three = [entry(name, threads=threads) for name, threads in sizes.items()]
     usual = {"m3": [entry()], "m4": three, "final": [entry()]}
     return {
         "version": 1,
