@@ -63,7 +63,7 @@ GROUPS = {
     "Submit": {
         "submit": "Judge a project as a milestone asks.",
         "submissions": "List your team's submissions at the server, newest first.",
-        "ranking": "List your accepted submissions on this machine, best first.",
+        "ranking": "List accepted submissions, best first.",
     },
     "Server": {
         "login": "Log in to a server with an invitation code.",

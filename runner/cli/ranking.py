@@ -36,9 +36,9 @@ def ranking(
     on: common.On = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List accepted submissions, best first: of all teams, or on this machine yours.
+    """List accepted submissions, best first.
 
-    There is a list for each milestone, accuracy class, GPU model and engine, since
+    At a server they are all teams', else your own on this machine. There is a list for each milestone, accuracy class, GPU model and engine, since
     times compare only within these. At a server teams that cannot be told apart share a
     rank, and others have the names that the server gives them. `rai prune` keeps the
     runs of submissions on this machine.

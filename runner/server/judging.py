@@ -272,9 +272,8 @@ class Judging:
         wrong = [p for p in found.problems if p.severity is Severity.ERROR]
         if wrong:
             raise UsageError(*(Problem(p.message, hint=p.hint) for p in wrong))
-        if (
-            found.plan is not None and found.plan.registry
-        ):  # its registry is not sent: its client looked at it
+        # Its registry is not sent: its client looked at it.
+        if found.plan is not None and found.plan.registry:
             none = {"registry_files": (), "registry": digests.of_set({})}
             found = replace(found, plan=replace(found.plan, **none))
         return found

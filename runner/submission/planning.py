@@ -45,6 +45,8 @@ MOST_CONSTANT = 64 << 10
 """Bytes of constant memory."""
 
 _ANY = "sm_90"
+"""What launches are checked for, where there is no GPU and they are for all."""
+
 ARRAYS = ("y", "x", "k")
 """The buffers that every convolution has."""
 
@@ -91,9 +93,8 @@ def any_architecture(milestone: Milestone, plan: SubmissionPlan | None) -> str:
 
     It is one of all entries of the milestone, if there is one.
     """
-    named = {
-        name.lower(): some for name, some in (plan.milestones if plan else {}).items()
-    }
+    every = plan.milestones if plan else {}
+    named = {name.lower(): some for name, some in every.items()}
     served = [entry.architectures for entry in named.get(milestone.name, ())]
     known = [name for names in served for name in names]
     shared = (name for name in known if all(name in names for names in served))

@@ -22,8 +22,6 @@ from runner.submission.files import Submitted
 from runner.submission.host import SubmissionHost
 from runner.submission.staging import GoldenFiles
 
-"""What launches are checked for, where there is no GPU and they are for all."""
-
 MACHINE = "`rai doctor` shows the engines and GPUs of this machine."
 
 
