@@ -38,10 +38,10 @@ def ranking(
 ) -> None:
     """List accepted submissions, best first.
 
-    At a server they are all teams', else your own on this machine. There is a list for each milestone, accuracy class, GPU model and engine, since
-    times compare only within these. At a server teams that cannot be told apart share a
-    rank, and others have the names that the server gives them. `rai prune` keeps the
-    runs of submissions on this machine.
+    At a server they are all teams', else your own on this machine. There is a list for
+    each milestone, accuracy class, GPU model and engine, since times compare only
+    within these. Teams that cannot be told apart share a rank, and others have names
+    that the server gives them. `rai prune` keeps the runs that are listed.
     """
     from runner import milestones, session
     from runner.cli import remotely

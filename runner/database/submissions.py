@@ -238,7 +238,7 @@ def _of(team: str, milestone: str, term: str) -> ColumnElement[bool]:
 
 
 def _pairs(link: Connection, query: Select[Any]) -> dict[str, str]:
-    return {team: name for team, name in link.execute(query).tuples()}  # noqa: C416
+    return {row.team: row.name for row in link.execute(query)}
 
 
 def _used(link: Connection, own: ColumnElement[bool]) -> int:

@@ -1,0 +1,93 @@
+"""Submissions that have ended, in a store, for tests of what they are worth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from random import Random
+from typing import Any
+
+from msgspec.structs import replace
+
+from runner.core import Reason
+from runner.core.measurement import Measurement, MeasurementHost, from_json
+from runner.core.milestone import Trust
+from runner.database import Store
+from runner.wire.submissions import Submission
+from tests.runner.judge import made
+
+TERM = "2026fa"
+AT = 1_790_000_000.0
+ENTRY = made.entry(made.samples(Random(1)))
+
+
+def measurement(
+    ratio: float,
+    half: float = 0.001,
+    *,
+    gpu: str = "NVIDIA H200",
+    sources: str = "",
+    **entry: Any,
+) -> Measurement:
+    """Return an accepted measurement whose interval reaches ``half`` to each side."""
+    sides = [ratio - half, ratio + half]
+    figures = {"ratio": ratio, "ms": 2 * ratio, "interval": sides}
+    found = from_json(
+        json.dumps(made.measurement({**ENTRY, **figures, **entry})).encode()
+    ).brief
+    assert found.gpu
+    own = hashlib.sha256((sources or str(ratio)).encode()).hexdigest()
+    known = {"conv.cu": own}
+    host = MeasurementHost("Final", Trust.RANKED, engine="docker", sources=known)
+    return replace(found, gpu=replace(found.gpu, name=gpu), host=host)
+
+
+def add(
+    store: Store,
+    team: str,
+    measured: Measurement | None = None,
+    *,
+    milestone: str = "final",
+    late_s: float = 0.0,
+    role: str = "student",
+    reason: Reason = Reason.DONE,
+    sha256: str = "0" * 64,
+) -> int:
+    """Add a submission that has ended; return its number."""
+
+    def make(number: int, at: float, used: int) -> Submission:
+        return Submission(
+            number=number,
+            key=f"key-{number}",
+            team=team,
+            person="ada",
+            role=role,
+            milestone=milestone,
+            trust=Trust.RANKED,
+            term=TERM,
+            sha256=sha256,
+            project="/home/ada/net",
+            commit="",
+            received_at=at,
+            late_s=late_s,
+            attempt=used + 1,
+            attempts=None,
+            rehearsal=False,
+            charged=True,
+        )
+
+    given = team, f"key of {team} {len(store.submissions())}", milestone, TERM, AT
+    one, _ = store.add_submission(*given, make)
+    end(store, one, measured, reason)
+    return one.number
+
+
+def end(
+    store: Store,
+    one: Submission,
+    measured: Measurement | None,
+    reason: Reason = Reason.DONE,
+) -> None:
+    """Give a submission its verdict."""
+    over = replace(one, reason=reason, ended_at=AT + 60, measured=measured)
+    assert store.judge(one, over)
