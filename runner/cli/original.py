@@ -130,7 +130,7 @@ ANSWERS = {
     "license": ("rai is under the MIT licence", ""),
     "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
     "submitted": (
-        "nothing is submitted to a server yet",
+        "`rai submissions` lists what is submitted to a server",
         "`rai ranking` lists what was judged on this machine",
     ),
 }

@@ -53,7 +53,6 @@ _BEGUN = runs.c.state.in_((QueueState.STARTING, QueueState.RUNNING))
 _UNFINISHED = runs.c.state.in_([one for one in QueueState if one != QueueState.ENDED])
 _WANTED = runs.c.cancelled.is_(False)
 _KEPT = runs.c.removed == false()
-_PLAIN = runs.c.submission.is_(None)
 _REHEARSAL = submissions.c.rehearsal.is_(True)
 _FOR_GOOD = exists().where(submissions.c.number == runs.c.submission, ~_REHEARSAL)
 """The runs of a submission stay, and no bound of its team counts them."""
@@ -282,7 +281,7 @@ class Runs(Transactions):
         Its bytes are those of its runs that are kept, and of its uploads at full size.
         What its submissions are made of counts nowhere.
         """
-        own = and_(runs.c.team == team, _PLAIN)
+        own = and_(runs.c.team == team, ~_FOR_GOOD)
         sent = select(func.sum(uploads.c.size)).where(uploads.c.team == team)
         recent = and_(own, runs.c.queued_at >= since)
         count = select(func.count()).select_from(runs)
@@ -304,7 +303,7 @@ class Runs(Transactions):
         took_s = func.coalesce(runs.c.ended_at, now) - runs.c.started_at
         had_s, first = func.sum(runs.c.gpus * took_s), func.min(runs.c.started_at)
         query = select(runs.c.team, had_s, first).group_by(runs.c.team)
-        query = query.where(runs.c.started_at >= since, runs.c.gpus > 0, _PLAIN)
+        query = query.where(runs.c.started_at >= since, runs.c.gpus > 0, ~_FOR_GOOD)
         with self.reading() as link:
             return {team: GpuDay(*use) for team, *use in link.execute(query)}
 

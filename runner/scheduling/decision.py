@@ -104,7 +104,7 @@ def decide(
     room = room_of(facts, rules, active, held, gpu_use)
     told: dict[str, WaitStanding] = {}
     if note:
-        still = [run for run in order if run.submission is None or not submissions]
+        still = [run for run in order if not (submissions and run.unbound)]
         told = {run.id: WaitStanding(n, note) for n, run in enumerate(still)}
         order, aged = ([r for r in some if r.id not in told] for some in (order, aged))
     found = list(_judged(order, aged, room, rules))
@@ -177,7 +177,7 @@ def _allowed(aged: Sequence[QueueRow], room: RunRoom, rules: ServerRules) -> set
     for run in aged:
         role = rules.role(run.role)
         full = role.at_once is not None and going[run.team] >= role.at_once
-        full = full and run.submission is None
+        full = full and not run.unbound
         if not (full or room.never(run) or room.spent(run, role)):
             going[run.team] += 1
             found.add(run.id)

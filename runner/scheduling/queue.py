@@ -125,7 +125,7 @@ class QueueRow(Struct, frozen=True):
     ``why`` says what a run waits for, or why it ended without a record. ``attempt``
     counts the starts that were tried. ``changed`` grows with each change of any run, so
     that readers can ask for news. ``submission`` is the number of the one whose run it
-    is: then no bound of its team's role holds it.
+    is.
     """
 
     id: str
@@ -151,6 +151,11 @@ class QueueRow(Struct, frozen=True):
     removed: bool = False
     changed: int = 0
     submission: int | None = None
+
+    @property
+    def unbound(self) -> bool:
+        """Whether no bound of its team's role holds it: it is not only rehearsed."""
+        return self.submission is not None and self.priority == SUBMITTED
 
     @property
     def lane(self) -> str:
@@ -239,7 +244,7 @@ class RunRoom(Struct):
     def spent(self, run: QueueRow, role: Role) -> bool:
         """Whether a run needs a GPU, and its team had GPUs as long as it may."""
         use, most = self.gpu_use.get(run.team), role.gpu_a_day_s
-        asks = run.gpus and run.submission is None
+        asks = run.gpus and not run.unbound
         return bool(asks and use and most is not None and use.seconds >= most)
 
     def never(self, run: QueueRow) -> bool:

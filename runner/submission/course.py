@@ -17,7 +17,7 @@ CHARGED = frozenset(
         *(Reason.DONE, Reason.COMMAND_FAILED, Reason.GPU_FAULT, Reason.WRONG_ANSWER),
         *(Reason.TIME_LIMIT, Reason.MEMORY_LIMIT, Reason.OUTPUT_LIMIT),
         *(Reason.DISK_LIMIT, Reason.PIDS_LIMIT, Reason.GPU_MEMORY),
-        *(Reason.USAGE, Reason.NOT_ALLOWED, Reason.CANCELLED),
+        *(Reason.USAGE, Reason.CANCELLED),
     )
 )
 """The ends that use an attempt: those that are the team's own doing."""

@@ -212,7 +212,10 @@ def test_submissions_start_first_then_rehearsals_then_runs_and_teams_take_turns(
     for number, team in enumerate(("red", "blue")):
         queue.put(f"{number:010x}", team, priority=1_000_000)
     kinds = [("red", True), ("red", False), ("red", False), ("blue", False)]
-    numbers = [site.put(team, rehearsal=rehearsal) for team, rehearsal in kinds]
+    numbers = []
+    for team, rehearsal in kinds:
+        queue.now += 1
+        numbers.append(site.put(team, rehearsal=rehearsal))
     queue.store.drain("all wait")
     queue.step(2)
 
@@ -234,6 +237,10 @@ def test_no_bound_of_a_role_holds_a_submission(queue: Queue, site: Submitting):
     assert queue.state("9876543210") is QueueState.WAITING
     site.compiled(number)
     assert queue.store.use("red", 0).queued_since == 2
+    rehearsal = site.put("red", rehearsal=True)
+    queue.step(3)
+    run = site.one(rehearsal).going
+    assert run and queue.state(run.run) is QueueState.WAITING
 
 
 def test_where_the_disk_is_low_submissions_start_and_runs_wait(
