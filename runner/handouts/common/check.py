@@ -154,6 +154,7 @@ BEFORE = r"""
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -161,8 +162,10 @@ BEFORE = r"""
 #include <thread>
 #include <unistd.h>
 #include <vector>
-template <class... T> [[noreturn]] void stop(const char *format, T... values) {
-    printf(format, values...);
+[[noreturn]] void stop(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    vprintf(format, values);
     fflush(stdout);
     _exit(3);
 }
