@@ -67,10 +67,7 @@ LATER = (Reason.BUSY, Reason.DISK_FULL, Reason.BAD_CONFIG)
 
 
 class Judging:
-    """The judging of one server, by milestones of ours and of a site's ``folders``.
-
-    Each step has a thread, which ``launch`` begins; ``wake`` is called at its end.
-    """
+    """The judging of one server, by milestones of ours and of a site's ``folders``."""
 
     def __init__(
         self, store: Store, runs: ServerRuns, uploads: Path, folders: Sequence[Path]
@@ -89,7 +86,10 @@ class Judging:
         going: set[str],
         launch: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Begin a step of each submission that waits for none of the runs ``going``."""
+        """Begin steps of submissions that wait for none of the runs ``going``.
+
+        ``launch`` begins each in a thread.
+        """
         changes = self._store.changes()
         if self._known[0] != changes:
             self._known = changes, self._store.unjudged()[::-1]

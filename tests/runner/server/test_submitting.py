@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from runner import archive
 from runner.remote import profile
 from runner.remote.profile import ProfileEntry
 from tests.conftest import ROOT
+from tests.runner.server import standin
 from tests.runner.server.site import Person, Site
 from tests.runner.submission import sample
 from tests.runner.test_submit_cli import CPP, END
@@ -115,3 +117,34 @@ def test_a_wrong_answer_is_told_and_ctrl_c_leaves_a_submission_going(site, proje
     until(lambda: one()["reason"], "no verdict", 60)
     assert (one()["reason"], one()["counts"]) == ("wrong_answer", False)
     assert "row 0, column 5" in str(one()["message"])
+
+
+@pytest.mark.kernels
+def test_kernels_are_measured_one_after_another_and_compared(tmp_path):
+    own, made = tmp_path / "milestones", Site(tmp_path)
+    own.mkdir()
+    (own / "final.yml").write_text(standin.milestone())
+    made.environ |= {"RAI_MILESTONES": str(own), "PYTHONPATH": str(ROOT)}
+    made.program = [sys.executable, "-m", "tests.runner.server.standin"]
+    folder = sample.write(tmp_path / "team", final=[standin.entry()])
+    try:
+        made.start()
+        ada = joined(made, "red", "ada")
+
+        done = ada.rai("submit", "final", "-p", folder, "--json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["gpu"]["name"] and found["entries"][0]["accepted"]
+        assert found["host"]["ranked"] and found["host"]["engine"] == "local"
+
+        for text, status in ((standin.OTHER, 4), ("int x = y;\n", 1)):
+            (folder / sample.SOURCE).write_text(text)
+            sample.write_plan(folder, sample.plan(folder, final=[standin.entry()]))
+            done = ada.rai("submit", "final", "-p", folder)
+            assert done.returncode == status, done.stderr
+        table = ada.rai("submissions", "final").stdout.splitlines()
+        assert [line.split()[0] for line in table[1:]] == ["3", "2", "1"]
+        counted = r"accepted +\S+ [µm]s +[0-9.]+ +[0-9.]+ to [0-9.]+ +counts$"
+        assert re.search(counted, table[3])
+    finally:
+        made.close()
