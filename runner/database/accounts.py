@@ -327,6 +327,13 @@ class Accounts(Transactions):
         with self.reading() as link:
             return [AuditEntry(*row) for row in link.execute(query)]
 
+    def last_act(self, act: str, about: str) -> float:
+        """Return when staff last did something of which the text begins so, or 0.0."""
+        done = (audit.c.act == act, audit.c.about.startswith(about, autoescape=True))
+        with self.reading() as link:
+            found = link.execute(select(func.max(audit.c.at)).where(*done)).scalar()
+        return float(found or 0.0)
+
     def check(self) -> None:
         """Raise RaiError if the store cannot be read and written."""
         with self.writing() as link:

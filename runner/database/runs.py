@@ -53,14 +53,14 @@ _BEGUN = runs.c.state.in_((QueueState.STARTING, QueueState.RUNNING))
 _UNFINISHED = runs.c.state.in_([one for one in QueueState if one != QueueState.ENDED])
 _WANTED = runs.c.cancelled.is_(False)
 _KEPT = runs.c.removed == false()
-_REHEARSAL = submissions.c.rehearsal.is_(True)
-_FOR_GOOD = exists().where(submissions.c.number == runs.c.submission, ~_REHEARSAL)
+_PASSING = or_(submissions.c.rehearsal.is_(True), submissions.c.closed.is_(True))
+_FOR_GOOD = exists().where(submissions.c.number == runs.c.submission, ~_PASSING)
 """The runs of a submission stay, and no bound of its team counts them."""
 
 _SENT_FOR_GOOD = exists().where(
     submissions.c.team == uploads.c.team,
     submissions.c.sha256 == uploads.c.sha256,
-    or_(~_REHEARSAL, submissions.c.ended_at.is_(None)),
+    or_(~_PASSING, submissions.c.ended_at.is_(None)),
 )
 """So does its upload; that of a rehearsal until its end."""
 

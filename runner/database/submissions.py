@@ -145,6 +145,26 @@ class Submissions(Transactions):
             count_change(link)
             link.execute(change.values(decided=what, decided_why=why))
 
+    def milestones_of(self, term: str) -> dict[str, float]:
+        """Return the milestones of a term, with the newest receipt or verdict of each.
+
+        Those of closed submissions are left out.
+        """
+        newest = func.max(func.coalesce(submissions.c.ended_at, 1e11))
+        query = select(submissions.c.milestone, newest)
+        open_ = (submissions.c.term == term, submissions.c.closed.is_(False))
+        query = query.where(*open_).group_by(submissions.c.milestone)
+        with self.reading() as link:
+            return {row[0]: float(row[1]) for row in link.execute(query)}
+
+    def close_term(self, term: str) -> int:
+        """Keep no bytes and runs of a term's submissions for good; return how many."""
+        of = (submissions.c.term == term, submissions.c.closed.is_(False))
+        with self.writing() as link:
+            count_change(link)
+            change = update(submissions).where(*of).values(closed=True)
+            return int(link.execute(change).rowcount)
+
     def extend(
         self, team: str, milestone: str, term: str, seconds: float, why: str
     ) -> None:

@@ -154,6 +154,7 @@ submissions = Table(
     Column("decided", StoredText),
     *_all(StoredText, "decided_why"),
     Column("rerun_of", Integer),
+    *_all(Boolean, "closed"),
     sa.UniqueConstraint("team", "key"),
     Index("submissions_by_team", "team", "milestone", "number"),
     Index("submissions_by_upload", "team", "sha256"),

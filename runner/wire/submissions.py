@@ -60,7 +60,8 @@ class Submission(Struct, frozen=True):
     the order of their starts, repeated ones too. ``reason`` and ``message`` are the
     verdict, None and "" before; ``measured`` has no samples. Staff may have ``decided``
     about it, and why is told. ``rerun_of`` is the number of the submission that it
-    measures again. ``counts`` says whether it is the one that counts now, ``points``
+    measures again. Once its term is ``closed`` the server no longer keeps its bytes and
+    runs for good. ``counts`` says whether it is the one that counts now, ``points``
     what it would earn, and ``marks`` what staff may want to look at; the store keeps
     none of the three.
     """
@@ -91,6 +92,7 @@ class Submission(Struct, frozen=True):
     decided: Decision | None = None
     decided_why: str = ""
     rerun_of: int | None = None
+    closed: bool = False
     counts: bool = False
     points: float | None = None
     marks: tuple[str, ...] = ()

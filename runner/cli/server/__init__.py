@@ -7,6 +7,7 @@ import typer
 from runner.cli.server import opening
 from runner.cli.server.audit import audit
 from runner.cli.server.backup import backup
+from runner.cli.server.close import close
 from runner.cli.server.decide import decide
 from runner.cli.server.doctor import doctor
 from runner.cli.server.drain import drain
@@ -27,7 +28,7 @@ server = typer.Typer(
 )
 for command in (
     *(serve, invite, people, revoke, gpu, audit, backup, doctor),
-    *(extend, decide, rerun, export),
+    *(extend, decide, rerun, export, close),
 ):
     server.command()(opening.with_extra(command))
 server.command()(drain)

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("decided", sa.Text),
         *_all(sa.Text, "decided_why"),
         sa.Column("rerun_of", sa.Integer),
+        *_all(sa.Boolean, "closed"),
         sa.PrimaryKeyConstraint("number", name="submissions_key"),
         sa.UniqueConstraint("team", "key", name="submissions_team_key_once"),
     )

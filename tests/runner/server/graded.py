@@ -17,7 +17,7 @@ from runner.wire.submissions import Submission
 from tests.runner.judge import made
 
 TERM = "2026fa"
-AT = 1_790_000_000.0
+AT = 1_700_000_000.0
 ENTRY = made.entry(made.samples(Random(1)))
 
 

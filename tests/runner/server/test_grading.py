@@ -253,3 +253,25 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     assert (green["submission"], green["verdict"]) == ("", "none")
     assert (tmp_path / "out/red/submitted/plan.json").is_file()
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+
+
+def test_a_term_is_closed_after_its_export_and_what_it_kept_may_go(
+    state, store, tmp_path
+):
+    add(store, "red", measurement(0.75))
+    store.add_upload("red", "0" * 64, 9, 0.0)
+    gone: list[str] = []
+
+    def drop(team: str, sha256: str) -> None:
+        gone.append(team)
+
+    refused = rai("server", "close", TERM)
+    assert (refused.returncode, refused.stderr.count("was not exported")) == (2, 1)
+    assert "rai server export final DIR" in refused.stderr
+    assert store.remove_uploads(1e11, drop) == 0
+
+    assert rai("server", "export", "final", str(tmp_path / "out")).returncode == 0
+    done = rai("server", "close", TERM)
+    assert done.stdout == f"1 submissions of {TERM} are no longer kept for good\n"
+    assert store.remove_uploads(1e11, drop) == 1 and gone == ["red"]
+    assert rai("server", "close", TERM).returncode == 2
