@@ -31,6 +31,7 @@ from runner.server import logs
 from runner.server.folders import ServerRuns
 from runner.server.judging import Judging
 from runner.server.paths import upload_path
+from runner.server.references import References
 from runner.server.upkeep import Upkeep
 from runner.server.workers import NotBegunError
 from runner.wire.capacity import Capacity
@@ -105,6 +106,7 @@ class Feeder:
         folder: Path,
         launch: Launch = in_thread,
         judging: Judging | None = None,
+        references: References | None = None,
     ) -> None:
         self.decision: QueueDecision = QueueDecision(note=NOT_LOOKED)
         self.facts: Capacity | None = None
@@ -112,7 +114,8 @@ class Feeder:
         self._woken, self._ended = threading.Event(), threading.Event()
         self._upkeep = Upkeep(store, runs, rules, folder)
         self._history = QueueHistory()
-        self._folder, self._launch, self._judging = folder, launch, judging
+        self._folder, self._launch = folder, launch
+        self._judging, self._references = judging, references
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._over_now: list[tuple[str, Settle]] = []
@@ -188,6 +191,8 @@ class Feeder:
         self._decide(rows, seen, now)
         if self._judging is not None and self.facts is not None:
             self._judging.step(now, self.facts, going, self._launch)
+        if self._references is not None and self.facts is not None:
+            self._references.step(now, self.facts, going, self._launch)
 
     def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from runner import archive, milestones
 from runner.core import (
-    Archive,
     Problem,
     Reason,
     RunRequest,
@@ -32,7 +31,6 @@ from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Milestone, MilestoneRun
 from runner.core.request import to_json
-from runner.core.units import MIB
 from runner.core.variables import NO_SECRETS
 from runner.database import Store
 from runner.scheduling.queue import REHEARSED, SUBMITTED, QueueRow
@@ -40,7 +38,7 @@ from runner.server import logs
 from runner.server.admission import digest
 from runner.server.folders import ServerRuns
 from runner.server.paths import upload_path
-from runner.server.uploads import ArrivingFile
+from runner.server.uploads import keep
 from runner.store import runs as records
 from runner.store import scratch
 from runner.submission import course, ending, files, host, outcome, planning, staging
@@ -233,7 +231,7 @@ class Judging:
         parts = StagedParts(staging.judge_files(), submitted.team, job)
         staged = area.stage(stage, parts, builds)
         file = folder / ".packed"
-        packed = _packed(staged, file)
+        packed = staging.packed(staged, file)
         alike = gpu and all(other.name == gpu.name for other in facts.gpus)
         asked = RunRequest(
             one.project,
@@ -244,7 +242,7 @@ class Judging:
             gpus=("1" if alike or gpu is None else gpu.uuid) if stage.gpu else None,
             title=f"{milestone.name}: {stage.name}",
             inner=stage is not milestone.runs[-1],
-            upload=self._kept(one.team, file, now),
+            upload=keep(self._store, self._uploads, one.team, file, now),
         )
         return QueueRow(
             id=secrets.token_hex(5),
@@ -282,29 +280,3 @@ class Judging:
             none = {"registry_files": (), "registry": digests.of_set({})}
             found = replace(found, plan=replace(found.plan, **none))
         return found
-
-    def _kept(self, team: str, packed: Path, now: float) -> str:
-        """Keep a file as an upload, durably; return its SHA-256."""
-        file = ArrivingFile(self._uploads)
-        try:
-            with packed.open("rb") as source:
-                while piece := source.read(MIB):
-                    file.append(piece)
-            file.sync()
-            sha256 = file.digest.hexdigest()
-            self._store.add_upload(team, sha256, file.size, now)
-            file.name_it(upload_path(self._uploads, team, sha256))
-        finally:
-            file.drop()
-        return sha256
-
-
-def _packed(folder: Path, into: Path) -> Archive:
-    """Pack a folder."""
-    packing = archive.FolderProject(folder).pack(into)
-    try:
-        while True:
-            next(packing)
-    except StopIteration as end:
-        packed: Archive = end.value
-        return packed

@@ -35,7 +35,9 @@ from runner.server.folders import ServerRuns
 from runner.server.judging import Judging
 from runner.server.listening import ListenAt
 from runner.server.paths import CLOSED, ReachedAt, ServerFolder
+from runner.server.references import References
 from runner.server.requests import Site
+from runner.server.workers import GpusOut
 from runner.store import settings
 from runner.store.paths import Home
 from runner.wire import addresses
@@ -103,7 +105,16 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         site_settings, _ = settings.load(options.environ, settings.settings_files(), {})
         own = site_settings.milestones
         judging = Judging(store, runs, folder.uploads, own)
-        feeder = Feeder(store, runs, known, folder.uploads, judging=judging)
+        given = store, runs, folder.uploads, own, GpusOut(home.root)
+        references = References(*given)
+        feeder = Feeder(
+            store,
+            runs,
+            known,
+            folder.uploads,
+            judging=judging,
+            references=references,
+        )
         site = Site(store, runs, known, folder.uploads, feeder.wake, milestones=own)
         site.decision = lambda: feeder.decision
         app = make_app(site)

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from runner import files
 from runner.core import MIB, Reason
 from runner.core.units import DAY_S
+from runner.database import Store
 from runner.database.accounts import Identity
 from runner.server import bounds, logs
 from runner.server.bounds import TryCounter
@@ -253,3 +254,19 @@ class ArrivingFile:
         with suppress(OSError):  # of a full disk, which was told before
             self._file.close()
         self._path.unlink(missing_ok=True)
+
+
+def keep(store: Store, uploads: Path, team: str, packed: Path, now: float) -> str:
+    """Keep a file as a team's upload, durably; return its SHA-256."""
+    file = ArrivingFile(uploads)
+    try:
+        with packed.open("rb") as source:
+            while piece := source.read(MIB):
+                file.append(piece)
+        file.sync()
+        sha256 = file.digest.hexdigest()
+        store.add_upload(team, sha256, file.size, now)
+        file.name_it(upload_path(uploads, team, sha256))
+    finally:
+        file.drop()
+    return sha256

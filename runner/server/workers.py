@@ -75,6 +75,7 @@ class GpuNote(Struct, frozen=True):
     why: str = ""
     since: float = 0.0
     back: float = 0.0
+    stays: bool = False  # until staff let it back
 
     @property
     def words(self) -> str:
@@ -84,14 +85,16 @@ class GpuNote(Struct, frozen=True):
 
     def may_return(self, at: float) -> bool:
         """Whether it is out, and may come back at a time."""
-        return bool(self.why) and at >= self.since + LEAST_OUT_S
+        known = bool(self.why) and not self.stays
+        return known and at >= self.since + LEAST_OUT_S
 
 
 class GpusOut:
     """The GPUs of a home that no run gets: those of a run that ended with their error.
 
     One stays out for a minute at least, and until its state is well; or until somebody
-    lets it back by `rai server gpu clear`. The file outlives the server.
+    lets it back by `rai server gpu clear`, which one needs whose times are odd. The
+    file outlives the server.
     """
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
@@ -108,6 +111,11 @@ class GpusOut:
                 if at > max(note.back, note.since):
                     why = note.why or f"run {run_id} ended with an error of this GPU"
                     notes[uuid] = replace(note, why=why, since=at)
+
+    def odd(self, uuid: str, why: str, at: float) -> None:
+        """Put a GPU out on which times are not as they should be."""
+        with self._changing() as notes:
+            notes[uuid] = GpuNote(why=why, since=at, stays=True)
 
     def looked(self, problems: Mapping[str, str], at: float) -> None:
         """Let the GPUs back that are well by a look at a time.

@@ -63,7 +63,7 @@ def of_run(
     judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
     if judges and reason(record) is Reason.DONE:
         try:
-            found = _measured(stage, paths, scratch / MEASURED)
+            found = measured(stage, paths, scratch / MEASURED)
         except RaiError as error:
             return RunEnd(Reason.INTERNAL, f"the judge failed: {error}")
         ranked = found.accepted and milestone.trust is Trust.RANKED
@@ -82,7 +82,7 @@ def of_run(
     return RunEnd(*outcome.failed(record, stage, milestone, said))
 
 
-def _measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
+def measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
     """Return the measurement of a run.
 
     Raises:

@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from runner import archive, files, trees, yamlfile
-from runner.core import LIMITS, MIB, Problem, digests, globs, judge_job
+from runner.core import LIMITS, MIB, Archive, Problem, digests, globs, judge_job
 from runner.core.caps import Caps
 from runner.core.errors import EngineError, NotAllowedError
 from runner.core.judge_job import JudgeJob
@@ -161,6 +161,17 @@ def build_text(run: MilestoneRun) -> str:
         values["env"] = dict(run.env)
     values["commands"] = {"build_image": build_image, "build": list(run.commands)}
     return yamlfile.dump(values)
+
+
+def packed(folder: Path, into: Path) -> Archive:
+    """Pack the folder of a run."""
+    packing = archive.FolderProject(folder).pack(into)
+    try:
+        while True:
+            next(packing)
+    except StopIteration as end:
+        found: Archive = end.value
+        return found
 
 
 @contextmanager
