@@ -22,6 +22,7 @@ NAMES = (
     "crashes",
     "server",
     "server_job",
+    "submissions",
     "slurm_job",
     "followed",
     "slurm",

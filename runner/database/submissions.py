@@ -201,6 +201,13 @@ class Submissions(Transactions):
         """Return those without a verdict, the newest first."""
         return self._found(_UNJUDGED)
 
+    def waiting_of(self, team: str) -> int:
+        """Return how many of a team's own have no verdict yet."""
+        own = (submissions.c.team == team, submissions.c.rerun_of.is_(None))
+        query = select(func.count()).select_from(submissions).where(_UNJUDGED, *own)
+        with self.reading() as link:
+            return int(link.execute(query).scalar_one())
+
     def attempts_used(self, team: str, milestone: str, term: str) -> int:
         """Return how many attempts of a team count."""
         with self.reading() as link:

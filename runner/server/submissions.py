@@ -214,13 +214,9 @@ class SubmissionRoutes:
         if ranks and (why := facts.unranked):
             text = f"{milestone.name} is ranked, and {why} on this server"
             raise refuse(Reason.NOT_ALLOWED, text, hint="tell your staff; rehearse it")
-        waiting = [
-            one
-            for one in site.store.unjudged()
-            if one.team == who.team and one.rerun_of is None
-        ]
-        if len(waiting) >= (most := site.rules.role(who.role).waiting):
-            text = f"{len(waiting)} submissions of your team wait, and {most} may"
+        waiting = site.store.waiting_of(who.team)
+        if waiting >= (most := site.rules.role(who.role).waiting):
+            text = f"{waiting} submissions of your team wait, and {most} may"
             raise refuse(Reason.RATE_LIMIT, text, retry_at=later)
         if free_bytes(site.uploads) < site.rules.least_free(submission=True):
             text = "the server has too little free disk to take more"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from random import Random
 from typing import Any
 
@@ -58,7 +59,7 @@ def add(
     def make(number: int, at: float, used: int) -> Submission:
         return Submission(
             number=number,
-            key=f"key-{number}",
+            key=given[1],
             team=team,
             person="ada",
             role=role,
@@ -76,7 +77,7 @@ def add(
             charged=True,
         )
 
-    given = team, f"key of {team} {len(store.submissions())}", milestone, TERM, AT
+    given = team, os.urandom(5).hex(), milestone, TERM, AT
     one, _ = store.add_submission(*given, make)
     end(store, one, measured, reason)
     return one.number
