@@ -187,6 +187,6 @@ def _show(
     again = f"See it again: rai show {ended.last}" if ended.runs else ""
     text = " ".join(filter(None, (outcome.told(ended), more, again)))
     console.line(text, "green" if good else "red")
-    if not good:
+    if ended.reason.advice:
         console.line(ended.reason.advice, "yellow")
     raise typer.Exit(ended.reason.exit_code)
