@@ -226,7 +226,8 @@ class SubmissionRoutes:
 
     def _views(self, team: str) -> list[MilestoneView]:
         """Return the milestones whose files can be read, with what a team did."""
-        store, term, now = self._site.store, self._site.rules.term, self._site.now()
+        store, term = self._site.store, self._site.rules.term
+        now = max(self._site.now(), store.latest_receipt())
         found = []
         for name in milestones.names(self._site.milestones):
             try:
@@ -235,17 +236,8 @@ class SubmissionRoutes:
                 logs.step("milestone_unread", milestone=name, why=str(error))
                 continue
             last = self._marked(store.submissions(team, one.name, limit=1))
-            view = MilestoneView(
-                one.name,
-                one.title,
-                one.trust,
-                one.deadline.timestamp() if one.deadline else None,
-                one.closed(max(now, store.latest_receipt())),
-                one.attempts,
-                store.attempts_used(team, one.name, term),
-                last[0] if last else None,
-            )
-            found.append(view)
+            used = store.attempts_used(team, one.name, term)
+            found.append(course.view(one, now, used, last[0] if last else None))
         return found
 
 
