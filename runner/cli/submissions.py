@@ -63,13 +63,10 @@ def submissions(
         )
         entries = one.measured.entries if one.measured else ()
         figures = [
-            (
-                brief(e.ms / 1000),
-                f"{e.ratio:.4f}",
-                "{:.4f} to {:.4f}".format(*e.interval),
-            )
+            (brief(e.ms / 1000), f"{e.ratio:.4f}", f"{low:.4f} to {high:.4f}")
             for e in entries
             if e.ms is not None and e.ratio is not None and e.interval
+            for low, high in [e.interval]
         ]
         rows += [(*first, *some, *last) for some in figures or [("", "", "")]]
     if not rows:

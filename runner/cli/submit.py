@@ -17,12 +17,11 @@ from runner.core.events import Finished
 from runner.remote.api import ServerClient
 from runner.remote.profile import ProfileEntry
 from runner.session import Run
-from runner.submission import outcome
+from runner.submission import course, outcome
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
 from runner.terminal.console import Console
 from runner.terminal.layout import blocks
-from runner.wire.submissions import MilestoneView
 
 
 def submit(
@@ -113,19 +112,9 @@ def _list(to: ProfileEntry | None, *, as_json: bool) -> None:
         with ServerClient(to) as client:
             found = client.milestones().milestones
     else:
-        folders = common.settings().milestones
+        folders, now = common.settings().milestones, datetime.now(UTC).timestamp()
         here = [milestones.find(name, folders) for name in milestones.names(folders)]
-        now = datetime.now(UTC).timestamp()
-        found = tuple(
-            MilestoneView(
-                one.name,
-                one.title,
-                one.trust,
-                one.deadline.timestamp() if one.deadline else None,
-                one.closed(now),
-            )
-            for one in here
-        )
+        found = tuple(course.view(one, now) for one in here)
     if as_json:
         common.print_json([record.plain(one) for one in found])
     else:
@@ -187,6 +176,6 @@ def _show(
     again = f"See it again: rai show {ended.last}" if ended.runs else ""
     text = " ".join(filter(None, (outcome.told(ended), more, again)))
     console.line(text, "green" if good else "red")
-    if not good:
+    if ended.reason.advice:
         console.line(ended.reason.advice, "yellow")
     raise typer.Exit(ended.reason.exit_code)

@@ -206,19 +206,11 @@ def milestone_table(some: tuple[MilestoneView, ...]) -> Table:
     rows = []
     for one in some:
         due = moment(one.deadline) if one.deadline is not None else ""
-        left = ""
-        if one.attempts is not None:
-            left = f"{max(one.attempts - one.used, 0)} of {one.attempts}"
-        last = verdict(one.last)
-        rows.append(
-            (
-                shown(one.name),
-                shown(one.title),
-                f"{due} (closed)" if one.closed else due,
-                left,
-                last,
-            )
-        )
+        due += " (closed)" if one.closed else ""
+        most = one.attempts
+        left = "" if most is None else f"{max(most - one.used, 0)} of {most}"
+        row = shown(one.name), shown(one.title), due, left, verdict(one.last)
+        rows.append(row)
     heads = ("milestone", "title", "deadline", "attempts left", "last verdict")
     return without_empty(heads, rows)
 

@@ -270,7 +270,8 @@ class Judging:
         """
         sent, into = upload_path(self._uploads, one.team, one.sha256), folder / ".sent"
         if not into.exists():
-            archive.unpack(sent, into, files.caps(milestone), called="it")
+            most = files.caps(milestone)
+            archive.unpack(sent, into, most, called="the submission")
         found = files.look(into, files.placed(into, milestone))
         wrong = [p for p in found.problems if p.severity is Severity.ERROR]
         if wrong:

@@ -21,15 +21,17 @@ from runner.core.errors import RaiError
 from runner.core.milestone import Counted, Milestone, Trust
 from runner.core.screen import printable
 from runner.database.accounts import Identity
+from runner.database.submissions import Receipt
 from runner.server import logs
 from runner.server.admission import RUN_ID
 from runner.server.grading import Grading, Kept
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
+from runner.server.paths import SHA256
 from runner.server.queue import QueueSnapshot
 from runner.server.requests import Site
 from runner.server.runs import WAIT_S, RunRoutes
 from runner.server.uploads import free_bytes, size_there
-from runner.submission import files, host
+from runner.submission import course, files, host
 from runner.wire.capacity import Capacity
 from runner.wire.submissions import (
     MilestonePage,
@@ -80,7 +82,8 @@ class SubmissionRoutes:
     async def get(self, request: Request) -> Response:
         """Answer `GET /api/v1/submissions/{number}`."""
         identity = await self._site.identify(request)
-        return answer(self._grading.marked([await self._reached(request, identity)])[0])
+        found = [await self._reached(request, identity)]
+        return answer((await self._site.in_files(self._grading.marked, found))[0])
 
     async def page(self, request: Request) -> Response:
         """Answer `GET /api/v1/submissions`."""
@@ -171,12 +174,8 @@ class SubmissionRoutes:
         kept, new = store.submission_of(who.team, key), False
         if kept is None:
             self._check(who, asked, milestone, facts)
-            term = self._site.rules.term
-
-            def made(number: int, at: float, used: int) -> Submission:
-                return receipt(who, key, asked, milestone, term, number, at, used)
-
-            now = self._site.now()
+            term, now = self._site.rules.term, self._site.now()
+            made = receipt(who, key, asked, milestone, term)
             kept, new = store.add_submission(
                 who.team, key, milestone.name, term, now, made
             )
@@ -195,7 +194,8 @@ class SubmissionRoutes:
     ) -> None:
         """Refuse what this server cannot take now."""
         site = self._site
-        size = size_there(site, who.team, asked.upload)
+        known = SHA256.fullmatch(asked.upload)
+        size = size_there(site, who.team, asked.upload) if known else None
         if size is None:
             text = "the server does not have the packed submission"
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
@@ -240,7 +240,8 @@ class SubmissionRoutes:
 
     def _views(self, team: str) -> list[MilestoneView]:
         """Return the milestones whose files can be read, with what a team did."""
-        store, term, now = self._site.store, self._site.rules.term, self._site.now()
+        store, term = self._site.store, self._site.rules.term
+        now = max(self._site.now(), store.latest_receipt())
         found = []
         for name in milestones.names(self._site.milestones):
             try:
@@ -249,55 +250,46 @@ class SubmissionRoutes:
                 logs.step("milestone_unread", milestone=name, why=str(error))
                 continue
             last = self._grading.marked(store.submissions(team, one.name, limit=1))
-            view = MilestoneView(
-                one.name,
-                one.title,
-                one.trust,
-                one.deadline.timestamp() if one.deadline else None,
-                one.closed(max(now, store.latest_receipt())),
-                one.attempts,
-                store.attempts_used(team, one.name, term),
-                last[0] if last else None,
-            )
-            found.append(view)
+            used = store.attempts_used(team, one.name, term)
+            found.append(course.view(one, now, used, last[0] if last else None))
         return found
 
 
 def receipt(
-    who: Identity,
-    key: str,
-    asked: SubmissionRequest,
-    milestone: Milestone,
-    term: str,
-    number: int,
-    at: float,
-    used: int,
-) -> Submission:
-    """Return a new submission; refuse one that is too late, or an attempt too many."""
+    who: Identity, key: str, asked: SubmissionRequest, milestone: Milestone, term: str
+) -> Receipt:
+    """Return what makes a submission of its number, its time and attempts used before.
+
+    It refuses one that is too late, or an attempt too many.
+    """
     charged = not asked.rehearsal
-    if charged and milestone.closed(at):
-        raise _refused(_due(milestone))
-    if charged and milestone.attempts is not None and used >= milestone.attempts:
-        raise _refused(f"your team used its {used} attempts at {milestone.name}")
-    return Submission(
-        number=number,
-        key=key,
-        team=who.team,
-        person=who.person,
-        role=who.role,
-        milestone=milestone.name,
-        trust=milestone.trust,
-        term=term,
-        sha256=asked.upload,
-        project=printable(asked.project),
-        commit=printable(asked.commit),
-        received_at=at,
-        late_s=milestone.late_s_at(at) if charged else 0.0,
-        attempt=used + charged,
-        attempts=milestone.attempts,
-        rehearsal=asked.rehearsal,
-        charged=charged,
-    )
+
+    def made(number: int, at: float, used: int) -> Submission:
+        if charged and milestone.closed(at):
+            raise _refused(_due(milestone))
+        if charged and milestone.attempts is not None and used >= milestone.attempts:
+            raise _refused(f"your team used its {used} attempts at {milestone.name}")
+        return Submission(
+            number=number,
+            key=key,
+            team=who.team,
+            person=who.person,
+            role=who.role,
+            milestone=milestone.name,
+            trust=milestone.trust,
+            term=term,
+            sha256=asked.upload,
+            project=printable(asked.project),
+            commit=printable(asked.commit),
+            received_at=at,
+            late_s=milestone.late_s_at(at) if charged else 0.0,
+            attempt=used + charged,
+            attempts=milestone.attempts,
+            rehearsal=asked.rehearsal,
+            charged=charged,
+        )
+
+    return made
 
 
 def _refused(text: str) -> DeniedError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runner.core import Reason
-from runner.core.milestone import Counted, MilestoneRun
-from runner.wire.submissions import StageRun, Submission
+from runner.core.milestone import Counted, Milestone, MilestoneRun
+from runner.wire.submissions import MilestoneView, StageRun, Submission
 
 REPEATED = frozenset((Reason.BUSY, Reason.RUNNER_LOST, Reason.GPU_ERROR, Reason.NO_GPU))
 """What a machine spoils for a while: heat, others on its GPU, a worker that is lost."""
@@ -21,6 +21,17 @@ CHARGED = frozenset(
     )
 )
 """The ends that use an attempt: those that are the team's own doing."""
+
+
+def view(
+    one: Milestone, now: float, used: int = 0, last: Submission | None = None
+) -> MilestoneView:
+    """Return a milestone as it is listed, with what a team did for it."""
+    due = one.deadline.timestamp() if one.deadline else None
+    closed = one.closed(now)
+    return MilestoneView(
+        one.name, one.title, one.trust, due, closed, one.attempts, used, last
+    )
 
 
 def following(

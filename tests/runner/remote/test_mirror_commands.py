@@ -54,7 +54,7 @@ class Site(FakeServer):
     def client(self, entry: ProfileEntry, patience: object = None) -> Site:
         return self
 
-    def has_upload(self, sha256: str, size: int) -> bool:
+    def has_upload(self, sha256: str, size: int, *, submission: bool) -> bool:
         return True
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:

@@ -10,17 +10,19 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core.errors import RaiError, UsageError
 from runner.database import Store, open_store
 from runner.server import upkeep
 from runner.server.paths import ServerFolder, upload_path
 from tests.runner.database import postgres
+from tests.runner.database import test_submissions as submissions
 from tests.runner.database.rows import NOW, run, token
 
 
 def served(root: Path, url: str = "") -> tuple[ServerFolder, Store, str]:
-    """Make the folder of a server with a person, their token, and three runs."""
+    """Make the folder of a server with a person, a token, runs and a submission."""
     folder = ServerFolder(root)
     folder.key.parent.mkdir(parents=True)
     for path in (folder.rules, folder.certificate, folder.key):
@@ -28,14 +30,17 @@ def served(root: Path, url: str = "") -> tuple[ServerFolder, Store, str]:
         path.chmod(0o600)
     store = open_store(url or f"sqlite:///{folder.database}")
     kept = token(store)
-    for name in ("waits", "runs", "ended"):
+    made = submissions.add(store, "key", sha256="sent")[0]
+    store.judge(made, replace(made, reason=None, ended_at=NOW))
+    for name in ("waits", "runs", "ended", "sent"):
         store.add_run(run(name, sha256=name))
         path = upload_path(folder.uploads, "red", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     store.claim("runs", 0)
     store.started("runs", NOW)
-    store.ended("ended", NOW, None)
+    for name in ("ended", "sent"):
+        store.ended(name, NOW, None)
     return folder, store, kept
 
 
@@ -51,13 +56,14 @@ def test_it_is_laid_out_as_the_folder_and_has_what_cannot_be_made_again(tmp_path
     into = tmp_path / "kept"
     assert upkeep.backup(folder, store, [site], into) == ("", [])
     store.close()
-    uploads = [upload_path(into / "uploads", "red", name) for name in ("waits", "runs")]
+    kept_names = ["waits", "runs", "sent"]
+    uploads = [upload_path(into / "uploads", "red", name) for name in kept_names]
     assert names(into) == {
         *("store.sqlite", "server.yml", "tls/certificate.pem", "tls/key.pem"),
         *(str(path.relative_to(into)) for path in uploads),
         f"milestones{site}/m9.yml",
     }
-    assert [path.read_text() for path in uploads] == ["waits", "runs"]
+    assert [path.read_text() for path in uploads] == kept_names
     assert into.stat().st_mode & 0o777 == 0o700
     for path in (into / "store.sqlite", into / "tls" / "key.pem"):
         assert path.stat().st_mode & 0o777 == 0o600

@@ -30,6 +30,11 @@ def test_what_is_not_enforced_is_said_with_the_line_that_mends_it():
     line = "`systemd-run --user --scope -p Delegate=yes rai server serve ...`"
     assert line in first.advice
     assert second.text == "not enforced by the engine docker: swap"
+    ranks, *_ = checkup.limits(Capacity("1", ("local",), unenforced=unenforced))
+    assert ranks.text.startswith("those that are ranked are refused: the engine local")
+    assert (
+        len([*checkup.limits(Capacity("1", ("docker",), unenforced=unenforced))]) == 2
+    )
 
 
 def test_a_socket_is_offered_to_those_only_who_can_open_it(tmp_path):

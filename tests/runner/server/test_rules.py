@@ -49,13 +49,15 @@ def test_each_part_is_read():
     found = parse("""\
 slots: 3
 low_disk: 1GiB
+term: 2026fa
 code_valid: 2h
 login_valid: none
 roles:
   student: {at_once: none, keep: 1d, images: ["debian:*"], gpu_a_day: 90m}
   ta: {priority: 5, waiting: 7, a_day: none, limits: {pids: 64, network: yes}}
 """)
-    assert (found.slots, found.low_disk_bytes) == (3, GIB)
+    assert (found.slots, found.low_disk_bytes, found.term) == (3, GIB, "2026fa")
+    assert found.least_free(submission=True) == GIB // 2
     assert found.code_valid_s == 7200.0
     assert found.token_valid_s is None
     student = found.roles["student"]

@@ -144,6 +144,8 @@ def test_of_two_at_once_one_has_the_last_attempt_and_rehearsals_use_none(web):
         (b'{"milestone":"../own","upload":"' + b"5" * 64 + b'"}', 400),
         (b'{"milestone":"own","upload":"' + b"5" * 64 + b'"}', 404),
         (b'{"milestone":"own","upload":"../../store.sqlite"}', 404),
+        (b'{"milestone":"own\\u0000","upload":"\\u0000"}', 400),
+        (b'{"milestone":"own","upload":"\\u0000"}', 404),
         (b'{"milestone":"own","upload":"","project":"' + b"x" * 5000 + b'"}', 400),
         (b"[" * 20_000, 413),
     ],
