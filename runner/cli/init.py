@@ -87,7 +87,8 @@ def _handout(folder: Path, name: str, *, as_json: bool) -> None:
     if as_json:
         common.print_json({"files": [str(folder / name) for name in written]})
         return
-    todo = ", ".join(file for file in written if file.endswith((".cu", ".cpp")))
+    sources = (file for file in written if file.endswith((".cu", ".cpp")))
+    todo = ", ".join(one for one in sources if b"TODO" in (folder / one).read_bytes())
     manual = "; README.md says what is what" if "README.md" in written else ""
     say(f"Wrote {len(written)} files into {folder}{manual}.")
     then = f", then fill in the TODO in {todo}" if todo else ""
