@@ -151,9 +151,7 @@ def boards(
 
 def best(one: Submission) -> MeasuredEntry | None:
     """Return the fastest entry of a submission that was timed; None without one."""
-    entries = one.measured.entries if one.measured else ()
-    timed = [entry for entry in entries if entry.ms is not None]
-    return min(timed, key=lambda e: (e.ratio or 0.0, e.ms), default=None)
+    return one.measured.best if one.measured else None
 
 
 def _together(

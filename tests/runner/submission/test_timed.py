@@ -12,7 +12,7 @@ from runner import milestones, submission
 from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ConfigError
-from runner.core.milestone import HeldKind, Trust
+from runner.core.milestone import TIMED_BY, HeldKind, Trust
 from runner.milestones import reader
 from runner.session import Options
 from runner.store import measurements
@@ -35,7 +35,7 @@ rai: {version: 0.2}
 resources: {limits: {time: 1m, memory: 1GiB}}
 commands:
   build:
-    - make
+    - 'true'
     - run: python3 $RAI_SOURCE_DIR/harness.py
       expect: {correctness: 1}
     - ls
@@ -60,13 +60,17 @@ def written(folder: Path, **texts: str) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def site(tmp_path: Path) -> Path:
-    """Return a site's folder with the assignment `add`."""
-    add = written(tmp_path / "site/add", milestone_yml=MILESTONE)
+def assignment(site: Path, points: str = "[]") -> Path:
+    """Write the assignment `add`, whose harness adds up to 2.5 ms; return ``site``."""
+    add = written(site / "add", milestone_yml=f"{MILESTONE}points: {points}\n")
     written(add / "staff", harness_py=HARNESS)
     (add / "staff/rai_build.yml").write_text(BUILD)
-    return tmp_path / "site"
+    return site
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path) -> Path:
+    return assignment(tmp_path / "site")
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ def judge(team: Path, engine: FakeEngine) -> SubmissionOutcome:
 def printing(text: str, **more: object) -> FakeEngine:
     """Return an engine whose harness prints a text."""
     script = {
-        "make": FakeResult(stdout=b"Op Time: 9\n"),
+        "true": FakeResult(stdout=b"Op Time: 9\n"),
         RUN: FakeResult(text.encode()),
     }
     return FakeEngine(script=script, **more)  # type: ignore[arg-type]
@@ -207,7 +211,7 @@ def test_a_folder_is_a_milestone_beside_files_and_its_client_needs_no_staff(site
 def test_all_problems_of_both_files_are_said_when_it_is_read(site):
     more = "runs: [{name: x, target: y, commands: [z]}]\ngrace: 1h\n"
     (site / "add/milestone.yml").write_text(MILESTONE + more)
-    text = BUILD.replace("{time: 1m", "{tome: 1m").replace("make", "make: [")
+    text = BUILD.replace("{time: 1m", "{tome: 1m").replace("'true'", "true: [")
     (site / "add/staff/rai_build.yml").write_text(text)
 
     with pytest.raises(ConfigError) as caught:
@@ -274,24 +278,21 @@ def test_init_copies_the_handout_of_an_assignment(tmp_path, site):
 
 @pytest.mark.local
 @pytest.mark.programs
-def test_a_team_is_judged_and_ranked_by_its_time_and_that_is_marked(team, site):
-    file = site / "add/staff/rai_build.yml"
-    file.write_text(BUILD.replace("    - make\n", ""))
-    marked = "timed by the staff's harness, in one process with the team's code"
+def test_a_team_is_judged_and_ranked_by_its_time_and_that_is_marked(team):
     words = ("submit", "add", "-p", team, "--engine", "local")
 
     done = rai(*words)
     assert done.returncode == 0, done.stderr
-    assert marked in done.stdout and "accepted: 2.500 ms" in done.stderr
-    assert marked in rai("show", "latest").stdout
+    assert TIMED_BY in done.stdout and "accepted: 2.500 ms" in done.stderr
+    assert TIMED_BY in rai("show", "latest").stdout
 
     written(team, add_py="def add(a, b):\n    return a - b\n", harness_py="print(1)")
     done = rai(*words)
     assert done.returncode == 4 and "expected correctness 1, found" in done.stderr
-    assert "rai_build.yml:6:" in done.stderr, "places name no folder that is gone"
+    assert "(rai_build.yml:7:29)" in done.stderr, "places name no folder that is gone"
     assert str(os.environ["RAI_HOME"]) not in done.stderr
 
     heading, heads, *rows = rai("ranking").stdout.splitlines()
-    assert heading == f"add, fp32, local: {marked}"
+    assert heading == f"add, fp32, local: {TIMED_BY}"
     assert heads.split()[:2] == ["time", "variant"]
     assert len(rows) == 1 and rows[0].startswith("2.500 ms  add")
