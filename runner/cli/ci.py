@@ -64,7 +64,11 @@ def grace_s(given: bool | None) -> float | None:
 
 @contextmanager
 def session(
-    given: bool | None, junit: Path | None = None, *, answer: bool = False
+    given: bool | None,
+    junit: Path | None = None,
+    *,
+    answer: bool = False,
+    gradescope: Path | None = None,
 ) -> Iterator[CiSession]:
     """Yield what collects the runs of a command; tell of them all at its end.
 
@@ -72,12 +76,13 @@ def session(
     that it opens is closed by the process's end, after the last message.
 
     Raises:
-        UsageError: the file of ``junit`` cannot be written.
+        UsageError: the file of ``junit`` or ``gradescope`` cannot be written.
     """
-    if junit is not None:
-        from runner.cli import common
+    for file, option in ((junit, "--junit"), (gradescope, "--gradescope")):
+        if file is not None:
+            from runner.cli import common
 
-        common.check_output(junit, "--junit")
+            common.check_output(file, option)
     log = None
     if wanted(given, os.environ):
         from runner.process.others import end_with_parent
@@ -86,7 +91,7 @@ def session(
         log = ci.CiLog(ci.system(os.environ), answer=answer)
         if log.system is ci.CiSystem.GITHUB:
             end_with_parent()
-    reported = CiSession(log, junit)
+    reported = CiSession(log, junit, gradescope)
 
     try:
         yield reported
@@ -100,8 +105,12 @@ def session(
 class CiSession:
     """What a command tells a CI system; without one, and without a file, nothing."""
 
-    def __init__(self, log: CiLog | None, junit: Path | None) -> None:
-        self._log, self._junit = log, junit
+    def __init__(
+        self, log: CiLog | None, junit: Path | None, gradescope: Path | None = None
+    ) -> None:
+        self._log, self._junit, self._gradescope = log, junit, gradescope
+        self.grade: dict[str, object] | None = None
+        """The values of Gradescope's file; without them the score is 0."""
         self._runs: list[ReportedRun] = []
         self._failures: list[Annotation] = []
         self._gate: list[Annotation] = []
@@ -142,7 +151,7 @@ class CiSession:
 
         ``places`` says by index where in the build file a command stands.
         """
-        if self._log is None and self._junit is None:
+        if not (self._log or self._junit or self._gradescope):
             return
         from runner.markup.reported import of_record
 
@@ -185,7 +194,9 @@ class CiSession:
             self._log.annotate(*found)
 
     def write(self) -> None:
-        """Write the summary and the JUnit file; say what cannot be written."""
+        """Write the summary and the files; say what cannot be written."""
+        if self._gradescope is not None:
+            self._write_grade(self._gradescope)
         if not (self._runs or self._failures or self._concluded):
             return
         from runner.markup import junit
@@ -199,6 +210,20 @@ class CiSession:
             if self._junit is not None:
                 text = junit.document(self._runs, errors)
                 files.write(self._junit, text.encode())
+        except OSError as error:
+            problems([files.problem(error)])
+
+    def _write_grade(self, path: Path) -> None:
+        from runner.core import written
+        from runner.markup.gradescope import submission
+        from runner.terminal.streams import problems
+
+        why = [one.text for one in self._failures] or ["It ended without a verdict."]
+        grade = self.grade or submission(why, 0.0)
+        last = self._runs[-1].tails.values() if self._runs else ()
+        grade["output"] = "\n".join((str(grade["output"]), *last))
+        try:
+            files.write(path, written.encode(grade))
         except OSError as error:
             problems([files.problem(error)])
 

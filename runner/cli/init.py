@@ -52,7 +52,8 @@ def init(
 
     \b
     rai init                        a rai_build.yml for the project of this folder
-    rai init --milestone m3 mine    m2, m3, m4 or final: a folder with a TODO to fill in
+    rai init --milestone m3 mine    m2, m3, m4, final, or one of your site: a folder
+                                    with a TODO to fill in
     """
     from runner.store.paths import BUILD_FILES
 
@@ -86,6 +87,9 @@ def _handout(folder: Path, name: str, *, as_json: bool) -> None:
     if as_json:
         common.print_json({"files": [str(folder / name) for name in written]})
         return
-    todo = ", ".join(file for file in written if file.endswith((".cu", ".cpp")))
-    say(f"Wrote {len(written)} files into {folder}; README.md says what is what.")
-    say(f"Next: rai run -p {folder}, then fill in the TODO in {todo}.")
+    sources = (file for file in written if file.endswith((".cu", ".cpp")))
+    todo = ", ".join(one for one in sources if b"TODO" in (folder / one).read_bytes())
+    manual = "; README.md says what is what" if "README.md" in written else ""
+    say(f"Wrote {len(written)} files into {folder}{manual}.")
+    then = f", then fill in the TODO in {todo}" if todo else ""
+    say(f"Next: rai run -p {folder}{then}.")

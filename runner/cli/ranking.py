@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runner.wire.submissions import StandingsPage
 
 _TIMES = ("time", "ratio", "95 % interval")
+_RIGHT = ("rank", *_TIMES)
 _HEADS = (*_TIMES, "variant", "when", "run", "commit", "tag")
 
 
@@ -103,6 +104,7 @@ def _at_server(
 
 def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
     from runner.cli import submitting
+    from runner.core.milestone import TIMED_BY, Trust
     from runner.core.quantities import brief
     from runner.remote.problems import shown
     from runner.report import Table, date
@@ -128,29 +130,36 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
         about = page.milestone, board.accuracy, board.gpu, board.engine
         heads = ("rank", "team", *_TIMES, "day", "", "", "")
         table = submitting.without_empty(heads, rows)
+        right = frozenset(at for at, head in enumerate(table.heads) if head in _RIGHT)
         title = ", ".join(map(shown, filter(None, about)))
-        yield Table(title, table.heads, table.rows, frozenset({0, 2, 3, 4}))
+        if page.trust is Trust.TIMED:
+            title += f": {TIMED_BY}"
+        yield Table(title, table.heads, table.rows, right)
 
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:
+    from runner.core.milestone import TIMED_BY, Trust
     from runner.core.quantities import brief
-    from runner.report import Table, date
+    from runner.report import blocks, date
 
     for board, some in groupby(found, key=attrgetter("board")):
         rows = []
-        for one in some:
-            row: tuple[str, ...] = (
+        every = list(some)
+        for one in every:
+            low, high = one.interval or (0.0, 0.0)
+            row = (
+                brief(None if one.ms is None else one.ms / 1000),
+                f"{one.ratio:.4f}" if one.ratio is not None else "",
+                f"{low:.4f} to {high:.4f}" if one.interval else "",
                 one.variant,
                 date(one.at),
                 one.run,
                 one.commit[:10],
                 one.tag,
             )
-            if one.ms is not None and one.ratio is not None and one.interval:
-                low, high = one.interval
-                time, interval = brief(one.ms / 1000), f"{low:.4f} to {high:.4f}"
-                row = (time, f"{one.ratio:.4f}", interval, *row)
             rows.append(row)
-        heads = _HEADS[-len(rows[0]) :]
         title = ", ".join(filter(None, board))
-        yield Table(title, heads, tuple(rows), frozenset({0, 1, 2} if board[2] else ()))
+        if every[0].trust == Trust.TIMED:
+            title += f": {TIMED_BY}"
+        keep = _HEADS[len(_TIMES) :]
+        yield blocks.filled(title, _HEADS, rows, right=_TIMES, keep=keep)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -53,6 +54,10 @@ def submit(
     ] = False,
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
+    gradescope: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Gradescope's results.json."),
+    ] = None,
 ) -> None:
     """Judge a project as a milestone asks.
 
@@ -73,7 +78,7 @@ def submit(
         _list(to if isinstance(to, ProfileEntry) else None, as_json=as_json)
         return
     project = common.project(directory, path)
-    with ci.session(in_ci, junit, answer=as_json) as reported:
+    with ci.session(in_ci, junit, answer=as_json, gradescope=gradescope) as reported:
         if isinstance(to, ProfileEntry):
             given = {"--engine": engine, "--gpus": gpus, "--wait": wait}
             _refuse(to, [name for name, value in given.items() if value])
@@ -81,7 +86,8 @@ def submit(
             one, ended = submitting.judge(
                 to, milestone, project, reported, console, rehearse=rehearse
             )
-            _show(ended, reported, submitting.counts_now(one), as_json=as_json)
+            late, more = one.late_s > 0, submitting.counts_now(one)
+            _show(ended, reported, more, late=late, as_json=as_json)
         proposal = submission.propose(milestone, project, options, rehearse=rehearse)
         reported.warn(proposal.warnings)
         console = reported.console(quiet, to_stderr=as_json)
@@ -91,8 +97,9 @@ def submit(
         console.line(submission.described(proposal, datetime.now(UTC)), "cyan")
         for name in proposal.left_out:
             console.line(f"Skipping {name}: it needs a GPU", "yellow")
+        late = proposal.milestone.late_s_at(datetime.now(UTC).timestamp()) > 0
         ended = _judge(proposal, reported, console)
-        _show(ended, reported, as_json=as_json)
+        _show(ended, reported, late=late, as_json=as_json)
 
 
 def _refuse(to: ProfileEntry, given: list[str]) -> None:
@@ -152,15 +159,31 @@ def _judge(
     raise AssertionError("a submission ends with its outcome")
 
 
+def _grade(ended: SubmissionOutcome, more: str, *, late: bool) -> dict[str, object]:
+    """Return an outcome for Gradescope: the points, or 1 for an accepted submission."""
+    best = ended.measurement.best if ended.measurement and ended.accepted else None
+    ms, ratio = (best.ms, best.ratio) if best else (None, None)
+    points = ended.milestone.earned(ms, ratio, late=late)
+    score = (1.0 if points is None else points) if ended.accepted else 0.0
+    most = max((one.points for one in ended.milestone.points), default=1.0)
+    said = (outcome.told(ended), more, f"{score:g} of {most:g} points.")
+    advice = () if ended.accepted else (ended.reason.advice,)
+    from runner.markup.gradescope import submission as results
+
+    return results([*filter(None, (*said, *advice))], score, ms, ratio)
+
+
 def _show(
     ended: SubmissionOutcome,
     reported: ci.CiSession,
     more: str = "",
     *,
+    late: bool,
     as_json: bool,
 ) -> NoReturn:
     """Print the outcome and ``more`` of it, and exit with its status."""
     measured = ended.measurement
+    reported.grade = _grade(ended, more, late=late)
     if measured:
         reported.concluded("", report.measured(measured))
     if not ended.accepted:

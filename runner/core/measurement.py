@@ -196,6 +196,12 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
         return bool(self.entries) and all(entry.accepted for entry in self.entries)
 
     @property
+    def best(self) -> MeasuredEntry | None:
+        """The fastest entry that was timed; None without one."""
+        timed = (entry for entry in self.entries if entry.ms is not None)
+        return min(timed, key=lambda one: (one.ratio or 0.0, one.ms), default=None)
+
+    @property
     def score(self) -> float | None:
         """The least ratio of its entries, or time in ms where there is no ratio.
 

@@ -30,6 +30,18 @@ class Trust(StrEnum):
     RECORDED = "recorded"
     """What the team's own program printed."""
 
+    TIMED = "timed"
+    """The staff's harness checks and times, in one process with the team's code."""
+
+    @property
+    def ranks(self) -> bool:
+        """Whether times count."""
+        return self in (Trust.RANKED, Trust.TIMED)
+
+
+TIMED_BY = "timed by the staff's harness, in one process with the team's code"
+"""Stands wherever such a time is shown."""
+
 
 class Counted(StrEnum):
     """Which of a team's submissions counts, of those that ended well."""
@@ -79,6 +91,9 @@ class HeldKind(StrEnum):
     GOLDEN = "golden"
     """The judge's files, in `runner/judge/`."""
 
+    STAFF = "staff"
+    """The files of an assignment's `staff/`, at the top, its build file too."""
+
 
 class Held(Struct, frozen=True):
     """One thing that a run holds.
@@ -97,7 +112,8 @@ class Held(Struct, frozen=True):
 class MilestoneRun(Struct, frozen=True):
     """One run of a milestone, in the image of the golden Dockerfile's ``target``.
 
-    With ``own_image`` the Dockerfile is the project's.
+    With ``own_image`` the Dockerfile is the project's, or the staff's where it holds
+    theirs; then the commands are those of their build file, and not here.
     ``gpu`` says whether it gets the one GPU that it then needs. ``env`` are variables
     of its commands.
     """
@@ -189,7 +205,8 @@ class Milestone(Struct, frozen=True):
     where they are not counted, ``counts`` None for the usual way. ``points`` are what
     is earned, times ``late_factor`` where it is late. ``rules`` are the numbers that
     differ from the judge's own defaults. ``report`` is what a report must
-    show. ``file`` says where it was read, ``sha256`` is of that file.
+    show. ``file`` says where it was read, ``sha256`` is of that file; ``folder`` is its
+    own folder with `staff/` and `handout/`, "" where it has none.
     """
 
     name: str
@@ -214,6 +231,7 @@ class Milestone(Struct, frozen=True):
     report: tuple[ReportItem, ...] = ()
     file: str = ""
     sha256: str = ""
+    folder: str = ""
 
     @property
     def planned(self) -> bool:
@@ -227,8 +245,8 @@ class Milestone(Struct, frozen=True):
 
     @property
     def counting(self) -> Counted:
-        """Which of a team's submissions counts: of ranked ones usually the best."""
-        usual = Counted.BEST if self.trust is Trust.RANKED else Counted.LATEST
+        """Which of a team's submissions counts: where times do, usually the best."""
+        usual = Counted.BEST if self.trust.ranks else Counted.LATEST
         return self.counts or usual
 
     def late_s_at(self, at: float) -> float:

@@ -147,3 +147,8 @@ def _json_escaped(match: re.Match[str]) -> str:
 
 def _numbered_bytes(match: re.Match[bytes]) -> bytes:
     return match.group().decode().encode("ascii", "backslashreplace")
+
+
+def cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -1,7 +1,8 @@
 """Handouts: a milestone's project with a TODO where the answer goes.
 
 A handout is made of the folders beside this file, and is its own manual: `common`, then
-`cpu`, or `kernels` with `one` of them or with `three`.
+`cpu`, or `kernels` with `one` of them or with `three`. A site's milestone may have its
+own, in the folder `handout/` beside its file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.milestone import Milestone
+from runner.milestones import folder as own
+from runner.milestones.folder import HANDOUT
 
 FOLDERS = Path(__file__).parent
 _WORD = re.compile(r"@([A-Z]+)@")
@@ -25,19 +28,31 @@ def write(folder: Path, milestone: Milestone) -> tuple[str, ...]:
 
     Raises:
         UsageError: there is none, a file of it exists, or cannot be written.
+        ConfigError: the site's own cannot be read, or holds links or too much.
     """
-    texts = contents(milestone)
+    texts = _own(milestone) or {
+        name: text.encode() for name, text in contents(milestone).items()
+    }
     if there := [name for name in texts if os.path.lexists(folder / name)]:
         hint = "nothing is overwritten: name another folder"
         raise UsageError(Problem(f"{folder} has {', '.join(there)} already", hint=hint))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            with (folder / name).open("x", encoding="utf-8") as new:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / name).open("xb") as new:
                 new.write(text)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
     return tuple(texts)
+
+
+def _own(milestone: Milestone) -> dict[str, bytes]:
+    """Return the files of a site's own handout; none where it has none."""
+    handout = Path(milestone.folder) / HANDOUT.name
+    if not milestone.folder or not os.path.lexists(handout):
+        return {}
+    return own.read(handout, HANDOUT)
 
 
 def contents(milestone: Milestone) -> dict[str, str]:

@@ -64,6 +64,33 @@ def results(
     return found
 
 
+def submission(
+    said: Sequence[str],
+    score: float,
+    ms: float | None = None,
+    ratio: float | None = None,
+) -> dict[str, Any]:
+    """Return what came of a submission as the values of results.json.
+
+    ``said`` are the sentences that its team reads. ``ms`` and ``ratio`` are its time
+    and that divided by the reference's, None where there is none.
+    """
+    found: dict[str, Any] = {
+        "score": score,
+        "output": printable("\n".join(said)),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+    }
+    figures = (("Time (ms)", ms), ("Ratio", ratio))
+    board = [(name, value) for name, value in figures if value is not None]
+    if board:
+        found["leaderboard"] = [
+            {"name": name, "value": value, "order": "asc"} for name, value in board
+        ]
+    return found
+
+
 def _test(
     run: ReportedRun, command: CommandRecord, visibility: str, points: float
 ) -> dict[str, Any]:

@@ -2,19 +2,24 @@
 
     find("final", folders)      # Milestone; UsageError for an unknown name
 
-A site's file wins over ours of the same name: docs/milestones.md.
+A site's file wins over ours of the same name: docs/milestones.md. It is ``NAME.yml``,
+or ``NAME/milestone.yml`` with what belongs to it beside it: docs/assignments.md.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from runner import files
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import Milestone
+from runner.milestones import folder as own
 from runner.milestones import reader
 from runner.yamlfile import resembling
 
@@ -34,7 +39,12 @@ def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
             problem.
     """
     raw, file = read(name, folders)
-    return reader.parse(raw, str(file), file.stem.lower())
+    if file.name != own.FILE:
+        return reader.parse(raw, str(file), name.lower(), own.Staff())
+    there = os.path.lexists(file.parent / own.STAFF.name)
+    staff = own.staff(file.parent) if there else own.Staff()
+    found = reader.parse(raw, str(file), name.lower(), staff)
+    return replace(found, folder=str(file.parent))
 
 
 def read(name: str, folders: Sequence[Path] = ()) -> tuple[bytes, Path]:
@@ -63,9 +73,11 @@ def names(folders: Sequence[Path] = ()) -> dict[str, Path]:
     for folder in (OURS, *reversed(folders)):
         try:
             inside = sorted(
-                path
+                file
                 for path in folder.iterdir()
-                if path.suffix == ".yml" and not path.name.startswith(".")
+                if not path.name.startswith(".")
+                for file in (path if path.suffix == ".yml" else path / own.FILE,)
+                if file is path or file.is_file()
             )
         except OSError as error:
             hint = "correct the setting `milestones`"
@@ -74,15 +86,16 @@ def names(folders: Sequence[Path] = ()) -> dict[str, Path]:
             continue
         here: dict[str, Path] = {}
         for file in inside:
-            if not _NAME.fullmatch(file.stem):
-                text = f"{file}: {file.stem!r} is no name of a milestone"
+            name = file.parent.name if file.parent != folder else file.stem
+            if not _NAME.fullmatch(name):
+                text = f"{file}: {name!r} is no name of a milestone"
                 hint = "use letters, digits, `_`, `-` and `.`"
                 problems.append(Problem(text, hint=hint))
-            elif other := here.get(file.stem.lower()):
+            elif other := here.get(name.lower()):
                 text = f"{other} and {file} are one milestone's name"
                 problems.append(Problem(text, hint="remove or rename one"))
             else:
-                here[file.stem.lower()] = file
+                here[name.lower()] = file
         found |= here
     if problems:
         raise ConfigError(*problems)

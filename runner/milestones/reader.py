@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from runner.core import LIMITS, Problem
+from runner.core import LIMITS, BuildSpec, Problem
 from runner.core.errors import ConfigError
 from runner.core.milestone import (
     Counted,
     EntryCount,
+    Held,
     HeldKind,
     Milestone,
+    MilestoneRun,
     Points,
     Reference,
     ReportedKind,
@@ -30,6 +32,7 @@ from runner.core.quantities import COUNT, SIZE, Kind
 from runner.core.shapes import LayerShape, Shape
 from runner.judge.figures import Rules
 from runner.milestones import runs
+from runner.milestones.folder import BUILD_FILE, Staff
 from runner.yamlfile import (
     Fields,
     Grammar,
@@ -46,6 +49,9 @@ CLASSES = ("fp32", "tf32", "half")
 
 MOST_ENTRIES = 16
 _SIZES = ("M", "C", "H", "W", "K")
+_OF_THE_JUDGE = ("runs", "layers", "images", "entries", "rules", "references")
+HARNESS = "harness"
+"""The name of the one run of an assignment."""
 
 DEADLINE = "2026-12-11 23:59 America/Chicago"
 
@@ -136,8 +142,11 @@ KEYS: Grammar = {
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
 
 
-def parse(raw: bytes, file: str, name: str) -> Milestone:
+def parse(raw: bytes, file: str, name: str, staff: Staff | None = None) -> Milestone:
     """Return the milestone of a file's bytes; ``file`` is shown in problems.
+
+    ``staff`` is what is in the `staff/` beside it; None at a server's client, which has
+    none.
 
     Raises:
         ConfigError: with every problem found.
@@ -146,22 +155,26 @@ def parse(raw: bytes, file: str, name: str) -> Milestone:
     text = decode(raw, file, problems)
     node = compose(text, file, problems) if text is not None else None
     fields = Fields.of(node, KEYS, problems)
-    found = _milestone(fields, file, name, raw) if fields else None
-    if found is None or problems.found:
-        listed = problems.in_file_order() or [Problem(f"{file} is empty")]
+    found = _milestone(fields, file, name, raw, staff) if fields else None
+    inner = staff.problems if staff else ()
+    if found is None or problems.found or inner:
+        listed = [*problems.in_file_order(), *inner] or [Problem(f"{file} is empty")]
         raise ConfigError(*(Problem(p.message, p.place, p.hint) for p in listed))
     return found
 
 
-def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | None:
+def _milestone(
+    fields: Fields, file: str, name: str, raw: bytes, staff: Staff | None
+) -> Milestone:
     trust = runs.needed(fields, "trust", _TRUST, "ranked")
+    timed = trust is Trust.TIMED
     found = Milestone(
         name=name,
         title=runs.needed(fields, "title", runs.LINE, "Milestone 3: a kernel") or "",
         edition=runs.needed(fields, "edition", runs.WORD, "2019fa") or "",
         trust=trust or Trust.RECORDED,
         team=_team(fields),
-        runs=runs.read(fields),
+        runs=(_harness(staff),) if timed else runs.read(fields),
         accuracy=fields.read("class", "fp32", _CLASS, "fp32"),
         layers=tuple(_layers(fields)),
         required=tuple(_required(fields)),
@@ -181,6 +194,12 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
     )
     if trust is Trust.RANKED:
         _check_ranked(fields, found)
+    elif timed:
+        _check_timed(fields, staff)
+    if not timed and staff and (staff.spec or staff.problems):
+        text = "only a timed milestone has a folder `staff/`"
+        hint = "write `trust: timed`, or remove the folder"
+        fields.problems.error(text, fields.place("trust"), hint)
     for key in ("grace", "late"):
         if fields.has(key) and not fields.has("deadline"):
             text = f"`{key}` is after a deadline, and there is none"
@@ -208,6 +227,34 @@ def _check_ranked(fields: Fields, found: Milestone) -> None:
                 fields.place("runs"),
                 "let it hold what another run compiled of them",
             )
+
+
+def _harness(staff: Staff | None) -> MilestoneRun:
+    """Return the one run of an assignment, which the staff's build file describes."""
+    spec = (staff.spec if staff else None) or BuildSpec(BUILD_FILE)
+    return MilestoneRun(
+        name=HARNESS,
+        target="",
+        commands=(),
+        holds=(Held(HeldKind.TEAM), Held(HeldKind.STAFF)),
+        gpu=spec.gpu is not None,
+        limits=spec.limits,
+        data=spec.data,
+        own_image=True,
+    )
+
+
+def _check_timed(fields: Fields, staff: Staff | None) -> None:
+    """Add what an assignment lacks, or has that its harness decides."""
+    if staff and not (staff.spec or staff.problems):
+        text = "a timed milestone is a folder, with `staff/` beside its milestone.yml"
+        hint = f"put {BUILD_FILE} and the harness there: docs/assignments.md"
+        fields.problems.error(text, fields.place("trust"), hint)
+    for key in _OF_THE_JUDGE:
+        if fields.has(key):
+            hint = f"remove it; staff/{BUILD_FILE} says what is run"
+            text = f"`{key}` is for rai's judge, which a timed milestone has not"
+            fields.problems.error(text, fields.place(key), hint)
 
 
 def _team(fields: Fields) -> TeamParts:

@@ -10,6 +10,7 @@ from runner.core.measurement import (
     Measurement,
     MeasurementHost,
 )
+from runner.core.milestone import TIMED_BY, Trust
 from runner.core.quantities import brief
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.words import date, seconds, size
@@ -31,6 +32,7 @@ def measured(found: Measurement) -> list[Block]:
     blocks: list[Block] = [Pairs(tuple(_head(found)))]
     if found.entries:
         shown = len(_ENTRY) if found.gpu else _UNTIMED
+        shown = _UNTIMED + 1 if _by_staff(found) else shown
         rows = tuple(_entry(entry)[:shown] for entry in found.entries)
         heads = _ENTRY[:shown]
         blocks.append(Table("Variants", heads, rows, frozenset({2, 3, 4, 5})))
@@ -59,6 +61,8 @@ def _head(found: Measurement) -> Iterator[tuple[str, str]]:
         yield "", condition
     if host is None:
         return
+    if _by_staff(found):
+        yield "trust", TIMED_BY
     if host.at:
         yield "date", date(host.at)
     for name, run in host.runs.items():
@@ -69,6 +73,10 @@ def _head(found: Measurement) -> Iterator[tuple[str, str]]:
         yield "image", host.image
     if host.commit:
         yield "commit", host.commit
+
+
+def _by_staff(found: Measurement) -> bool:
+    return found.host is not None and found.host.trust == Trust.TIMED
 
 
 def _condition(found: Measurement) -> str:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from runner import files
 from runner.core import Reason
+from runner.core.milestone import Trust
 from runner.server.bounds import PIECE_BYTES
 from runner.server.messages import nothing, refuse
 from runner.server.paths import upload_path
@@ -48,7 +49,13 @@ class FileRoutes:
     async def _sent(
         self, request: Request, name: str, names: Sequence[str] = (BUILD, SOURCE)
     ) -> Response:
-        row = await self._runs.reached(request, await self._site.identify(request))
+        identity = await self._site.identify(request)
+        row = await self._runs.reached(request, identity)
+        if name == SOURCE and row.submission is not None and not identity.staff:
+            one = await self._site.in_files(self._site.store.submission, row.submission)
+            if one is None or one.trust is Trust.TIMED:
+                text = "it holds the files of the assignment's staff"
+                raise refuse(Reason.NOT_ALLOWED, text)
         if name not in names:
             raise nothing("file")
         if name == PARCEL and row.parcel:  # of a run that waits there is no folder

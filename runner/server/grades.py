@@ -11,6 +11,7 @@ from runner import archive, files
 from runner.core.errors import RaiError
 from runner.core.measurement import MEASUREMENT_FILE
 from runner.core.milestone import Milestone
+from runner.core.screen import cell
 from runner.core.units import MIB
 from runner.database import Store
 from runner.scheduling.queue import STAFF
@@ -55,9 +56,7 @@ def export(
                 continue
             one = counting.get(person.team)
             cells = _cells(one, ranks, _points(grading, store, milestone, person.team))
-            rows.writerow(
-                [_cell(text) for text in (person.person, person.team, *cells)]
-            )
+            rows.writerow([cell(text) for text in (person.person, person.team, *cells)])
     for team, one in counting.items():
         try:
             _folder(store, folder, milestone, one, into / _name(team))
@@ -93,11 +92,6 @@ def _cells(
     yield f"{best.ratio:.6g}" if best and best.ratio is not None else ""
     yield str(ranks.get(one.number, ""))
     yield earned
-
-
-def _cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def _name(team: str) -> str:

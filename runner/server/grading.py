@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from runner import milestones
 from runner.core.errors import RaiError
-from runner.core.milestone import Counted, Milestone, Trust
+from runner.core.milestone import Counted, Milestone
 from runner.database import Store
 from runner.scheduling.queue import STAFF
 from runner.server import logs
@@ -75,7 +75,7 @@ class Grading:
             milestone = known[one.milestone]
             its = one.milestone, one.term, one.team
             if its not in counting and one.may_count:
-                usual = Counted.BEST if one.trust is Trust.RANKED else Counted.LATEST
+                usual = Counted.BEST if one.trust.ranks else Counted.LATEST
                 how = milestone.counting if milestone else usual
                 counting[its] = course.counting(self._store.may_count(*its), how)
             counts = counting.get(its) == one.number

@@ -188,7 +188,7 @@ class Judging:
                 *("", ""),
                 why_not_ranked=(*rehearsed, *sliced),
                 runs=course.latest(one.runs),
-                golden=staging.judge_files().digest,
+                golden=staging.golden(milestone).digest,
                 sources={file.path: file.sha256 for file in sent.team},
                 commit=one.commit,
             )
@@ -228,7 +228,7 @@ class Judging:
         done = {run.name: run.run for run in one.runs if run.reason is Reason.DONE}
         builds = {name: self._runs.paths(run).build for name, run in done.items()}
         area = StagingArea(folder)
-        parts = StagedParts(staging.judge_files(), submitted.team, job)
+        parts = StagedParts(staging.golden(milestone), submitted.team, job)
         staged = area.stage(stage, parts, builds)
         file = folder / ".packed"
         packed = staging.packed(staged, file)
@@ -236,7 +236,7 @@ class Judging:
         asked = RunRequest(
             one.project,
             staging.BUILD_FILE,
-            staging.build_text(stage),
+            (staged / staging.BUILD_FILE).read_text(),
             sha256=packed.sha256,
             user=one.person,
             gpus=("1" if alike or gpu is None else gpu.uuid) if stage.gpu else None,

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from runner import archive, milestones
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.core.milestone import Counted, Milestone, Trust
+from runner.core.milestone import Counted, Milestone
 from runner.core.screen import printable
 from runner.database.accounts import Identity
 from runner.database.submissions import Receipt
@@ -210,7 +210,7 @@ class SubmissionRoutes:
         if not has_gpu and any(r.gpu for r in host.stages(milestone, gpu=False)):
             text = f"{milestone.name} is measured on a GPU, and this server has none"
             raise refuse(Reason.NO_GPU, text, hint="tell your staff")
-        ranks = milestone.trust is Trust.RANKED and not asked.rehearsal
+        ranks = milestone.trust.ranks and not asked.rehearsal
         if ranks and (why := facts.unranked):
             text = f"{milestone.name} is ranked, and {why} on this server"
             raise refuse(Reason.NOT_ALLOWED, text, hint="tell your staff; rehearse it")

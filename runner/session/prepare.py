@@ -121,16 +121,18 @@ def settings(options: Options = NONE_GIVEN) -> tuple[Settings, list[Problem]]:
     return stored.load(os.environ, stored.settings_files(), options.settings)
 
 
-def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
+def prepare(
+    path: Path, options: Options = NONE_GIVEN, *, staged: bool = False
+) -> Prepared:
     """Read a project's build file and check it against the site's policy.
 
-    ``path`` is the project's folder or its build file.
+    ``path`` is the project's folder or its build file, and may be ``staged``.
 
     Raises:
         SpecError, ConfigError, UsageError, NotAllowedError: with every problem found.
     """
     found, warnings = settings(options)
-    spec, problems, text = read_spec(path)
+    spec, problems, text = read_spec(path, staged=staged)
     spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
     shown = buildfile.redacted(text)
@@ -170,9 +172,9 @@ def staged(
     with a ``title``, and at a ``commit`` that the files are of; ``inner`` where a later
     run of the same submission needs it. Raise errors as ``prepare`` does.
     """
-    prepared = prepare(path, options)
+    # The folder is gone when somebody reads the record. Who has a commit names that.
+    prepared = prepare(path, options, staged=commit is None)
     request, project = prepared.request, project.resolve()
-    # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
     shown = written.text(project)
     asked = replace(

@@ -59,15 +59,19 @@ def folder_project(
     return FolderProject(folder, settings.project_caps, home, cache, project, commit)
 
 
-def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
+def read_spec(
+    path: Path, *, staged: bool = False
+) -> tuple[BuildSpec, list[Problem], str]:
     """Parse a project's build file; return the spec, its warnings, and its text.
+
+    Of a ``staged`` folder, which is gone later, places name the file alone.
 
     Raises:
         UsageError: the file is absent or cannot be read.
         SpecError: it has errors; carries every problem found.
     """
     file = build_file(path)
-    shown = str(file)
+    shown = file.name if staged else str(file)
     try:
         raw = files.read_below(file.parent, file.name, MOST_BYTES)
     except OSError as error:

@@ -63,10 +63,14 @@ def of_run(
     judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
     if judges and reason(record) is Reason.DONE:
         try:
-            found = measured(stage, paths, scratch / MEASURED)
+            found = (
+                outcome.timed(record, milestone)
+                if milestone.trust is Trust.TIMED
+                else measured(stage, paths, scratch / MEASURED)
+            )
         except RaiError as error:
             return RunEnd(Reason.INTERNAL, f"the judge failed: {error}")
-        ranked = found.accepted and milestone.trust is Trust.RANKED
+        ranked = found.accepted and milestone.trust.ranks
         host = replace(
             known,
             title=milestone.title,

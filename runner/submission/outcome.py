@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from runner.core import Reason, RunRecord
-from runner.core.measurement import MeasuredEntry, Measurement
-from runner.core.milestone import HeldKind, Milestone, MilestoneRun, Trust
+from runner.core.measurement import (
+    CheckedValues,
+    MeasuredEntry,
+    MeasuredGpu,
+    Measurement,
+)
+from runner.core.milestone import TIMED_BY, HeldKind, Milestone, MilestoneRun, Trust
+from runner.core.quantities import brief
+from runner.submission.host import architecture
 
 ACCEPTED = {
     Trust.RANKED: "accepted",
     Trust.CHECKED: "correct",
     Trust.RECORDED: "recorded",
+    Trust.TIMED: "accepted",
 }
 """What a submission is called that ended well, by what its outcome is worth."""
+
+MOST_MS = 1e9
+"""A harness that prints more has printed no time."""
 
 REHEARSED = "a rehearsal"
 
@@ -52,9 +64,10 @@ def of_the_team(run: MilestoneRun, milestone: Milestone) -> bool:
     """Whether a failure of this run is the team's, and not the judge's.
 
     The last run of a milestone that is judged is the judge's; so is one that holds
-    nothing of the team.
+    nothing of the team. In an assignment the team's code is part of what fails.
     """
-    judged = milestone.trust is not Trust.RECORDED and run is milestone.runs[-1]
+    judged = milestone.trust in (Trust.RANKED, Trust.CHECKED)
+    judged = judged and run is milestone.runs[-1]
     holds = run.held(HeldKind.TEAM) or run.held(HeldKind.BUILD)
     return bool(holds) and not judged
 
@@ -88,6 +101,11 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
     A wrong result counts before a fault of the kernels, and a fault before what only
     this machine can mend: others on the GPU, heat, clocks that are not steady.
     """
+    if not measurement.entries and trust is Trust.TIMED:
+        text = (
+            "the assignment is wrong: its harness ended well and printed no `Op Time:`"
+        )
+        return Reason.INTERNAL, f"{text} above 0; tell its staff"
     if not measurement.entries:
         return Reason.INTERNAL, "the judge failed: it measured nothing"
     if trust is Trust.RANKED and measurement.gpu is None:
@@ -100,12 +118,34 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
         if found := refused.get(reason):
             several = len(measurement.entries) > 1
             return reason, "; ".join(_why(entry, named=several) for entry in found)
+    if trust is Trust.TIMED:
+        (entry,) = measurement.entries
+        return Reason.DONE, f"{brief((entry.ms or 0.0) / 1000)}, {TIMED_BY}"
     if trust is not Trust.RANKED:
         values = sum(entry.checked.values for entry in measurement.entries)
         return Reason.DONE, f"{values:,} numbers checked"
     several = len(measurement.entries) > 1
     figures = (_figures(entry, named=several) for entry in measurement.entries)
     return Reason.DONE, "; ".join(figures)
+
+
+def timed(record: RunRecord, milestone: Milestone) -> Measurement:
+    """Return what a harness printed in a run that ended well; no entry without a time.
+
+    The time is that of the last command that printed one: the sum of its Op Times.
+    """
+    sums = (
+        sum(time for one in command.findings.inferences for time in one.op_times_s)
+        for command in reversed(record.first_round)
+    )
+    ms = 1000 * next((seconds for seconds in sums if seconds), 0.0)
+    entry = MeasuredEntry(milestone.name, True, (), True, CheckedValues(0, 0), ms=ms)
+    given = record.gpu.gpus[0] if record.gpu and record.gpu.gpus else None
+    gpu = MeasuredGpu(given.name, given.uuid) if given else None
+    known = architecture(given) if given else ""
+    accuracy: Any = milestone.accuracy
+    entries = (entry,) if 0 < ms <= MOST_MS else ()
+    return Measurement(1, milestone.name, accuracy, known or None, "", gpu, entries)
 
 
 def _reason(refused: MeasuredEntry, trust: Trust) -> Reason:

@@ -68,7 +68,7 @@ def propose(
     milestone = files.placed(project, milestones.find(name, settings.milestones))
     home = outputs.home_within(settings.home, project)
     submitted = files.look(project, milestone, home)
-    judge = staging.judge_files()
+    judge = staging.golden(milestone)
     found = submitted.problems
     problems = [one for one in found if one.severity is Severity.ERROR]
     warnings += [one for one in found if one.severity is Severity.WARNING]

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -25,7 +26,9 @@ from runner.core import LIMITS, MIB, Archive, Problem, digests, globs, judge_job
 from runner.core.caps import Caps
 from runner.core.errors import EngineError, NotAllowedError
 from runner.core.judge_job import JudgeJob
-from runner.core.milestone import Held, HeldKind, MilestoneRun
+from runner.core.milestone import Held, HeldKind, Milestone, MilestoneRun, Trust
+from runner.milestones import folder as own_folder
+from runner.milestones.folder import STAFF
 from runner.store import scratch
 from runner.store.paths import Home
 from runner.submission.files import SubmittedFile
@@ -36,6 +39,8 @@ DOCKERFILE = "Dockerfile"
 REQUIREMENTS = "requirements.txt"
 IGNORE_FILE = ".raiignore"
 BUILD_IGNORE_FILE = ".dockerignore"
+_DECIDING = (*BUILD_FILES, DOCKERFILE.lower())
+_IGNORING = (IGNORE_FILE, ".gitignore")
 NO_BUILDS: Mapping[str, Path] = {}
 JUDGE = "runner/judge"
 
@@ -75,7 +80,10 @@ class GoldenFiles(Struct, frozen=True):
 
 
 class StagedParts(Struct, frozen=True):
-    """What a run can hold, but earlier builds. The job is None where there is none."""
+    """What a run can hold, but earlier builds. The job is None where there is none.
+
+    ``golden`` are the files of whoever judges: rai's, or an assignment's staff.
+    """
 
     golden: GoldenFiles
     team: tuple[SubmittedFile, ...] = ()
@@ -105,9 +113,11 @@ class StagingArea:
         folder = self.root / run.name
         folder.mkdir(mode=0o700)
         own = run.own_image
-        for name, content in contents(run, parts).items():
-            _write(folder, name, content)
-        for file in parts.team if run.held(HeldKind.TEAM) else ():
+        ours = contents(run, parts)
+        for name, content in ours.items():
+            _write(folder, name, content, executable=content.startswith(b"#!"))
+        team = parts.team if run.held(HeldKind.TEAM) else ()
+        for file in beside(team, ours) if run.held(HeldKind.STAFF) else team:
             if own and file.name in BUILD_FILES:
                 continue  # the milestone's commands run
             name = file.name if own else f"team/{file.name}"
@@ -123,7 +133,14 @@ class StagingArea:
 
 
 def contents(run: MilestoneRun, parts: StagedParts) -> dict[str, bytes]:
-    """Return the files of a run that are rai's own, by name."""
+    """Return the files of a run that are rai's own or the staff's, by name."""
+    if run.held(HeldKind.STAFF):
+        names = "".join(f"!/{name}\n" for name in parts.golden.files)
+        return {
+            **parts.golden.files,
+            IGNORE_FILE: (_EVERYTHING + names).encode(),
+            BUILD_IGNORE_FILE: f"*\n{names}".encode(),
+        }
     found = {BUILD_FILE: build_text(run).encode()}
     if run.held(HeldKind.JOB):
         if parts.job is None:
@@ -141,6 +158,29 @@ def contents(run: MilestoneRun, parts: StagedParts) -> dict[str, bytes]:
         for name, content in parts.golden.matching(held.patterns).items():
             found[f"{JUDGE}/{name}"] = content
     return found
+
+
+def beside(
+    team: Iterable[SubmittedFile], staff: Iterable[str]
+) -> Iterator[SubmittedFile]:
+    """Yield the team's files that cannot stand in for the staff's, or decide for them.
+
+    Left out is what has the name of one, in any case, of a folder above one, or is
+    below one; and what says what is run, built or left out.
+    """
+    names = {_alike(name) for name in staff}
+    above = {str(folder) for name in names for folder in PurePosixPath(name).parents}
+    for file in team:
+        path = PurePosixPath(_alike(file.name))
+        decides = path.name in _IGNORING or path.name.endswith(BUILD_IGNORE_FILE)
+        shadows = not {str(path), *map(str, path.parents)}.isdisjoint(names)
+        if not (decides or shadows or str(path) in (*_DECIDING, *above)):
+            yield file
+
+
+def _alike(name: str) -> str:
+    """Return a name as file systems have it that know no case and compose."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def build_text(run: MilestoneRun) -> str:
@@ -185,6 +225,19 @@ def area(home: Path) -> Iterator[StagingArea]:
     """
     with scratch.folder(Home(home).submissions) as folder:
         yield StagingArea(folder)
+
+
+def golden(milestone: Milestone) -> GoldenFiles:
+    """Read the files of whoever judges a milestone: rai's judge, or its staff.
+
+    Raises:
+        EngineError, ConfigError: they are not as they should be.
+    """
+    if milestone.trust is not Trust.TIMED:
+        return judge_files()
+    found = own_folder.read(Path(milestone.folder) / STAFF.name, STAFF)
+    sums = {name: digests.of_bytes(content) for name, content in found.items()}
+    return GoldenFiles(found, digests.of_set(sums))
 
 
 def judge_files(folder: Path = GOLDEN) -> GoldenFiles:

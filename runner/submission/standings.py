@@ -19,14 +19,16 @@ from runner.core.measurement import (
     Measurement,
     MeasurementHost,
 )
+from runner.core.milestone import Trust
 from runner.wire.submissions import Board, Submission, TeamStanding
 
 
 class RankedVariant(Struct, frozen=True, rename={"accuracy": "class"}):
     """One variant of an accepted submission; times in milliseconds.
 
-    ``gpu`` is "" and the times are None where only the result was checked. ``run`` is
-    the id of the run that measured it, ``at`` when that began, in seconds since 1970.
+    ``gpu`` is "" where there was none, the times are None where only the result was
+    checked, and the ratio where a harness timed it. ``run`` is the id of the run that
+    measured it, ``at`` when that began, in seconds since 1970; ``trust`` as Trust.
     """
 
     milestone: str
@@ -41,6 +43,7 @@ class RankedVariant(Struct, frozen=True, rename={"accuracy": "class"}):
     tag: str
     commit: str
     at: float
+    trust: str = ""
 
     @property
     def board(self) -> tuple[str, str, str, str]:
@@ -66,11 +69,14 @@ def standings(
         if measurement.counts and (host := measurement.host) is not None
         for entry in measurement.entries
     ]
-    every.sort(key=lambda one: (one.board, one.ratio or 0.0, -one.at, one.run))
+    every.sort(
+        key=lambda one: (one.board, one.ratio or one.ms or 0.0, -one.at, one.run)
+    )
     listed: list[RankedVariant] = []
     for _, board in groupby(every, key=attrgetter("board")):
         some = list(board)
-        listed += some[:number] if some[0].gpu else some[:1]
+        timed = some[0].gpu or some[0].trust == Trust.TIMED
+        listed += some[:number] if timed else some[:1]
     return listed
 
 
@@ -90,6 +96,7 @@ def _standing(
         tag=tag,
         commit=host.commit,
         at=host.at,
+        trust=host.trust,
     )
 
 
@@ -144,9 +151,7 @@ def boards(
 
 def best(one: Submission) -> MeasuredEntry | None:
     """Return the fastest entry of a submission that was timed; None without one."""
-    entries = one.measured.entries if one.measured else ()
-    timed = [entry for entry in entries if entry.ms is not None]
-    return min(timed, key=lambda e: (e.ratio or 0.0, e.ms), default=None)
+    return one.measured.best if one.measured else None
 
 
 def _together(

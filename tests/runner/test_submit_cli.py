@@ -62,6 +62,19 @@ def test_what_cannot_be_judged_here_is_refused(project, home, words, status, sai
     assert "Traceback" not in done.stderr and not home.exists()
 
 
+def test_gradescope_gets_the_problems_of_a_project_that_is_refused(project, tmp_path):
+    (project / "project/kernels.py").write_text("KERNELS = ()\n")
+    file = tmp_path / "results.json"
+
+    done = rai("submit", "final", "-p", project, "--gradescope", file)
+
+    found = json.loads(file.read_text())
+    assert done.returncode == 2 and found["score"] == 0
+    assert "run `python project/plan.py`" in found["output"]
+    done = rai("submit", "final", "-p", project, "--gradescope", tmp_path)
+    assert done.returncode == 2 and "it is a folder" in done.stderr
+
+
 def test_without_a_name_the_milestones_are_listed_with_their_deadlines(tmp_path, home):
     text = (ROOT / "runner/milestones/m2.yml").read_text()
     (tmp_path / "site").mkdir()

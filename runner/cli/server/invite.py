@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from runner import files
 from runner.cli import common
 from runner.cli.server import opening
+from runner.core import Problem
 from runner.core.errors import UsageError
+from runner.core.screen import cell
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -38,26 +45,77 @@ def invite(
     role: Annotated[
         str, typer.Option(metavar="NAME", help="With --team: the team's role.")
     ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", metavar="FILE", help="Write the codes into a new CSV file, unshown."
+        ),
+    ] = None,
     state: opening.State = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Make one-time codes with which people log in.
 
-    They are shown once. A person's earlier code that was not used is void.
+    They are shown once, or written into a file for a mail merge. A person's earlier
+    code that was not used is void.
     """
     from runner.server import rules
 
     with opening.opened(state) as (folder, store):
         known = rules.read(folder.rules)
         invitations = _invitations(who, team, role, known.roles)
-        now = time.time()
-        issued = store.invite(invitations, now, known.code_valid_s)
-        opening.note(store, "invite", _about(invitations))
-        at = folder.reached_at()
-    if as_json:
+        now, at = time.time(), folder.reached_at()
+        with _new(output) as file:
+            issued = store.invite(invitations, now, known.code_valid_s)
+            opening.note(store, "invite", _about(invitations))
+            if file is not None:
+                _write(file, issued, at)
+    if output is not None:
+        if as_json:
+            common.print_json({"file": str(output)})
+        else:
+            say(f"Wrote {len(issued)} codes into {output}, which you alone can read.")
+    elif as_json:
         common.print_json(_plain(issued, at))
     else:
         _show(issued, at)
+
+
+@contextmanager
+def _new(path: Path | None) -> Iterator[TextIO | None]:
+    """Yield a new file for its owner alone; remove it if what follows fails.
+
+    Raises:
+        UsageError: it is there already, or cannot be made.
+    """
+    if path is None:
+        yield None
+        return
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        hint = "nothing is overwritten: name another file"
+        raise UsageError(Problem(f"{path} is there already", hint=hint)) from None
+    except OSError as error:
+        raise UsageError(files.problem(error)) from error
+    try:
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _write(file: TextIO, issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
+    rows = csv.writer(file)
+    rows.writerow(("team", "person", "code", "url", "fingerprint", "expires"))
+    url, fingerprint = (at.url, at.fingerprint) if at else ("", "")
+    for one in issued:
+        until = datetime.fromtimestamp(one.expires_at, UTC).isoformat(
+            timespec="seconds"
+        )
+        cells = (one.team, one.person, one.code, url, fingerprint, until)
+        rows.writerow(map(cell, cells))
 
 
 def _invitations(

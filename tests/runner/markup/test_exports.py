@@ -123,6 +123,18 @@ def test_the_leaderboard_has_the_figures_of_a_run_that_ended_well():
     assert "leaderboard" not in gradescope.results([ReportedRun(FAILED)])
 
 
+def test_a_submission_has_one_score_and_its_times_on_the_leaderboard():
+    found = gradescope.submission(["accepted\x1b", "80 of 100 points."], 80, 1.2, 0.7)
+
+    assert (found["score"], "tests" in found) == (80, False)
+    assert found["output"] == "accepted\\x1b\n80 of 100 points."
+    assert found["leaderboard"] == [
+        {"name": "Time (ms)", "value": 1.2, "order": "asc"},
+        {"name": "Ratio", "value": 0.7, "order": "asc"},
+    ]
+    assert "leaderboard" not in gradescope.submission(["wrong"], 0)
+
+
 def test_many_commands_are_cut_and_their_points_still_counted():
     many = [replace(COMMANDS[0], index=n) for n in range(gradescope.MOST_TESTS + 5)]
 

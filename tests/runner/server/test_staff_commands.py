@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import stat
 import sys
 import time
 
@@ -64,6 +66,33 @@ def test_a_table_on_stdin_becomes_codes_that_are_shown_once(state, store):
     }
     code = codes[0]["code"].encode()
     assert not any(code in path.read_bytes() for path in state.glob("store.sqlite*"))
+
+
+def test_codes_go_into_a_new_file_of_ones_own_and_not_onto_the_screen(
+    state, store, tmp_path
+):
+    file = tmp_path / "codes.csv"
+    words = ("server", "invite", "-", "-o", file)
+
+    done = rai(*words, input="red,ada\nblue,bo\n")
+
+    assert done.returncode == 0 and str(file) in done.stderr + done.stdout
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with file.open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    assert [(row["team"], row["person"]) for row in rows] == [
+        ("red", "ada"),
+        ("blue", "bo"),
+    ]
+    assert all(row["code"] not in done.stdout + done.stderr for row in rows)
+    assert rows[0]["expires"].endswith("+00:00")
+    log_in(store, *rows)
+
+    again = rai(*words, input="red,ada\n")
+    assert again.returncode == 2 and "is there already" in again.stderr
+    other = tmp_path / "other.csv"
+    assert rai("server", "invite", "-", "-o", other, input="red\n").returncode == 2
+    assert not other.exists()
 
 
 @pytest.mark.parametrize(
