@@ -53,7 +53,7 @@ def submissions(
         again = one.rerun_of is not None
         attempt = "" if one.rehearsal or again else str(one.attempt)
         mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
-        mark = f"{one.rerun_of} again" if again else mark
+        mark = f"measures {one.rerun_of} again" if again else mark
         points = "" if one.points is None else f"{one.points:g}"
         last = (points, "; ".join((*filter(None, [mark]), *map(shown, one.marks))))
         first = (

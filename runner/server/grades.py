@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from runner import archive, files
 from runner.core.errors import RaiError
-from runner.core.measurement import MEASUREMENT_FILE
+from runner.core.measurement import MEASUREMENT_FILE, to_json
 from runner.core.milestone import Milestone
 from runner.core.screen import cell
 from runner.core.units import MIB
@@ -113,12 +114,7 @@ def _folder(
     if not one.runs:
         return
     paths = folder.home_of_runs().run(one.runs[-1].run)
-    for entry, name in (
-        (paths.stdout, OUTPUT),
-        (paths.root / MEASUREMENT_FILE, MEASUREMENT_FILE),
-    ):
-        try:
-            content = files.read(entry, MOST_OUTPUT)
-        except FileNotFoundError:
-            continue
-        (into / name).write_bytes(content)
+    with suppress(FileNotFoundError):
+        (into / OUTPUT).write_bytes(files.read(paths.stdout, MOST_OUTPUT))
+    if one.measured is not None:
+        (into / MEASUREMENT_FILE).write_bytes(to_json(one.measured))

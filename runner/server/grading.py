@@ -58,6 +58,8 @@ class Grading:
 
     def earned(self, one: Submission, milestone: Milestone) -> float | None:
         """Return the points of a submission; None where the milestone gives none."""
+        if one.rehearsal or one.rerun_of is not None:
+            return None
         if not one.may_count:
             return 0.0 if milestone.points and one.ended_at is not None else None
         figures = standings.best(one)

@@ -48,7 +48,7 @@ def invite(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", metavar="FILE", help="Write the codes into a new CSV file, unshown."
+            "-o", metavar="FILE", help="Write the codes into a new CSV file; show none."
         ),
     ] = None,
     state: opening.State = None,

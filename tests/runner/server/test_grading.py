@@ -252,6 +252,7 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "done")
     assert (green["submission"], green["verdict"]) == ("", "none")
     assert (tmp_path / "out/red/submitted/plan.json").is_file()
+    assert (tmp_path / "out/red/measurement.json").is_file()
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
 
 

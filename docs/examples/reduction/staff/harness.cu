@@ -35,10 +35,10 @@ static bool right(double found, double expected, int n)
 int main()
 {
     std::mt19937 random(std::random_device{}()); // nobody knows the numbers before
-    std::uniform_real_distribution<float> from_0_to_1(0.25f, 1);
+    std::uniform_real_distribution<float> some(0.25f, 1);
     std::vector<float> numbers(LARGE);
     for (float &number : numbers)
-        number = from_0_to_1(random);
+        number = some(random);
 
     float *x, *sums;
     check(cudaMalloc(&x, LARGE * sizeof(float)));
