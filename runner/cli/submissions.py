@@ -40,7 +40,9 @@ def submissions(
     with ServerClient(common.server(on)) as client:
         if choose is not None:
             one = client.choose(choose)
-            say(f"{submitting.titled(one)} to {shown(one.milestone)} counts now.")
+            text = f"{submitting.titled(one)} to {shown(one.milestone)}"
+            decided = "is chosen, but staff decided which one counts"
+            say(f"{text} {'counts now' if one.counts else decided}.")
             return
         page = client.submissions(milestone or "", everyone=everyone)
     found = page.submissions

@@ -127,5 +127,15 @@ def test_a_choice_is_one_of_a_milestone(store: Store):
     one, _ = add(store, "a")
     two, _ = add(store, "b")
     store.choose(one)
+    before = store.changes()
     store.choose(two)
+    assert store.changes() > before, "what boards are made of is read again"
     assert [each.chosen for each in store.submissions("red")] == [True, False]
+
+
+def test_of_many_at_once_each_is_told_the_names_that_are_kept(store: Store):
+    teams = [{f"team {number}", "red"} for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda some: store.pseudonyms("2026fa", some), teams))
+    kept = store.pseudonyms("2026fa", [])
+    assert len(kept) == 9 and all(one.items() <= kept.items() for one in told)
