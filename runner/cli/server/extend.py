@@ -34,7 +34,7 @@ def extend(
         text = f"{by!r} is no duration"
         raise UsageError(Problem(text, hint="write e.g. 2d, 12h or 0s"))
     with opening.opened(state) as (folder, store):
-        grading, term = opening.grading(folder, store)
+        grading = opening.grading(folder, store)
         found = grading.milestone(milestone)
         if found.deadline is None:
             raise UsageError(f"{found.name} has no deadline")
@@ -42,7 +42,7 @@ def extend(
             text = f"there is no team {team!r}"
             raise UsageError(Problem(text, hint="`rai server people` lists them"))
         why, moved = opening.reason(reason), later(found, seconds)
-        store.extend(team, found.name, term, seconds, why, moved.late_s_at)
+        store.extend(team, found.name, grading.term, seconds, why, moved.late_s_at)
         opening.note(store, "extend", f"{team} {found.name} {by}: {why}")
     due = moved.deadline
     by_text = duration_text(seconds) if seconds else "0 s"

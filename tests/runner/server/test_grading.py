@@ -209,7 +209,7 @@ def test_an_extension_is_a_teams_own_and_is_audited(state, store, grading):
         (("extend", "red", "final", "soon", "--reason", "x"), "no duration"),
         (("extend", "red", "m3", "2d", "--reason", "x"), "m3 has no deadline"),
         (("decide", "7", "annul", "--reason", "x"), "no submission 7"),
-        (("decide", "7", "like", "--reason", "x"), "expected count or annul"),
+        (("decide", "7", "like", "--reason", "x"), "not one of 'count', 'annul'"),
         (("rerun", "final"), "no submission to final counts"),
     ],
 )
