@@ -15,6 +15,7 @@ from runner.core.measurement import Measurement, MeasurementHost, from_json
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.wire.submissions import Submission
+from tests.runner.database import test_submissions as submissions
 from tests.runner.judge import made
 
 TERM = "2026fa"
@@ -48,37 +49,14 @@ def add(
     team: str,
     measured: Measurement | None = None,
     *,
-    milestone: str = "final",
     late_s: float = 0.0,
     role: str = "student",
     reason: Reason = Reason.DONE,
     at: float = AT,
 ) -> int:
     """Add a submission that has ended; return its number."""
-
-    def make(number: int, at: float, used: int) -> Submission:
-        return Submission(
-            number=number,
-            key=given[1],
-            team=team,
-            person="ada",
-            role=role,
-            milestone=milestone,
-            trust=Trust.RANKED,
-            term=TERM,
-            sha256="0" * 64,
-            project="/home/ada/net",
-            commit="",
-            received_at=at,
-            late_s=late_s,
-            attempt=used + 1,
-            attempts=None,
-            rehearsal=False,
-            charged=True,
-        )
-
-    given = team, os.urandom(5).hex(), milestone, TERM, at
-    one, _ = store.add_submission(*given, make)
+    key, more = os.urandom(5).hex(), {"late_s": late_s, "role": role}
+    one, _ = submissions.add(store, key, team, at, **more)
     end(store, one, measured, reason)
     return one.number
 

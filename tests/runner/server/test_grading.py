@@ -19,6 +19,7 @@ from runner.server.grading import Grading
 from runner.server.paths import upload_path
 from runner.wire.submissions import Decision, StandingsPage
 from tests.program import rai
+from tests.runner.database.test_submissions import SHA256
 from tests.runner.server import graded
 from tests.runner.server.graded import TERM, add, measurement
 from tests.runner.server.submitted import sealed
@@ -234,7 +235,7 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     data = sealed(sample.write(tmp_path / "team"), tmp_path / "sent.tar.zst")
     odd = "x,y", "x+y"
     for team in ("red", *odd):
-        sent = upload_path(state / "uploads", team, "0" * 64)
+        sent = upload_path(state / "uploads", team, SHA256)
         sent.parent.mkdir(parents=True)
         sent.write_bytes(data)
     for team in odd:
@@ -269,7 +270,7 @@ def test_a_term_is_closed_after_its_export_and_what_it_kept_may_go(
     state, store, tmp_path
 ):
     add(store, "red", measurement(0.75))
-    store.add_upload("red", "0" * 64, 9, 0.0)
+    store.add_upload("red", SHA256, 9, 0.0)
     rules_file, now = state / "server.yml", rules.TEMPLATE.read_text()
     of_term = rules_file.read_text()
     gone: list[str] = []
