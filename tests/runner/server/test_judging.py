@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import GIB, Reason
 from runner.core.request import from_json as request_of
@@ -253,6 +254,20 @@ def test_where_the_disk_is_low_submissions_start_and_runs_wait(
     assert site.going(number)
     assert queue.state("0123456789") is QueueState.WAITING
     assert "of disk are left for runs" in queue.row("0123456789").why
+
+
+def test_where_gpus_differ_one_of_the_first_ones_model_measures(
+    queue: Queue, site: Submitting
+):
+    (first,) = queue.runs.gpus
+    others = replace(first, uuid="GPU-2"), replace(first, uuid="GPU-3", name="other")
+    queue.runs.gpus = (replace(first, out="odd times"), *others)
+    number = site.put()
+    site.compiled(number)
+
+    run = site.going(number)
+
+    assert dict(queue.runs.asked)[run].gpus == "GPU-2"
 
 
 def test_a_server_that_is_killed_anywhere_gives_one_verdict(
