@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from random import Random
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from runner.core.ending import Reason
-from runner.core.measurement import MeasurementHost, from_json
+from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.database.submissions import Receipt
@@ -21,9 +19,7 @@ from tests.runner.judge import made
 
 SHA256 = "5" * 64
 MEASURED = replace(
-    from_json(
-        json.dumps(made.measurement(made.entry(made.samples(Random(1))))).encode()
-    ).brief,
+    made.read(made.ACCEPTED).brief,
     host=MeasurementHost("", "ranked"),
 )
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.measurement import Measurement, MeasurementHost, from_json
+from runner.core.measurement import Measurement, MeasurementHost
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.wire.submissions import Submission
@@ -20,7 +18,6 @@ from tests.runner.judge import made
 
 TERM = "2026fa"
 AT = 1_700_000_000.0
-ENTRY = made.entry(made.samples(Random(1)))
 
 
 def measurement(
@@ -34,9 +31,7 @@ def measurement(
     """Return an accepted measurement whose interval reaches ``half`` to each side."""
     sides = [ratio - half, ratio + half]
     figures = {"ratio": ratio, "ms": 2 * ratio, "interval": sides}
-    found = from_json(
-        json.dumps(made.measurement({**ENTRY, **figures, **entry})).encode()
-    ).brief
+    found = made.read({**made.ACCEPTED, **figures, **entry}).brief
     assert found.gpu
     own = hashlib.sha256((sources or str(ratio)).encode()).hexdigest()
     known = {"conv.cu": own}

@@ -20,6 +20,7 @@ from runner.server.paths import upload_path
 from runner.wire.submissions import Decision, StandingsPage
 from tests.program import rai
 from tests.runner.database.test_submissions import SHA256
+from tests.runner.judge import made
 from tests.runner.server import graded
 from tests.runner.server.graded import TERM, add, measurement
 from tests.runner.server.submitted import sealed
@@ -171,7 +172,7 @@ def test_what_is_odd_is_marked_for_staff(grading, store):
     add(store, "red", measurement(0.7, sources="the same"))
     add(store, "blue", measurement(0.7, 0.02, sources="the same"))
     add(store, "green", measurement(0.8))
-    layer = graded.ENTRY["layers"][0] | {"floor_ms": 9.0}
+    layer = made.ACCEPTED["layers"][0] | {"floor_ms": 9.0}
     add(store, "red", measurement(0.6, layers=[layer]))
     marks = {
         one.number: one.marks

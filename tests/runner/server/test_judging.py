@@ -14,9 +14,9 @@ from runner.core.request import from_json as request_of
 from runner.scheduling.queue import QueueHistory, Role, ServerRules, by_age, in_turn
 from runner.wire.remote_runs import QueueState
 from tests.runner.judge import made
+from tests.runner.judge.made import ACCEPTED
 from tests.runner.server.queued import Queue
 from tests.runner.server.submitted import (
-    ACCEPTED,
     CUBINS,
     IS_WRONG,
     SPOILED,
