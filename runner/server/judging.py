@@ -215,14 +215,9 @@ class Judging:
         submitted = self._submitted(one, milestone, folder)
         milestone = files.placed(submitted.project, milestone)
         gpu = facts.gpus[0] if facts.gpus else None
-        known = host.architecture(gpu) if gpu else ""
-        job, problems = planning.job(
-            milestone,
-            known or planning.any_architecture(milestone, submitted.plan),
-            gpu.name if gpu else "",
-            submitted.plan,
-            submitted.digests,
-        )
+        known = (host.architecture(gpu), gpu.name) if gpu else ("", "")
+        its = submitted.plan, submitted.digests
+        job, problems = planning.job(milestone, *known, *its)
         if problems:
             raise UsageError(*problems)
         done = {run.name: run.run for run in one.runs if run.reason is Reason.DONE}
