@@ -30,7 +30,6 @@ from tests.runner.server import graded
 from tests.runner.server.graded import TERM, add, measurement
 from tests.runner.server.queued import Queue
 from tests.runner.server.submitted import (
-    ACCEPTED,
     CUBINS,
     Submitting,
     built,
@@ -180,7 +179,7 @@ def _end_runs(queue: Queue) -> None:
         if queue.now - began < kind:
             continue
         if row.submission:
-            build = measured(ACCEPTED) if row.gpus else built(CUBINS)
+            build = measured(made.ACCEPTED) if row.gpus else built(CUBINS)
             queue.runs.write(run, "build.tar.zst", build)
         queue.runs.end(run, Reason.DONE)
 

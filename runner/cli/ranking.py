@@ -13,7 +13,7 @@ from runner.terminal.streams import say
 from runner.wire.addresses import SlurmTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runner.remote.profile import ProfileEntry
     from runner.report import Table
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from runner.wire.submissions import StandingsPage
 
 _TIMES = ("time", "ratio", "95 % interval")
-_RIGHT = ("rank", *_TIMES)
 _HEADS = (*_TIMES, "variant", "when", "run", "commit", "tag")
 
 
@@ -104,23 +103,18 @@ def _at_server(
 
 def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
     from runner.cli import submitting
-    from runner.core.milestone import TIMED_BY, Trust
-    from runner.core.quantities import brief
     from runner.remote.problems import shown
-    from runner.report import Table, date
+    from runner.report import blocks, date
+    from runner.report.measurement import timed
 
     for board in page.boards:
         rows = []
         for place, one in enumerate(board.standings):
             if number is not None and place >= number and not one.own:
                 continue
-            low, high = one.interval or (0.0, 0.0)
             row = (
-                str(one.rank),
-                shown(one.name),
-                brief(None if one.ms is None else one.ms / 1000),
-                f"{one.ratio:.4f}" if one.ratio is not None else "",
-                f"{low:.4f} to {high:.4f}" if one.interval else "",
+                *(str(one.rank), shown(one.name)),
+                *timed(one.ms, one.ratio, one.interval),
                 date(one.received_at)[:10],
                 f"{submitting.late_text(one.late_s)} late" if one.late_s else "",
                 f"measured {one.reruns} times again" if one.reruns else "",
@@ -129,37 +123,30 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
             rows.append(row)
         about = page.milestone, board.accuracy, board.gpu, board.engine
         heads = ("rank", "team", *_TIMES, "day", "", "", "")
-        table = submitting.without_empty(heads, rows)
-        right = frozenset(at for at, head in enumerate(table.heads) if head in _RIGHT)
-        title = ", ".join(map(shown, filter(None, about)))
-        if page.trust is Trust.TIMED:
-            title += f": {TIMED_BY}"
-        yield Table(title, table.heads, table.rows, right)
+        title = _title(map(shown, about), page.trust)
+        yield blocks.filled(title, heads, rows, right=("rank", *_TIMES))
 
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:
-    from runner.core.milestone import TIMED_BY, Trust
-    from runner.core.quantities import brief
     from runner.report import blocks, date
+    from runner.report.measurement import timed
 
     for board, some in groupby(found, key=attrgetter("board")):
-        rows = []
         every = list(some)
-        for one in every:
-            low, high = one.interval or (0.0, 0.0)
-            row = (
-                brief(None if one.ms is None else one.ms / 1000),
-                f"{one.ratio:.4f}" if one.ratio is not None else "",
-                f"{low:.4f} to {high:.4f}" if one.interval else "",
-                one.variant,
-                date(one.at),
-                one.run,
-                one.commit[:10],
-                one.tag,
+        rows = [
+            (
+                *timed(one.ms, one.ratio, one.interval),
+                *(one.variant, date(one.at), one.run, one.commit[:10], one.tag),
             )
-            rows.append(row)
-        title = ", ".join(filter(None, board))
-        if every[0].trust == Trust.TIMED:
-            title += f": {TIMED_BY}"
-        keep = _HEADS[len(_TIMES) :]
+            for one in every
+        ]
+        title, keep = _title(board, every[0].trust), _HEADS[len(_TIMES) :]
         yield blocks.filled(title, _HEADS, rows, right=_TIMES, keep=keep)
+
+
+def _title(board: Iterable[str], trust: str) -> str:
+    """Return a board's title, which says if it is of times of the staff's harness."""
+    from runner.core.milestone import TIMED_BY, Trust
+
+    title = ", ".join(filter(None, board))
+    return f"{title}: {TIMED_BY}" if trust == Trust.TIMED else title

@@ -32,15 +32,18 @@ def submissions(
     """
     from runner.cli import submitting
     from runner.core import record
-    from runner.core.quantities import brief
     from runner.remote.api import ServerClient
     from runner.remote.problems import shown
+    from runner.report.blocks import filled
+    from runner.report.measurement import timed
     from runner.terminal.layout import blocks
 
     with ServerClient(common.server(on)) as client:
         if choose is not None:
             one = client.choose(choose)
-            say(f"{submitting.titled(one)} to {shown(one.milestone)} counts now.")
+            text = f"{submitting.titled(one)} to {shown(one.milestone)}"
+            decided = "is chosen, but staff decided which one counts"
+            say(f"{text} {'counts now' if one.counts else decided}.")
             return
         page = client.submissions(milestone or "", everyone=everyone)
     found = page.submissions
@@ -63,10 +66,7 @@ def submissions(
         )
         entries = one.measured.entries if one.measured else ()
         figures = [
-            (brief(e.ms / 1000), f"{e.ratio:.4f}", f"{low:.4f} to {high:.4f}")
-            for e in entries
-            if e.ms is not None and e.ratio is not None and e.interval
-            for low, high in [e.interval]
+            timed(e.ms, e.ratio, e.interval) for e in entries if e.ms is not None
         ]
         rows += [(*first, *some, *last) for some in figures or [("", "", "")]]
     if not rows:
@@ -76,4 +76,4 @@ def submissions(
         rows = [(*row[:2], "", *row[3:]) for row in rows]
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
     more = ("verdict", "time", "ratio", "95 % interval", "points", "")
-    blocks([submitting.without_empty((*heads, *more), rows)])
+    blocks([filled("", (*heads, *more), rows)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from runner import places, report
-from runner.cli import attach, ci, copies
+from runner.cli import attach, ci, copies, remotely
 from runner.core import Reason
 from runner.core.errors import RaiError
 from runner.core.quantities import duration_text
@@ -19,6 +19,7 @@ from runner.places.server import copied, name_of
 from runner.remote.api import Patience, ServerClient
 from runner.remote.problems import shown
 from runner.report import Table
+from runner.report.blocks import filled
 from runner.session.prepare import settings as read_settings
 from runner.store import measurements
 from runner.submission import course, sending
@@ -27,14 +28,9 @@ from runner.terminal.console import Console
 from runner.wire.submissions import Decision, MilestoneView, Submission
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runner.remote.problems import UnreachableError
     from runner.remote.profile import ProfileEntry
     from runner.store.paths import RunPaths
-
-STARTS_S = 20.0
-"""How long to ask again where a server does not answer: it may be starting."""
 
 LOOK_S = 0.5
 LISTED = "rai submissions"
@@ -55,7 +51,7 @@ def judge(
     """
     settings, _ = read_settings()
     with ServerClient(entry) as client:
-        client.patience = _patience(console, STARTS_S)
+        client.patience = _patience(console, remotely.STARTS_S)
         checked = sending.check(client, name, project, settings)
         reported.warn(checked.warnings)
         size = report.size(sum(file.size_bytes for file in checked.files))
@@ -212,14 +208,4 @@ def milestone_table(some: tuple[MilestoneView, ...]) -> Table:
         row = shown(one.name), shown(one.title), due, left, verdict(one.last)
         rows.append(row)
     heads = ("milestone", "title", "deadline", "attempts left", "last verdict")
-    return without_empty(heads, rows)
-
-
-def without_empty(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table without the columns that have nothing."""
-    kept = [at for at in range(len(heads)) if any(row[at] for row in rows)]
-    return Table(
-        "",
-        tuple(heads[at] for at in kept),
-        tuple(tuple(row[at] for at in kept) for row in rows),
-    )
+    return filled("", heads, rows)

@@ -207,8 +207,9 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
 
         None where no time counts.
         """
-        scores = (one.ms if one.ratio is None else one.ratio for one in self.entries)
-        return min((one for one in scores if one is not None), default=None)
+        if (best := self.best) is None:
+            return None
+        return best.ms if best.ratio is None else best.ratio
 
     @property
     def marks(self) -> tuple[str, ...]:

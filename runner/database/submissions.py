@@ -81,11 +81,19 @@ class Submissions(Transactions):
         team: str | None = None,
         milestone: str = "",
         limit: int | None = None,
+        term: str | None = None,
     ) -> list[Submission]:
         """Return submissions, the newest first; of all teams, and to all milestones."""
         wanted = [submissions.c.team == team] if team is not None else []
         wanted += [submissions.c.milestone == milestone] if milestone else []
+        wanted += [submissions.c.term == term] if term is not None else []
         return self._found(*wanted, limit=limit)
+
+    def submitted_uploads(self) -> list[tuple[str, str]]:
+        """Return team and SHA-256 of each upload that is a submission."""
+        query = select(submissions.c.team, submissions.c.sha256).distinct()
+        with self.reading() as link:
+            return [(row.team, row.sha256) for row in link.execute(query)]
 
     def may_count(
         self, milestone: str, term: str, team: str | None = None
@@ -166,13 +174,29 @@ class Submissions(Transactions):
             return int(link.execute(change).rowcount)
 
     def extend(
-        self, team: str, milestone: str, term: str, seconds: float, why: str
+        self,
+        team: str,
+        milestone: str,
+        term: str,
+        seconds: float,
+        why: str,
+        late_s_at: Callable[[float], float],
     ) -> None:
-        """Move a team's deadline of a milestone by so much from the milestone's own."""
+        """Move a team's deadline of a milestone by so much from the milestone's own.
+
+        What it submitted before is as late then as ``late_s_at`` says of its time.
+        """
         values = {"seconds": seconds, "why": why}
         key = {"team": team, "milestone": milestone, "term": term}
+        of, number = submissions.c, submissions.c.number
+        charged = (of.rehearsal.is_(False), of.rerun_of.is_(None))
+        own = select(number, of.received_at).where(_of(**key), *charged)
         with self.writing() as link:
+            count_change(link)
             put(link, extensions, key | values, values)
+            for row in link.execute(own).all():
+                late = {"late_s": late_s_at(row.received_at)}
+                link.execute(update(submissions).where(number == row.number), late)
 
     def extended_s(self, team: str, milestone: str, term: str) -> float:
         """Return by how much a team's deadline of a milestone was moved."""
@@ -190,6 +214,7 @@ class Submissions(Transactions):
         if not (new := sorted(set(wanted) - found.keys())):
             return found
         with self.writing() as link:
+            count_change(link)  # which others that write wait for
             found = _pairs(link, query)
             free = iter(names.shuffled(set(found.values()), len(new)))
             for team in new:
@@ -246,6 +271,7 @@ class Submissions(Transactions):
         own = _of(chosen.team, chosen.milestone, chosen.term)
         is_it = submissions.c.number == chosen.number
         with self.writing() as link:
+            count_change(link)
             link.execute(update(submissions).where(own).values(chosen=is_it))
 
     def _found(

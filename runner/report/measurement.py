@@ -100,17 +100,22 @@ def _span(before: float | None, after: float | None) -> str:
     return " to ".join(dict.fromkeys(values))
 
 
-def _entry(entry: MeasuredEntry) -> tuple[str, ...]:
-    shown = entry.correct
-    low, high = entry.interval or (0.0, 0.0)
+def timed(
+    ms: float | None, ratio: float | None, interval: tuple[float, float] | None
+) -> tuple[str, str, str]:
+    """Return the cells of a time, its ratio and the interval; "" for what is None."""
+    low, high = interval or (0.0, 0.0)
     return (
-        entry.variant,
-        _result(entry),
-        _ms(entry.ms) if shown else "",
-        f"{entry.ratio:.4f}" if shown and entry.ratio is not None else "",
-        f"{low:.4f} to {high:.4f}" if shown and entry.interval else "",
-        _ms(entry.score_ms) if shown else "",
+        _ms(ms),
+        "" if ratio is None else f"{ratio:.4f}",
+        f"{low:.4f} to {high:.4f}" if interval else "",
     )
+
+
+def _entry(entry: MeasuredEntry) -> tuple[str, ...]:
+    figures = *timed(entry.ms, entry.ratio, entry.interval), _ms(entry.score_ms)
+    shown = figures if entry.correct else ("",) * len(figures)
+    return entry.variant, _result(entry), *shown
 
 
 def _result(entry: MeasuredEntry) -> str:

@@ -44,6 +44,7 @@ def export(
     most that any of its submissions earns: another one never takes some away.
     """
     counting = {one.team: one for one in grading.counting(milestone)}
+    points = _points(grading, store, milestone)
     page = grading.standings(milestone, "", staff=True)
     ranks = {
         place.number: place.rank for board in page.boards for place in board.standings
@@ -56,23 +57,24 @@ def export(
             if person.role == STAFF.name:
                 continue
             one = counting.get(person.team)
-            cells = _cells(one, ranks, _points(grading, store, milestone, person.team))
+            usual = 0.0 if milestone.points else None
+            cells = _cells(one, ranks, points.get(person.team, usual))
             rows.writerow([cell(text) for text in (person.person, person.team, *cells)])
     for team, one in counting.items():
         try:
-            _folder(store, folder, milestone, one, into / _name(team))
+            _folder(folder, milestone, one, into / team)
         except (RaiError, OSError) as error:
             problems.append(f"{team}: {error}")
     return len(counting), problems
 
 
-def _points(
-    grading: Grading, store: Store, milestone: Milestone, team: str
-) -> float | None:
-    every = store.may_count(milestone.name, grading.term, team)
-    earned = [grading.earned(one, milestone) for one in every]
-    usual = 0.0 if milestone.points else None
-    return max((points for points in earned if points is not None), default=usual)
+def _points(grading: Grading, store: Store, milestone: Milestone) -> dict[str, float]:
+    """Return the most that a submission of each team earns."""
+    most: dict[str, float] = {}
+    for one in store.may_count(milestone.name, grading.term):
+        if (points := grading.earned(one, milestone)) is not None:
+            most[one.team] = max(points, most.get(one.team, 0.0))
+    return most
 
 
 def _cells(
@@ -95,26 +97,16 @@ def _cells(
     yield earned
 
 
-def _name(team: str) -> str:
-    """Return a team's name as that of a folder."""
-    kept = "".join(c if c.isalnum() or c in "._- " else "_" for c in team)
-    return kept.strip(". ") or "team"
-
-
 def _folder(
-    store: Store,
-    folder: ServerFolder,
-    milestone: Milestone,
-    one: Submission,
-    into: Path,
+    folder: ServerFolder, milestone: Milestone, one: Submission, into: Path
 ) -> None:
+    """Write what a team submitted; its name, which ``teams`` checked, is no path."""
     sent = upload_path(folder.uploads, one.team, one.sha256)
     into.mkdir()
     archive.unpack(sent, into / SENT, submitted.caps(milestone), called="it")
     if one.measured is not None:
         (into / MEASUREMENT_FILE).write_bytes(to_json(one.measured))
-    if not one.runs:
-        return
-    paths = folder.home_of_runs().run(one.runs[-1].run)
-    with suppress(FileNotFoundError):
-        (into / OUTPUT).write_bytes(files.read(paths.stdout, MOST_OUTPUT))
+    for last in one.runs[-1:]:
+        output = folder.home_of_runs().run(last.run).stdout
+        with suppress(FileNotFoundError):
+            (into / OUTPUT).write_bytes(files.read(output, MOST_OUTPUT))

@@ -17,7 +17,7 @@ from runner.server import logs
 from runner.submission import course, standings
 from runner.wire.submissions import StandingsPage, Submission
 
-Kept = dict[str, tuple[int, list[Submission], list[Submission]]]
+Kept = dict[tuple[str, Counted], tuple[int, list[Submission], list[Submission]]]
 """What boards are made of, by milestone, with the store's count of changes then."""
 
 
@@ -43,8 +43,7 @@ class Grading:
         found = milestones.find(name, self._folders)
         if not (team and found.deadline):
             return found
-        moved_s = self._store.extended_s(team, found.name, self.term)
-        return replace(found, deadline=found.deadline + timedelta(seconds=moved_s))
+        return later(found, self._store.extended_s(team, found.name, self.term))
 
     def counting(self, milestone: Milestone) -> list[Submission]:
         """Return the submission that counts of each team."""
@@ -57,11 +56,11 @@ class Grading:
         return [one for one in able if one.number in chosen]
 
     def earned(self, one: Submission, milestone: Milestone) -> float | None:
-        """Return the points of a submission; None where the milestone gives none."""
+        """Return the points of one that ended; None where the milestone gives none."""
         if one.rehearsal or one.rerun_of is not None:
             return None
         if not one.may_count:
-            return 0.0 if milestone.points and one.ended_at is not None else None
+            return 0.0 if milestone.points else None
         figures = standings.best(one)
         ms, ratio = (figures.ms, figures.ratio) if figures else (None, None)
         return milestone.earned(ms, ratio, late=one.late_s > 0)
@@ -72,6 +71,9 @@ class Grading:
         counting: dict[tuple[str, str, str], int | None] = {}
         found = []
         for one in some:
+            if one.ended_at is None:  # its client asks all the time
+                found.append(one)
+                continue
             if one.milestone not in known:
                 known[one.milestone] = self._readable(one.milestone)
             milestone = known[one.milestone]
@@ -107,11 +109,12 @@ class Grading:
     ) -> StandingsPage:
         """Return the boards of a milestone as a team sees them."""
         changes = self._store.changes()
-        kept = self._kept.get(milestone.name)
+        its = milestone.name, milestone.counting
+        kept = self._kept.get(its)
         if kept is None or kept[0] != changes:
             again = self._store.reruns(milestone.name, self.term)
             kept = changes, self.counting(milestone), again
-            self._kept[milestone.name] = kept
+            self._kept[its] = kept
         _, counting, again = kept
         names = self._store.pseudonyms(self.term, {one.team for one in counting})
         due = milestone.deadline
@@ -129,6 +132,12 @@ class Grading:
         except RaiError as error:  # its file is gone, or is being written
             logs.step("milestone_unread", milestone=name, why=str(error))
             return None
+
+
+def later(milestone: Milestone, seconds: float) -> Milestone:
+    """Return a milestone with a deadline that is so much later."""
+    due = milestone.deadline
+    return replace(milestone, deadline=due and due + timedelta(seconds=seconds))
 
 
 def _sources(one: Submission) -> tuple[tuple[str, str], ...]:

@@ -215,14 +215,9 @@ class Judging:
         submitted = self._submitted(one, milestone, folder)
         milestone = files.placed(submitted.project, milestone)
         gpu = facts.gpus[0] if facts.gpus else None
-        known = host.architecture(gpu) if gpu else ""
-        job, problems = planning.job(
-            milestone,
-            known or planning.any_architecture(milestone, submitted.plan),
-            gpu.name if gpu else "",
-            submitted.plan,
-            submitted.digests,
-        )
+        known = (host.architecture(gpu), gpu.name) if gpu else ("", "")
+        its = submitted.plan, submitted.digests
+        job, problems = planning.job(milestone, *known, *its)
         if problems:
             raise UsageError(*problems)
         done = {run.name: run.run for run in one.runs if run.reason is Reason.DONE}
@@ -232,14 +227,18 @@ class Judging:
         staged = area.stage(stage, parts, builds)
         file = folder / ".packed"
         packed = staging.packed(staged, file)
-        alike = gpu and all(other.name == gpu.name for other in facts.gpus)
+        same = [other for other in facts.gpus if gpu and other.name == gpu.name]
+        alike = len(same) == len(facts.gpus)
+        one_of_them = next((g for g in same if not g.out), gpu)
         asked = RunRequest(
             one.project,
             staging.BUILD_FILE,
             (staged / staging.BUILD_FILE).read_text(),
             sha256=packed.sha256,
             user=one.person,
-            gpus=("1" if alike or gpu is None else gpu.uuid) if stage.gpu else None,
+            gpus=("1" if alike or not one_of_them else one_of_them.uuid)
+            if stage.gpu
+            else None,
             title=f"{milestone.name}: {stage.name}",
             inner=stage is not milestone.runs[-1],
             upload=keep(self._store, self._uploads, one.team, file, now),

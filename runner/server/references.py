@@ -55,7 +55,7 @@ class References:
         self._store, self._runs, self._out = store, runs, out
         self._uploads, self._folders = uploads, folders
         self._next: dict[str, float] = {}
-        self._going: dict[str, tuple[str, Milestone, MilestoneRun, Reference]] = {}
+        self._going: dict[str, tuple[str, MilestoneRun, Reference]] = {}
         self._busy = False
 
     def step(
@@ -130,7 +130,7 @@ class References:
             secrets=json.encode(NO_SECRETS).decode(),
         )
         self._store.add_run(row)
-        self._going[gpu.uuid] = row.id, milestone, stage, reference
+        self._going[gpu.uuid] = row.id, stage, reference
 
     def _known(self, name: str) -> tuple[Milestone, MilestoneRun, Reference] | None:
         """Return a milestone with a time for a model of GPU, and what measures it."""
@@ -147,7 +147,7 @@ class References:
 
     def _take_in(self, uuid: str, now: float) -> None:
         """Put a GPU out on which the reference lay outside the band."""
-        run, _, stage, reference = self._going[uuid]
+        run, stage, reference = self._going[uuid]
         row = self._store.run(run)
         if row is not None and row.state is not QueueState.ENDED:
             return

@@ -149,6 +149,12 @@ class RunRoutes:
             text = f"{row.id} is {row.person}'s run"
             hint = f"ask {row.person} or staff to cancel it"
             raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
+        if row.submission is not None and not identity.staff:
+            store = self._site.store
+            one = await run_in_threadpool(store.submission, row.submission)
+            if one is not None and one.rerun_of is not None:
+                text = f"staff have submission {one.rerun_of} measured again by it"
+                raise refuse(Reason.NOT_ALLOWED, text, hint="ask them to cancel it")
         if row.state is not QueueState.ENDED:
             if not own:
                 await self.note(identity, "cancel", _about(row), once=False)

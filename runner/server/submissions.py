@@ -249,7 +249,8 @@ class SubmissionRoutes:
             except RaiError as error:
                 logs.step("milestone_unread", milestone=name, why=str(error))
                 continue
-            last = self._grading.marked(store.submissions(team, one.name, limit=1))
+            newest = store.submissions(team, one.name, 1, term)
+            last = self._grading.marked(newest)
             used = store.attempts_used(team, one.name, term)
             found.append(course.view(one, now, used, last[0] if last else None))
         return found

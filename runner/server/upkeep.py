@@ -204,8 +204,8 @@ def _copy_uploads(folder: ServerFolder, new: ServerFolder, store: Store) -> None
 
     Those that are copied stay as they are.
     """
-    every = [(one.team, one.sha256) for one in store.submissions()]
-    for known in every + [(row.team, row.sha256) for row in store.unfinished()]:
+    going = [(row.team, row.sha256) for row in store.unfinished()]
+    for known in store.submitted_uploads() + going:
         if not (to := upload_path(new.uploads, *known)).exists():
             _copy(upload_path(folder.uploads, *known), to)
 

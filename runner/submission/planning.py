@@ -60,10 +60,11 @@ def job(
 ) -> tuple[JudgeJob | None, tuple[Problem, ...]]:
     """Return the job of a milestone on a GPU, or every problem and no job.
 
-    ``architecture`` is e.g. `sm_90`, "" without a GPU; ``gpu`` is the GPU's name, for
-    the site's reference time. ``plan`` and ``found`` are ``Submitted.plan`` and
-    ``Submitted.digests``.
+    ``architecture`` is e.g. `sm_90`, "" for one that the plan has, where that of the
+    GPU is not known; ``gpu`` is the GPU's name, for the site's reference time. ``plan``
+    and ``found`` are ``Submitted.plan`` and ``Submitted.digests``.
     """
+    architecture = architecture or _any_architecture(milestone, plan)
     entries: list[_Filled] = []
     if milestone.planned and plan is not None:
         case = _PlanCase(milestone, architecture, plan, found or {})
@@ -88,11 +89,8 @@ def job(
     )
 
 
-def any_architecture(milestone: Milestone, plan: SubmissionPlan | None) -> str:
-    """Return an architecture that a plan has, where that of the GPU is not known.
-
-    It is one of all entries of the milestone, if there is one.
-    """
+def _any_architecture(milestone: Milestone, plan: SubmissionPlan | None) -> str:
+    """Return an architecture of all entries of a milestone, if there is one."""
     every = plan.milestones if plan else {}
     named = {name.lower(): some for name, some in every.items()}
     served = [entry.architectures for entry in named.get(milestone.name, ())]
@@ -253,8 +251,7 @@ def _of_entry(
         yield f" has two plans for {', '.join(twice)}", case.again()
     planned = entry.serving(architecture)
     if not planned:
-        text = f" has no launches for {architecture or 'a machine without a GPU'}"
-        text += f", but for {', '.join(served)}"
+        text = f" has no launches for {architecture}, but for {', '.join(served)}"
         yield text, case.again(f"--architecture {architecture}")
         return
     wanted = [layer.name for layer in milestone.layers]

@@ -81,16 +81,10 @@ def propose(
         missing, reason = list(error.problems), error.reason
     job = None
     if submitted.plan is not None or not milestone.planned:
-        gpu = serving.gpu if serving else None
-        job, wrong = planning.job(
-            milestone,
-            host.architecture(gpu)
-            if gpu
-            else planning.any_architecture(milestone, submitted.plan),
-            gpu.name if gpu else "",
-            submitted.plan,
-            submitted.digests,
-        )
+        known = serving.gpu if serving else None
+        gpu = (host.architecture(known), known.name) if known else ("", "")
+        its = submitted.plan, submitted.digests
+        job, wrong = planning.job(milestone, *gpu, *its)
         problems += wrong
     if problems:
         raise RaiError(*problems, *missing, reason=Reason.USAGE)

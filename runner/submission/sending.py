@@ -59,15 +59,8 @@ def check(
     found = submitted.problems
     problems = [one for one in found if one.severity is Severity.ERROR]
     if submitted.plan is not None or not milestone.planned:
-        plan = submitted.plan
-        _, wrong = planning.job(
-            milestone,
-            page.architecture or planning.any_architecture(milestone, plan),
-            page.gpu,
-            plan,
-            submitted.digests,
-        )
-        problems += wrong
+        gpu, its = (page.architecture, page.gpu), (submitted.plan, submitted.digests)
+        problems += planning.job(milestone, *gpu, *its)[1]
     if problems:
         raise RaiError(*problems, reason=Reason.USAGE)
     warnings = tuple(one for one in found if one.severity is Severity.WARNING)

@@ -18,9 +18,7 @@ from tests.runner.judge import made
 
 
 def written(**changed):
-    return json.dumps(
-        made.measurement(made.entry(made.samples(Random(1)))) | changed
-    ).encode()
+    return json.dumps(made.measurement(made.ACCEPTED) | changed).encode()
 
 
 def entry(**changed):

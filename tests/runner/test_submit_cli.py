@@ -20,7 +20,6 @@ pytestmark = pytest.mark.programs
 CPP = "project/cpp/convolution.cpp"
 END = "        other.join();\n    }\n"
 """The end of the project's convolution: the threads have written y."""
-"""The end of the project's convolution: the threads have written y."""
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ def close(
 ) -> None:
     """Let a term's submissions go: their bytes and runs are then removed as others are.
 
-    Every milestone of it is to be exported first. Verdicts and boards stay.
+    Every milestone of it is to be exported first, while it is the term of server.yml.
+    Verdicts and boards stay.
     """
     with opening.opened(state) as (_, store):
         found = store.milestones_of(term)
@@ -27,8 +28,8 @@ def close(
         missing = [
             Problem(f"{name} was not exported since its last verdict", hint=hint)
             for name, at in found.items()
-            if store.last_act("export", f"{name} ") <= at
-            for hint in [f"rai server export {name} DIR"]
+            if store.last_act("export", f"{name} {term} to ") <= at
+            for hint in [f"rai server export {name} DIR, with that term in server.yml"]
         ]
         if missing:
             raise UsageError(*missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,22 +10,19 @@ from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.wire.submissions import Decision
+from runner.wire.submissions import Decision
 
 
 def decide(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="A submission.")],
     what: Annotated[
-        str,
+        Decision,
         typer.Argument(metavar="count|annul", help="Whether it counts from now on."),
     ],
     reason: opening.Reason = "",
     state: opening.State = None,
 ) -> None:
     """Have a submission count, or not, whatever its verdict is. Its team sees why."""
-    decision = _decision(what)
     why = opening.reason(reason)
     with opening.opened(state) as (_, store):
         one = store.submission(number)
@@ -35,17 +32,7 @@ def decide(
         if one.ended_at is None or one.rerun_of is not None:
             text = f"submission {number} has no verdict of its own"
             raise UsageError(text)
-        store.decide(number, decision, why)
-        opening.note(store, "decide", f"submission {number} {decision}: {why}")
-    says = "counts" if decision == "count" else "does not count"
+        store.decide(number, what, why)
+        opening.note(store, "decide", f"submission {number} {what}: {why}")
+    says = "counts" if what is Decision.COUNT else "does not count"
     say(f"Submission {number} of {one.team} to {one.milestone} {says}: {why}")
-
-
-def _decision(what: str) -> Decision:
-    from runner.wire.submissions import Decision
-
-    try:
-        return Decision(what)
-    except ValueError:
-        text = f"expected {' or '.join(Decision)}, not {what!r}"
-        raise UsageError(text) from None

@@ -29,7 +29,7 @@ def export(
     from runner.server import grades
 
     with opening.opened(state) as (folder, store):
-        grading, _ = opening.grading(folder, store)
+        grading = opening.grading(folder, store)
         found = grading.milestone(milestone)
         try:
             directory.mkdir(mode=0o700)
@@ -37,7 +37,7 @@ def export(
             text = f"{directory} cannot be made: {error.strerror}"
             raise UsageError(text) from error
         teams, problems = grades.export(grading, store, folder, found, directory)
-        opening.note(store, "export", f"{found.name} to {directory}")
+        opening.note(store, "export", f"{found.name} {grading.term} to {directory}")
     for problem in problems:
         say(f"warning: {problem}")
     say(f"Wrote {directory / grades.FILE} and the submissions of {teams} teams")

@@ -23,23 +23,27 @@ def extend(
     reason: opening.Reason = "",
     state: opening.State = None,
 ) -> None:
-    """Move a team's deadline of a milestone. It replaces what was given before."""
+    """Move a team's deadline of a milestone. It replaces what was given before.
+
+    It holds for what the team submitted before, too.
+    """
+    from runner.server.grading import later
+
     seconds = TIME.parse(by) if by != "0s" else 0.0
     if seconds is None:
         text = f"{by!r} is no duration"
         raise UsageError(Problem(text, hint="write e.g. 2d, 12h or 0s"))
     with opening.opened(state) as (folder, store):
-        grading, term = opening.grading(folder, store)
+        grading = opening.grading(folder, store)
         found = grading.milestone(milestone)
         if found.deadline is None:
             raise UsageError(f"{found.name} has no deadline")
         if not any(person.team == team for person in store.people()):
             text = f"there is no team {team!r}"
             raise UsageError(Problem(text, hint="`rai server people` lists them"))
-        store.extend(team, found.name, term, seconds, opening.reason(reason))
-        about = f"{team} {found.name} {by}: {reason}"
-        opening.note(store, "extend", about)
-        due = grading.milestone(milestone, team).deadline
-    assert due is not None
+        why, moved = opening.reason(reason), later(found, seconds)
+        store.extend(team, found.name, grading.term, seconds, why, moved.late_s_at)
+        opening.note(store, "extend", f"{team} {found.name} {by}: {why}")
+    due = moved.deadline
     by_text = duration_text(seconds) if seconds else "0 s"
     say(f"{found.name} of {team} is due {due:%Y-%m-%d %H:%M %Z}, {by_text} later")

@@ -83,14 +83,14 @@ def reason(text: str) -> str:
     return found
 
 
-def grading(folder: ServerFolder, store: Store) -> tuple[Grading, str]:
-    """Return the grading of a server's term, and the term."""
+def grading(folder: ServerFolder, store: Store) -> Grading:
+    """Return the grading of a server's term."""
     from runner.cli import common
     from runner.server import rules
     from runner.server.grading import Grading
 
     term = rules.read(folder.rules).term
-    return Grading(store, common.settings().milestones, term), term
+    return Grading(store, common.settings().milestones, term)
 
 
 def has_store(state: Path | None) -> bool:

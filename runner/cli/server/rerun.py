@@ -30,7 +30,7 @@ def rerun(
     show the medians of all that was measured again; the old verdicts stay.
     """
     with opening.opened(state) as (folder, store):
-        grading, _ = opening.grading(folder, store)
+        grading = opening.grading(folder, store)
         found = grading.milestone(milestone)
         counting = grading.counting(found)
         if not counting:

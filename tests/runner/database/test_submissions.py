@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from runner.core.ending import Reason
-from runner.core.measurement import MeasurementHost, from_json
+from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.database.submissions import Receipt
@@ -20,16 +19,14 @@ from tests.runner.judge import made
 
 SHA256 = "5" * 64
 MEASURED = replace(
-    from_json(
-        json.dumps(made.measurement(made.entry(made.samples(Random(1))))).encode()
-    ).brief,
+    made.read(made.ACCEPTED).brief,
     host=MeasurementHost("", "ranked"),
 )
 
 
-def receipt(key: str, team: str = "red", **changes: object) -> Receipt:
+def receipt(key: str, team: str = "red", most: int = 3, **changes: object) -> Receipt:
     def make(number: int, at: float, used: int) -> Submission:
-        if used >= 3:
+        if used >= most:
             raise RuntimeError("no attempt is left")
         known = (number, key, team, "ada", "student", "final", Trust.RANKED, "2026fa")
         more = (SHA256, "net", "", at, 0.0, used + 1, 3, False, True)
@@ -39,7 +36,7 @@ def receipt(key: str, team: str = "red", **changes: object) -> Receipt:
 
 
 def add(
-    store: Store, key: str, team: str = "red", at: float = NOW, **changes: object
+    store: Store, key: str, team: str = "red", at: float = NOW, **changes: Any
 ) -> tuple[Submission, bool]:
     made = receipt(key, team, **changes)
     return store.add_submission(team, key, "final", "2026fa", at, made)
@@ -127,5 +124,15 @@ def test_a_choice_is_one_of_a_milestone(store: Store):
     one, _ = add(store, "a")
     two, _ = add(store, "b")
     store.choose(one)
+    before = store.changes()
     store.choose(two)
+    assert store.changes() > before, "what boards are made of is read again"
     assert [each.chosen for each in store.submissions("red")] == [True, False]
+
+
+def test_of_many_at_once_each_is_told_the_names_that_are_kept(store: Store):
+    teams = [{f"team {number}", "red"} for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda some: store.pseudonyms("2026fa", some), teams))
+    kept = store.pseudonyms("2026fa", [])
+    assert len(kept) == 9 and all(one.items() <= kept.items() for one in told)

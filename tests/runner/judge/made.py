@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
+from runner.core.measurement import Measurement, from_json
 from runner.judge import figures
 from runner.judge.figures import Sample
 
@@ -81,6 +83,19 @@ def measurement(*entries: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: object) -> Any:
     return figures.plain(value)
+
+
+ACCEPTED = entry(samples(Random(1)))
+
+
+def refused(why: str, **more: object) -> dict[str, Any]:
+    """Return an entry that is not accepted."""
+    return {**ACCEPTED, "accepted": False, "why": [why], **more}
+
+
+def read(*entries: dict[str, Any]) -> Measurement:
+    """Return measurement.json of these entries, read."""
+    return from_json(json.dumps(measurement(*entries)).encode())
 
 
 def checked(**changed: Any) -> dict[str, Any]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.measurement import Measurement, MeasurementHost, from_json
+from runner.core.measurement import Measurement, MeasurementHost
 from runner.core.milestone import Trust
 from runner.database import Store
 from runner.wire.submissions import Submission
+from tests.runner.database import test_submissions as submissions
 from tests.runner.judge import made
 
 TERM = "2026fa"
 AT = 1_700_000_000.0
-ENTRY = made.entry(made.samples(Random(1)))
 
 
 def measurement(
@@ -33,9 +31,7 @@ def measurement(
     """Return an accepted measurement whose interval reaches ``half`` to each side."""
     sides = [ratio - half, ratio + half]
     figures = {"ratio": ratio, "ms": 2 * ratio, "interval": sides}
-    found = from_json(
-        json.dumps(made.measurement({**ENTRY, **figures, **entry})).encode()
-    ).brief
+    found = made.read({**made.ACCEPTED, **figures, **entry}).brief
     assert found.gpu
     own = hashlib.sha256((sources or str(ratio)).encode()).hexdigest()
     known = {"conv.cu": own}
@@ -52,33 +48,11 @@ def add(
     late_s: float = 0.0,
     role: str = "student",
     reason: Reason = Reason.DONE,
-    sha256: str = "0" * 64,
+    at: float = AT,
 ) -> int:
     """Add a submission that has ended; return its number."""
-
-    def make(number: int, at: float, used: int) -> Submission:
-        return Submission(
-            number=number,
-            key=given[1],
-            team=team,
-            person="ada",
-            role=role,
-            milestone=milestone,
-            trust=Trust.RANKED,
-            term=TERM,
-            sha256=sha256,
-            project="/home/ada/net",
-            commit="",
-            received_at=at,
-            late_s=late_s,
-            attempt=used + 1,
-            attempts=None,
-            rehearsal=False,
-            charged=True,
-        )
-
-    given = team, os.urandom(5).hex(), milestone, TERM, AT
-    one, _ = store.add_submission(*given, make)
+    more = {"late_s": late_s, "role": role, "milestone": milestone, "most": 1000}
+    one, _ = submissions.add(store, os.urandom(5).hex(), team, at, **more)
     end(store, one, measured, reason)
     return one.number
 

@@ -8,7 +8,6 @@ import json
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from runner import archive, milestones
@@ -23,21 +22,11 @@ from runner.wire.submissions import Submission, SubmissionRequest
 from tests.runner.judge import made
 from tests.runner.server.queued import Queue
 from tests.runner.submission import sample
+from tests.runner.submission.test_judging import WRONG_NUMBER
 
 CUBINS = {"0.cubin": b"\x7fELF", "compiled.json": b'{"units": []}'}
-ACCEPTED = made.entry(made.samples(Random(1)))
-WRONG = {"layer": "conv1", "image": 7, "map": 3, "row": 2, "column": 1, "call": 4}
-
-
-def refused(why: str, **more: object) -> dict[str, Any]:
-    """Return an entry that is not accepted."""
-    return {**ACCEPTED, "accepted": False, "why": [why], **more}
-
-
-SPOILED = refused("1 other program used the GPU")
-IS_WRONG = refused(
-    "wrong result", correct=False, wrong={**WRONG, "found": 1.0, "expected": 2.0}
-)
+SPOILED = made.refused("1 other program used the GPU")
+IS_WRONG = made.refused("wrong result", correct=False, wrong=WRONG_NUMBER)
 
 
 def sealed(project: Path, into: Path, name: str = "final") -> bytes:

@@ -19,6 +19,8 @@ from runner.server.grading import Grading
 from runner.server.paths import upload_path
 from runner.wire.submissions import Decision, StandingsPage
 from tests.program import rai
+from tests.runner.database.test_submissions import SHA256
+from tests.runner.judge import made
 from tests.runner.server import graded
 from tests.runner.server.graded import TERM, add, measurement
 from tests.runner.server.submitted import sealed
@@ -170,7 +172,7 @@ def test_what_is_odd_is_marked_for_staff(grading, store):
     add(store, "red", measurement(0.7, sources="the same"))
     add(store, "blue", measurement(0.7, 0.02, sources="the same"))
     add(store, "green", measurement(0.8))
-    layer = graded.ENTRY["layers"][0] | {"floor_ms": 9.0}
+    layer = made.ACCEPTED["layers"][0] | {"floor_ms": 9.0}
     add(store, "red", measurement(0.6, layers=[layer]))
     marks = {
         one.number: one.marks
@@ -184,15 +186,19 @@ def test_what_is_odd_is_marked_for_staff(grading, store):
     }
 
 
-def test_an_extension_is_a_teams_own_and_is_audited(state, store):
-    done = rai("server", "extend", "red", "final", "2d", "--reason", "a broken leg")
+def test_an_extension_is_a_teams_own_and_is_audited(state, store, grading):
+    due = reader.deadline(DUE).timestamp()
+    for team in ("red", "blue"):
+        add(store, team, measurement(0.75), late_s=86400.0, at=due + 86400)
+    reason = ("--reason", "a  broken leg")
+    done = rai("server", "extend", "red", "final", "2d", *reason)
     assert done.returncode == 0, done.stderr
     said = "final of red is due 2026-12-13 12:00 UTC, 48h later"
     assert done.stdout.strip() == said
-    found = Grading(store, [state.parent / "site"], TERM)
-    due = reader.deadline(DUE).timestamp()
-    assert found.milestone("final", "red").late_s_at(due + 86400) == 0
-    assert found.milestone("final", "blue").late_s_at(due + 86400) == 86400
+    assert grading.milestone("final", "red").late_s_at(due + 86400) == 0
+    assert grading.milestone("final", "blue").late_s_at(due + 86400) == 86400
+    marked = grading.marked(store.submissions())
+    assert [(one.late_s, one.points) for one in marked] == [(86400, 50), (0, 100)]
     [act] = store.audited()
     assert (act.act, act.about) == ("extend", "red final 2d: a broken leg")
 
@@ -205,7 +211,7 @@ def test_an_extension_is_a_teams_own_and_is_audited(state, store):
         (("extend", "red", "final", "soon", "--reason", "x"), "no duration"),
         (("extend", "red", "m3", "2d", "--reason", "x"), "m3 has no deadline"),
         (("decide", "7", "annul", "--reason", "x"), "no submission 7"),
-        (("decide", "7", "like", "--reason", "x"), "expected count or annul"),
+        (("decide", "7", "like", "--reason", "x"), "not one of 'count', 'annul'"),
         (("rerun", "final"), "no submission to final counts"),
     ],
 )
@@ -228,9 +234,13 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     state, store, tmp_path
 ):
     data = sealed(sample.write(tmp_path / "team"), tmp_path / "sent.tar.zst")
-    sent = upload_path(state / "uploads", "red", "0" * 64)
-    sent.parent.mkdir(parents=True)
-    sent.write_bytes(data)
+    odd = "x,y", "x+y"
+    for team in ("red", *odd):
+        sent = upload_path(state / "uploads", team, SHA256)
+        sent.parent.mkdir(parents=True)
+        sent.write_bytes(data)
+    for team in odd:
+        add(store, team, measurement(0.95))
     add(store, "red", measurement(0.75))
     add(store, "red", measurement(0.9), late_s=60.0)
     add(store, "blue", measurement(0.7), late_s=60.0)
@@ -248,10 +258,11 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
         "cy": "0",
     }
     red, blue, green = rows["ada"], rows["bo"], rows["cy"]
-    assert (red["submission"], red["rank"], red["ratio"]) == ("1", "2", "0.75")
+    assert (red["submission"], red["rank"], red["ratio"]) == ("3", "2", "0.75")
     assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "done")
     assert (green["submission"], green["verdict"]) == ("", "none")
-    assert (tmp_path / "out/red/submitted/plan.json").is_file()
+    for team in ("red", *odd):
+        assert (tmp_path / f"out/{team}/submitted/plan.json").is_file()
     assert (tmp_path / "out/red/measurement.json").is_file()
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
 
@@ -260,7 +271,9 @@ def test_a_term_is_closed_after_its_export_and_what_it_kept_may_go(
     state, store, tmp_path
 ):
     add(store, "red", measurement(0.75))
-    store.add_upload("red", "0" * 64, 9, 0.0)
+    store.add_upload("red", SHA256, 9, 0.0)
+    rules_file, now = state / "server.yml", rules.TEMPLATE.read_text()
+    of_term = rules_file.read_text()
     gone: list[str] = []
 
     def drop(team: str, sha256: str) -> None:
@@ -271,6 +284,10 @@ def test_a_term_is_closed_after_its_export_and_what_it_kept_may_go(
     assert "rai server export final DIR" in refused.stderr
     assert store.remove_uploads(1e11, drop) == 0
 
+    rules_file.write_text(f"{now}\nterm: 2027sp\n")
+    assert rai("server", "export", "final", str(tmp_path / "new")).returncode == 0
+    assert rai("server", "close", TERM).returncode == 2, "that is of another term"
+    rules_file.write_text(of_term)
     assert rai("server", "export", "final", str(tmp_path / "out")).returncode == 0
     done = rai("server", "close", TERM)
     assert done.stdout == f"1 submissions of {TERM} are no longer kept for good\n"

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import GIB, Reason
 from runner.core.request import from_json as request_of
 from runner.scheduling.queue import QueueHistory, Role, ServerRules, by_age, in_turn
 from runner.wire.remote_runs import QueueState
 from tests.runner.judge import made
+from tests.runner.judge.made import ACCEPTED
 from tests.runner.server.queued import Queue
 from tests.runner.server.submitted import (
-    ACCEPTED,
     CUBINS,
     IS_WRONG,
     SPOILED,
@@ -253,6 +254,20 @@ def test_where_the_disk_is_low_submissions_start_and_runs_wait(
     assert site.going(number)
     assert queue.state("0123456789") is QueueState.WAITING
     assert "of disk are left for runs" in queue.row("0123456789").why
+
+
+def test_where_gpus_differ_one_of_the_first_ones_model_measures(
+    queue: Queue, site: Submitting
+):
+    (first,) = queue.runs.gpus
+    others = replace(first, uuid="GPU-2"), replace(first, uuid="GPU-3", name="other")
+    queue.runs.gpus = (replace(first, out="odd times"), *others)
+    number = site.put()
+    site.compiled(number)
+
+    run = site.going(number)
+
+    assert dict(queue.runs.asked)[run].gpus == "GPU-2"
 
 
 def test_a_server_that_is_killed_anywhere_gives_one_verdict(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from random import Random
 
 import pytest
 from msgspec.structs import replace
@@ -23,13 +22,13 @@ from runner.submission import SubmissionOutcome, host, outcome
 from tests.program import rai
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.judge import made
+from tests.runner.judge.made import ACCEPTED, refused
 from tests.runner.submission import sample
 
 COMPILE = "python3 -m runner.judge.compiling"
 MEASURE = "python3 -m runner.judge.measuring"
 GPU = Gpu("GPU-1", "NVIDIA H200", 0, compute="9.0")
 ONE_GPU = GpuSituation((WayTried(GpuWay.NODES),), (GPU,), "580.159.04")
-ACCEPTED = made.entry(made.samples(Random(1)))
 WRONG_NUMBER = {
     "call": 4,
     "layer": "conv2",
@@ -40,10 +39,6 @@ WRONG_NUMBER = {
     "found": "nan",
     "expected": 0.5,
 }
-
-
-def refused(why: str, **fields: object) -> dict[str, object]:
-    return {**ACCEPTED, "accepted": False, "why": [why], **fields}
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from random import Random
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,7 +10,6 @@ from runner.core.milestone import Trust
 from runner.submission.standings import RankedVariant, standings
 from tests.runner.judge import made
 
-ENTRY = made.entry(made.samples(Random(1)))
 HOST = MeasurementHost("Final", Trust.RANKED, engine="docker")
 
 
@@ -21,7 +17,7 @@ def measured(
     *ratios: float, engine: str = "docker", gpu: str = "NVIDIA H200", at: float = 1.0
 ) -> Measurement:
     """Return a submission that counts, with a variant for each ratio."""
-    read = from_json(json.dumps(made.measurement(ENTRY)).encode())
+    read = made.read(made.ACCEPTED)
     entries = tuple(
         replace(read.entries[0], variant=f"v{ratio}", ratio=ratio) for ratio in ratios
     )
