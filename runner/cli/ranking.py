@@ -123,7 +123,9 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
                 f"{low:.4f} to {high:.4f}" if one.interval else "",
                 date(one.received_at)[:10],
                 f"{submitting.late_text(one.late_s)} late" if one.late_s else "",
-                f"measured {one.reruns} times again" if one.reruns else "",
+                f"measured again {one.reruns} time{'s'[: one.reruns != 1]}"
+                if one.reruns
+                else "",
                 "you" if one.own else "",
             )
             rows.append(row)

@@ -28,10 +28,11 @@ def submissions(
     """List your team's submissions at the server, newest first.
 
     The one that counts is marked. A team chooses it by --choose, until the deadline,
-    where the milestone says so. `rai ranking` lists what this machine judged.
+    where the milestone says so. `rai ranking` compares those of all teams.
     """
     from runner.cli import submitting
     from runner.core import record
+    from runner.core.milestone import TIMED_BY, Trust
     from runner.core.quantities import brief
     from runner.remote.api import ServerClient
     from runner.remote.problems import shown
@@ -63,10 +64,13 @@ def submissions(
         )
         entries = one.measured.entries if one.measured else ()
         figures = [
-            (brief(e.ms / 1000), f"{e.ratio:.4f}", f"{low:.4f} to {high:.4f}")
+            (
+                brief(e.ms / 1000),
+                "" if e.ratio is None else f"{e.ratio:.4f}",
+                "{:.4f} to {:.4f}".format(*e.interval) if e.interval else "",
+            )
             for e in entries
-            if e.ms is not None and e.ratio is not None and e.interval
-            for low, high in [e.interval]
+            if e.ms is not None
         ]
         rows += [(*first, *some, *last) for some in figures or [("", "", "")]]
     if not rows:
@@ -77,3 +81,7 @@ def submissions(
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
     more = ("verdict", "time", "ratio", "95 % interval", "points", "")
     blocks([submitting.without_empty((*heads, *more), rows)])
+    timed = {shown(one.milestone) for one in found if one.trust is Trust.TIMED}
+    if timed:
+        say()
+        say(f"Times of {', '.join(sorted(timed))}: {TIMED_BY}")

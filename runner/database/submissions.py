@@ -166,13 +166,30 @@ class Submissions(Transactions):
             return int(link.execute(change).rowcount)
 
     def extend(
-        self, team: str, milestone: str, term: str, seconds: float, why: str
+        self,
+        team: str,
+        milestone: str,
+        term: str,
+        seconds: float,
+        why: str,
+        late_s_at: Callable[[float], float],
     ) -> None:
-        """Move a team's deadline of a milestone by so much from the milestone's own."""
+        """Move a team's deadline of a milestone by so much from the milestone's own.
+
+        What it submitted before is as late as ``late_s_at`` says of its time.
+        """
         values = {"seconds": seconds, "why": why}
         key = {"team": team, "milestone": milestone, "term": term}
+        of = submissions.c
+        own = _of(team, milestone, term), of.rehearsal.is_(False), of.rerun_of.is_(None)
         with self.writing() as link:
+            count_change(link)
             put(link, extensions, key | values, values)
+            for row in link.execute(
+                select(of.number, of.received_at).where(*own)
+            ).all():
+                change = update(submissions).where(of.number == row.number)
+                link.execute(change.values(late_s=late_s_at(row.received_at)))
 
     def extended_s(self, team: str, milestone: str, term: str) -> float:
         """Return by how much a team's deadline of a milestone was moved."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
-from runner.core.quantities import TIME, duration_text
+from runner.core.quantities import TIME
 from runner.terminal.streams import say
 
 
@@ -20,10 +22,15 @@ def extend(
         str,
         typer.Argument(metavar="DURATION", help="2d: after the milestone's own; 0s."),
     ],
-    reason: opening.Reason = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why: the audit log keeps it.")
+    ] = "",
     state: opening.State = None,
 ) -> None:
-    """Move a team's deadline of a milestone. It replaces what was given before."""
+    """Move a team's deadline of a milestone. It replaces what was given before.
+
+    What the team submitted already is late by the new deadline.
+    """
     seconds = TIME.parse(by) if by != "0s" else 0.0
     if seconds is None:
         text = f"{by!r} is no duration"
@@ -36,10 +43,11 @@ def extend(
         if not any(person.team == team for person in store.people()):
             text = f"there is no team {team!r}"
             raise UsageError(Problem(text, hint="`rai server people` lists them"))
-        store.extend(team, found.name, term, seconds, opening.reason(reason))
-        about = f"{team} {found.name} {by}: {reason}"
+        due = found.deadline + timedelta(seconds=seconds)
+        moved = replace(found, deadline=due)
+        why = opening.reason(reason)
+        store.extend(team, found.name, term, seconds, why, moved.late_s_at)
+        about = f"{team} {found.name} {by}: {why}"
         opening.note(store, "extend", about)
-        due = grading.milestone(milestone, team).deadline
-    assert due is not None
-    by_text = duration_text(seconds) if seconds else "0 s"
-    say(f"{found.name} of {team} is due {due:%Y-%m-%d %H:%M %Z}, {by_text} later")
+    as_others = f"{by} after the milestone's own deadline" if seconds else "as for all"
+    say(f"{found.name} is due {due:%Y-%m-%d %H:%M %Z} for {team}: {as_others}")

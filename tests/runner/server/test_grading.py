@@ -187,14 +187,29 @@ def test_what_is_odd_is_marked_for_staff(grading, store):
 def test_an_extension_is_a_teams_own_and_is_audited(state, store):
     done = rai("server", "extend", "red", "final", "2d", "--reason", "a broken leg")
     assert done.returncode == 0, done.stderr
-    said = "final of red is due 2026-12-13 12:00 UTC, 48h later"
-    assert done.stdout.strip() == said
+    said = "final is due 2026-12-13 12:00 UTC for red: 2d after the milestone's own"
+    assert done.stdout.strip() == f"{said} deadline"
     found = Grading(store, [state.parent / "site"], TERM)
     due = reader.deadline(DUE).timestamp()
     assert found.milestone("final", "red").late_s_at(due + 86400) == 0
     assert found.milestone("final", "blue").late_s_at(due + 86400) == 86400
     [act] = store.audited()
     assert (act.act, act.about) == ("extend", "red final 2d: a broken leg")
+
+
+def test_an_extension_moves_what_was_late_already_and_back(state, store):
+    def late() -> list[float]:
+        return [one.late_s for one in store.submissions("red")]
+
+    add(store, "red", measurement(0.7), late_s=36800.0)
+    add(store, "blue", measurement(0.7), late_s=3600.0)
+    site = state.parent / "site/final.yml"
+    site.write_text(FINAL + POINTS.replace(DUE, "2023-11-14 12:00 UTC"))
+    for by, expected in (("1d", 0.0), ("0s", 36800.0)):
+        done = rai("server", "extend", "red", "final", by, "--reason", "ill")
+        assert (done.returncode, late()) == (0, [expected])
+    assert done.stdout.endswith(" for red: as for all\n")
+    assert store.submissions("blue")[0].late_s == 3600.0
 
 
 @pytest.mark.parametrize(
@@ -207,6 +222,7 @@ def test_an_extension_is_a_teams_own_and_is_audited(state, store):
         (("decide", "7", "annul", "--reason", "x"), "no submission 7"),
         (("decide", "7", "like", "--reason", "x"), "expected count or annul"),
         (("rerun", "final"), "no submission to final counts"),
+        (("rerun", "m2"), "m2 has no order"),
     ],
 )
 def test_what_staff_cannot_mean_is_refused(store, words, says):
@@ -249,8 +265,8 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     }
     red, blue, green = rows["ada"], rows["bo"], rows["cy"]
     assert (red["submission"], red["rank"], red["ratio"]) == ("1", "2", "0.75")
-    assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "done")
-    assert (green["submission"], green["verdict"]) == ("", "none")
+    assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "accepted")
+    assert (green["submission"], green["verdict"]) == ("", "none counts")
     assert (tmp_path / "out/red/submitted/plan.json").is_file()
     assert (tmp_path / "out/red/measurement.json").is_file()
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
