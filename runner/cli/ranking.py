@@ -117,7 +117,9 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
                 *timed(one.ms, one.ratio, one.interval),
                 date(one.received_at)[:10],
                 f"{submitting.late_text(one.late_s)} late" if one.late_s else "",
-                f"measured {one.reruns} times again" if one.reruns else "",
+                f"measured again {one.reruns} time{'s'[: one.reruns != 1]}"
+                if one.reruns
+                else "",
                 "you" if one.own else "",
             )
             rows.append(row)

@@ -28,10 +28,11 @@ def submissions(
     """List your team's submissions at the server, newest first.
 
     The one that counts is marked. A team chooses it by --choose, until the deadline,
-    where the milestone says so. `rai ranking` lists what this machine judged.
+    where the milestone says so. `rai ranking` compares those of all teams.
     """
     from runner.cli import submitting
     from runner.core import record
+    from runner.core.milestone import TIMED_BY, Trust
     from runner.remote.api import ServerClient
     from runner.remote.problems import shown
     from runner.report.blocks import filled
@@ -77,3 +78,7 @@ def submissions(
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
     more = ("verdict", "time", "ratio", "95 % interval", "points", "")
     blocks([filled("", (*heads, *more), rows)])
+    by_staff = {shown(one.milestone) for one in found if one.trust is Trust.TIMED}
+    if by_staff:
+        say()
+        say(f"Times of {', '.join(sorted(by_staff))}: {TIMED_BY}")

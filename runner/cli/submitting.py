@@ -83,7 +83,7 @@ def judge(
         tuple(map(shown, host.why_not_ranked if host else ())),
         measured,
         places.record_of(last[0]) if last else None,
-        LISTED,
+        f"see {LISTED}",
     )
 
 
@@ -175,13 +175,12 @@ def moment(at: float) -> str:
 
 
 def counts_now(one: Submission) -> str:
-    """Return whether a submission counts, and what it would earn, in sentences."""
-    said = []
-    if one.may_count:
-        said.append("It counts now." if one.counts else "An earlier one counts still.")
-    if one.points is not None:
-        said.append(f"Expected points: {one.points:g}.")
-    return " ".join(said)
+    """Return whether a submission counts, and what it earns, in sentences."""
+    if not one.may_count:
+        return ""
+    said = "It counts now." if one.counts else "An earlier one counts still."
+    points = "" if one.points is None else f" Points: {one.points:g}."
+    return said + points
 
 
 def verdict(one: Submission | None) -> str:
@@ -189,7 +188,7 @@ def verdict(one: Submission | None) -> str:
     if one is None:
         return ""
     if one.decided is not None:
-        what = "counts" if one.decided is Decision.COUNT else "annulled"
+        what = "counted" if one.decided is Decision.COUNT else "annulled"
         return f"{what} by staff: {shown(one.decided_why)}"
     if one.reason is None:
         return shown(one.going.name) if one.going else "received"

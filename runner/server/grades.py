@@ -20,6 +20,7 @@ from runner.server.grading import Grading
 from runner.server.paths import ServerFolder, upload_path
 from runner.submission import files as submitted
 from runner.submission import standings
+from runner.submission.outcome import ACCEPTED
 from runner.wire.submissions import Submission
 
 FILE = "grades.csv"
@@ -83,14 +84,14 @@ def _cells(
     """Yield the cells of a row behind the person and the team."""
     earned = "" if points is None else f"{points:g}"
     if one is None:
-        yield from ("", "", "", "none", "", "", "", earned)
+        yield from ("", "", "", "none counts", "", "", "", earned)
         return
     best = standings.best(one)
     yield str(one.number)
     at = datetime.fromtimestamp(one.received_at, UTC)
     yield at.isoformat(timespec="seconds")
     yield f"{one.late_s:.0f} s" if one.late_s else ""
-    yield one.decided or str(one.reason)
+    yield "counted by staff" if one.decided else ACCEPTED[one.trust]
     yield f"{best.ms:.6g}" if best and best.ms is not None else ""
     yield f"{best.ratio:.6g}" if best and best.ratio is not None else ""
     yield str(ranks.get(one.number, ""))

@@ -99,17 +99,22 @@ def _rules(fields: Fields) -> ServerRules:
 
 def _roles(fields: Fields) -> Iterator[Role]:
     roles = fields.child("roles")
-    for key, _ in roles.node.entries if roles else ():
-        assert roles is not None
+    if roles is None:
+        return
+    student = STUDENT
+    # The student's first: what another role does not say is as there.
+    for key, _ in sorted(roles.node.entries, key=lambda e: e[0].text != STUDENT.name):
         if not _NAME.fullmatch(key.text):
             hint = "expected small letters, digits, `-` and `_`, a letter first"
             roles.problems.error(f'no role is called "{key.text}"', key.place, hint)
         elif role := roles.child(key.text):
-            yield _role(key.text, role)
+            usual = STAFF if key.text == STAFF.name else student
+            found = _role(key.text, role, usual)
+            student = found if key.text == STUDENT.name else student
+            yield found
 
 
-def _role(name: str, fields: Fields) -> Role:
-    usual = STAFF if name == STAFF.name else STUDENT
+def _role(name: str, fields: Fields, usual: Role) -> Role:
     read = {name: float(each.most) for name, each in policy.ceilings(fields).items()}
     images = policy.images(fields)
     count = COUNT.at_least(1)
@@ -117,7 +122,7 @@ def _role(name: str, fields: Fields) -> Role:
         name,
         priority=fields.read("priority", usual.priority, COUNT, "10"),
         ceilings={**usual.ceilings, **read},
-        images=images.patterns if images else None,
+        images=images.patterns if images else usual.images,
         at_once=_most(fields, "at_once", usual.at_once, count, "2"),
         waiting=fields.whole("waiting", usual.waiting, "100"),
         a_day=_most(fields, "a_day", usual.a_day, count, "200"),
@@ -125,9 +130,9 @@ def _role(name: str, fields: Fields) -> Role:
         upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
         keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
-        account=fields.read("account", "", _IN_SLURM, "course"),
-        qos=fields.read("qos", "", _IN_SLURM, "short"),
-        partition=fields.read("partition", "", _IN_SLURM, "gpu"),
+        account=fields.read("account", usual.account, _IN_SLURM, "course"),
+        qos=fields.read("qos", usual.qos, _IN_SLURM, "short"),
+        partition=fields.read("partition", usual.partition, _IN_SLURM, "gpu"),
     )
 
 

@@ -37,7 +37,7 @@ class SubmissionOutcome(Struct, frozen=True):
 
     ``reason`` owns the exit status; ``message`` says why in a sentence. ``runs`` are
     the ids of its runs by what they did, ``last`` the id of the one to look at,
-    ``uncounted`` says why it does not count, ``listed`` the command that lists it.
+    ``uncounted`` says why it does not count, ``listed`` what lists it.
     """
 
     milestone: Milestone
@@ -47,7 +47,7 @@ class SubmissionOutcome(Struct, frozen=True):
     uncounted: tuple[str, ...] = ()
     measurement: Measurement | None = None
     record: RunRecord | None = None
-    listed: str = "rai ranking"
+    listed: str = "counted: rai ranking"
 
     @property
     def accepted(self) -> bool:
@@ -200,4 +200,4 @@ def told(outcome: SubmissionOutcome) -> str:
         return f"{text}; not counted: {'; '.join(outcome.uncounted)}."
     if milestone.trust is Trust.RECORDED:
         return f"{text}."
-    return f"{text}; counted: {outcome.listed} {milestone.name}."
+    return f"{text}; {outcome.listed} {milestone.name}."

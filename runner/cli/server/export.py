@@ -40,4 +40,5 @@ def export(
         opening.note(store, "export", f"{found.name} {grading.term} to {directory}")
     for problem in problems:
         say(f"warning: {problem}")
-    say(f"Wrote {directory / grades.FILE} and the submissions of {teams} teams")
+    of = f"{teams} team{'s'[: teams != 1]}"
+    say(f"Wrote {directory / grades.FILE} and the submissions of {of}")

@@ -9,7 +9,7 @@ import typer
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
-from runner.core.quantities import TIME, duration_text
+from runner.core.quantities import TIME
 from runner.terminal.streams import say
 
 
@@ -20,12 +20,14 @@ def extend(
         str,
         typer.Argument(metavar="DURATION", help="2d: after the milestone's own; 0s."),
     ],
-    reason: opening.Reason = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why: the audit log keeps it.")
+    ] = "",
     state: opening.State = None,
 ) -> None:
     """Move a team's deadline of a milestone. It replaces what was given before.
 
-    It holds for what the team submitted before, too.
+    What it submitted before is late by the new deadline.
     """
     from runner.server.grading import later
 
@@ -45,5 +47,5 @@ def extend(
         store.extend(team, found.name, grading.term, seconds, why, moved.late_s_at)
         opening.note(store, "extend", f"{team} {found.name} {by}: {why}")
     due = moved.deadline
-    by_text = duration_text(seconds) if seconds else "0 s"
-    say(f"{found.name} of {team} is due {due:%Y-%m-%d %H:%M %Z}, {by_text} later")
+    as_others = f"{by} after the milestone's own deadline" if seconds else "as for all"
+    say(f"{found.name} is due {due:%Y-%m-%d %H:%M %Z} for {team}: {as_others}")

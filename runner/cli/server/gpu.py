@@ -62,6 +62,6 @@ def gpu(
         say("This server has no GPU")
     else:
         rows = tuple(
-            (one.uuid, one.name, one.out or "in use") for one in known.values()
+            (one.uuid, one.name, one.out or "given to runs") for one in known.values()
         )
         blocks([Table("", ("uuid", "name", "state"), rows)])

@@ -77,7 +77,7 @@ def target(place: str) -> SlurmTarget | None:
 def reason(text: str) -> str:
     """Return why staff do something, on one line; raise UsageError without one."""
     if not (found := " ".join(text.split())) or len(found) > MOST_REASON:
-        hint = "the team and the audit log are shown it"
+        hint = "the audit log keeps it"
         text = f"say why in --reason, in 1 to {MOST_REASON} characters"
         raise UsageError(Problem(text, hint=hint))
     return found

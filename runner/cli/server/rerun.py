@@ -32,6 +32,8 @@ def rerun(
     with opening.opened(state) as (folder, store):
         grading = opening.grading(folder, store)
         found = grading.milestone(milestone)
+        if not found.trust.ranks:
+            raise UsageError(f"{found.name} has no order: its times do not count")
         counting = grading.counting(found)
         if not counting:
             raise UsageError(f"no submission to {found.name} counts")
@@ -39,7 +41,7 @@ def rerun(
         for _ in range(times):
             order += random.sample(counting, len(counting))
         made = store.add_reruns(order, time.time())
-        about = f"{found.name}: {len(counting)} submissions, {times} times each"
-        opening.note(store, "rerun", about)
-    say(f"{len(made)} measurements of {len(counting)} teams are queued.")
-    say(f"They end in: rai submissions {found.name} --all; rai ranking {found.name}")
+        teams = f"{len(counting)} team{'s'[: len(counting) != 1]}"
+        opening.note(store, "rerun", f"{found.name}: {teams}, {times} times each")
+    say(f"{len(made)} measurements of {teams} are queued. What comes of them:")
+    say(f"rai submissions {found.name} --all; rai ranking {found.name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ def test_a_team_is_timed_by_files_that_it_never_gets(tmp_path: Path):
         heading, _, row = ada.rai("ranking", "add").stdout.splitlines()
         assert heading == f"add, fp32, local: {TIMED_BY}"
         assert row.split()[:4] == ["1", "red", "2.500", "ms"]
+        listed = ada.rai("submissions").stdout
+        assert re.search(r"accepted +2\.500 ms +10 +counts\n", listed)
+        assert listed.endswith(f"\nTimes of add: {TIMED_BY}\n")
         (run,) = (path.name for path in ada.runs.iterdir() if path.is_dir())
         with (
             ada.client() as client,

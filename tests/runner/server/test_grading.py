@@ -193,14 +193,29 @@ def test_an_extension_is_a_teams_own_and_is_audited(state, store, grading):
     reason = ("--reason", "a  broken leg")
     done = rai("server", "extend", "red", "final", "2d", *reason)
     assert done.returncode == 0, done.stderr
-    said = "final of red is due 2026-12-13 12:00 UTC, 48h later"
-    assert done.stdout.strip() == said
+    said = "final is due 2026-12-13 12:00 UTC for red: 2d after the milestone's own"
+    assert done.stdout.strip() == f"{said} deadline"
     assert grading.milestone("final", "red").late_s_at(due + 86400) == 0
     assert grading.milestone("final", "blue").late_s_at(due + 86400) == 86400
     marked = grading.marked(store.submissions())
     assert [(one.late_s, one.points) for one in marked] == [(86400, 50), (0, 100)]
     [act] = store.audited()
     assert (act.act, act.about) == ("extend", "red final 2d: a broken leg")
+
+
+def test_an_extension_moves_what_was_late_already_and_back(state, store):
+    def late() -> list[float]:
+        return [one.late_s for one in store.submissions("red")]
+
+    add(store, "red", measurement(0.7), late_s=36800.0)
+    add(store, "blue", measurement(0.7), late_s=3600.0)
+    site = state.parent / "site/final.yml"
+    site.write_text(FINAL + POINTS.replace(DUE, "2023-11-14 12:00 UTC"))
+    for by, expected in (("1d", 0.0), ("0s", 36800.0)):
+        done = rai("server", "extend", "red", "final", by, "--reason", "ill")
+        assert (done.returncode, late()) == (0, [expected])
+    assert done.stdout.endswith(" for red: as for all\n")
+    assert store.submissions("blue")[0].late_s == 3600.0
 
 
 @pytest.mark.parametrize(
@@ -213,6 +228,7 @@ def test_an_extension_is_a_teams_own_and_is_audited(state, store, grading):
         (("decide", "7", "annul", "--reason", "x"), "no submission 7"),
         (("decide", "7", "like", "--reason", "x"), "not one of 'count', 'annul'"),
         (("rerun", "final"), "no submission to final counts"),
+        (("rerun", "m2"), "m2 has no order"),
     ],
 )
 def test_what_staff_cannot_mean_is_refused(store, words, says):
@@ -259,8 +275,8 @@ def test_an_export_has_the_grades_of_all_people_and_what_they_sent(
     }
     red, blue, green = rows["ada"], rows["bo"], rows["cy"]
     assert (red["submission"], red["rank"], red["ratio"]) == ("3", "2", "0.75")
-    assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "done")
-    assert (green["submission"], green["verdict"]) == ("", "none")
+    assert (blue["late_by"], blue["rank"], blue["verdict"]) == ("60 s", "1", "accepted")
+    assert (green["submission"], green["verdict"]) == ("", "none counts")
     for team in ("red", *odd):
         assert (tmp_path / f"out/{team}/submitted/plan.json").is_file()
     assert (tmp_path / "out/red/measurement.json").is_file()

@@ -53,8 +53,8 @@ term: 2026fa
 code_valid: 2h
 login_valid: none
 roles:
-  student: {at_once: none, keep: 1d, images: ["debian:*"], gpu_a_day: 90m}
   ta: {priority: 5, waiting: 7, a_day: none, limits: {pids: 64, network: yes}}
+  student: {at_once: none, keep: 1d, images: ["debian:*"], gpu_a_day: 90m}
 """)
     assert (found.slots, found.low_disk_bytes, found.term) == (3, GIB, "2026fa")
     assert found.least_free(submission=True) == GIB // 2
@@ -69,9 +69,11 @@ roles:
         "ta",
         priority=5,
         ceilings={"time_s": 600.0, "pids": 64, "network": True},
-        at_once=STUDENT.at_once,
+        images=student.images,
+        at_once=None,
         waiting=7,
-        gpu_a_day_s=STUDENT.gpu_a_day_s,
+        gpu_a_day_s=5400.0,
+        keep_s=DAY_S,
     )
     assert found.roles["staff"] == STAFF
 
