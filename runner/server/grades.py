@@ -111,10 +111,10 @@ def _folder(
     sent = upload_path(folder.uploads, one.team, one.sha256)
     into.mkdir()
     archive.unpack(sent, into / SENT, submitted.caps(milestone), called="it")
+    if one.measured is not None:
+        (into / MEASUREMENT_FILE).write_bytes(to_json(one.measured))
     if not one.runs:
         return
     paths = folder.home_of_runs().run(one.runs[-1].run)
     with suppress(FileNotFoundError):
         (into / OUTPUT).write_bytes(files.read(paths.stdout, MOST_OUTPUT))
-    if one.measured is not None:
-        (into / MEASUREMENT_FILE).write_bytes(to_json(one.measured))
