@@ -27,8 +27,8 @@ def submissions(
 ) -> None:
     """List your team's submissions at the server, newest first.
 
-    The one that counts is marked. A team chooses it by --choose, until the deadline,
-    where the milestone says so. `rai ranking` compares those of all teams.
+    Each has its last run, for `rai show`, and the one that counts is marked. A team
+    chooses it by --choose, until the deadline, where the milestone says so.
     """
     from runner.cli import submitting
     from runner.core import record
@@ -64,6 +64,7 @@ def submissions(
             *(str(one.number), shown(one.milestone), shown(one.team)),
             *(shown(one.person), submitting.moment(one.received_at)),
             *(f"{late} late" if late else "", attempt, submitting.verdict(one)),
+            one.runs[-1].run if one.runs else "",
         )
         entries = one.measured.entries if one.measured else ()
         figures = [
@@ -71,12 +72,13 @@ def submissions(
         ]
         rows += [(*first, *some, *last) for some in figures or [("", "", "")]]
     if not rows:
-        say("No submission yet; `rai submit` lists the milestones.")
+        to = f" to {milestone}" if milestone else ""
+        say(f"No submission{to} yet; `rai submit` lists the milestones.")
         return
     if not everyone:
         rows = [(*row[:2], "", *row[3:]) for row in rows]
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
-    more = ("verdict", "time", "ratio", "95 % interval", "points", "")
+    more = ("verdict", "run", "time", "ratio", "95 % interval", "points", "")
     blocks([filled("", (*heads, *more), rows)])
     by_staff = {shown(one.milestone) for one in found if one.trust is Trust.TIMED}
     if by_staff:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -19,7 +20,7 @@ FILE = "plan.json"
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 20
 MOST_PROBLEMS = 20
-"""The most that are told of; more are counted."""
+"""The most that are told of."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SHOWN = 40
@@ -38,17 +39,21 @@ def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
         return None, (Problem(f"this is not JSON: {error.msg}", place),)
     except (ValueError, RecursionError) as error:
         return None, (Problem(f"{FILE}: {error}"),)
-    found = list(wrong(value, SubmissionPlan, ""))
-    found += _of_case(value) if not found else ()
-    return (None if found else msgspec.convert(value, SubmissionPlan)), few(found)
+    found = few(wrong(value, SubmissionPlan, "")) or few(_of_case(value))
+    return (None if found else msgspec.convert(value, SubmissionPlan)), found
 
 
-def few(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Return the first problems of a plan, and how many more there are."""
-    more = len(problems) - MOST_PROBLEMS
-    if more <= 0:
-        return tuple(problems)
-    return (*problems[:MOST_PROBLEMS], Problem(f"{FILE}: {more} more"))
+def few(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the first problems of a plan, each once, and whether there are more.
+
+    No more are looked for: a plan can be made to have any number.
+    """
+    found: dict[Problem, None] = {}
+    for one in problems:
+        if len(found) == MOST_PROBLEMS and one not in found:
+            return (*found, Problem(f"{FILE}: there are more"))
+        found[one] = None
+    return tuple(found)
 
 
 def _of_case(value: Any) -> Iterator[Problem]:  # noqa: ANN401 - JSON
@@ -101,10 +106,10 @@ def wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: 
         return
     except msgspec.ValidationError as error:
         said = str(error)
-    found = [*_of_keys(value, wanted, path)]
-    for inner, kind, where in _parts(value, wanted, path):
-        found += wrong(inner, kind, where)
-    yield from found or [_problem(value, wanted, path, said)]
+    parts = (wrong(*part) for part in _parts(value, wanted, path))
+    inside = chain(_of_keys(value, wanted, path), chain.from_iterable(parts))
+    first = next(inside, _problem(value, wanted, path, said))
+    yield from chain([first], inside)
 
 
 def _plain(wanted: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - types

@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
+from runner.core.milestone import Trust
 from runner.core.units import MIB
 from runner.database.connections import Transactions, put
 from runner.database.tables import (
@@ -105,6 +106,14 @@ class Runs(Transactions):
         change = update(uploads).where(own).values(used_at=now)
         with self.writing() as link:
             return link.execute(change.returning(uploads.c.size)).scalar()
+
+    def holds_staff(self, team: str, sha256: str) -> bool:
+        """Whether an upload is of a run by which an assignment's staff time a team."""
+        own = and_(runs.c.team == team, runs.c.sha256 == sha256)
+        its = submissions.c.number == runs.c.submission
+        timed = exists().where(own, its, submissions.c.trust == Trust.TIMED)
+        with self.reading() as link:
+            return bool(link.execute(select(timed)).scalar())
 
     def remove_uploads(self, before: float, drop: Callable[[str, str], None]) -> int:
         """Forget uploads not used since that no waiting run needs; return how many.

@@ -208,7 +208,7 @@ def listed(run: RemoteRun, now: float) -> RunRecord:
         verdict = Verdict(not reason.machinery, done, None, reason, why)
     began, ended = (
         None if at is None else min(max(at, 0.0), now)
-        for at in (run.queued_at, run.ended_at)
+        for at in (run.started_at or run.queued_at, run.ended_at)
     )
     project = shown(run.project)
     return RunRecord(run.id, project, "", began or 0.0, state, verdict, ended)

@@ -117,7 +117,9 @@ def _hint(request: JobRequest, last: Step, reason: Reason) -> str:
     if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
         return ""
     after = set(range(last.index + 1, len(request.spec.commands)))
-    stopped = not request.asked.keep_going and after - request.left_out
+    asked = request.asked
+    own = not asked.title  # else of a submission or a bench, which have no such option
+    stopped = own and not asked.keep_going and after - request.left_out
     needed = request.left_out - after
     return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
 

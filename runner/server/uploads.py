@@ -197,7 +197,13 @@ def _mib(size: int) -> str:
 
 
 def size_there(site: Site, team: str, sha256: str) -> int | None:
-    """Return the size of a team's upload; to ask keeps it from being removed soon."""
+    """Return the size of a team's upload; to ask keeps it from being removed soon.
+
+    The folder of a run that holds the files of an assignment's staff is none: a run of
+    the team's own would show them.
+    """
+    if site.store.holds_staff(team, sha256):
+        return None
     size = site.store.upload(team, sha256, site.now())
     try:
         facts = upload_path(site.uploads, team, sha256).lstat()

@@ -33,6 +33,9 @@ MOST_LISTED = 100_000
 MOST_NAME = 1024
 """The most bytes of a file's name, with its folders."""
 
+MOST_NAMES = 128 << 10
+"""The most bytes of all their names, which a measurement keeps."""
+
 _SHOWN = 100  # characters of a name in a problem
 
 NAMED = 5
@@ -327,6 +330,12 @@ def _suitable(
     if len(found) > parts.most_files:
         text = f"there are {len(found):,} files; at most {parts.most_files:,} are sent"
         problems.append(Problem(text, hint="remove what is not needed"))
+        return []
+    if sum(len(os.fsencode(name)) for name in found) > MOST_NAMES:
+        text = f"the names of the files have more than {MOST_NAMES:,} bytes"
+        problems.append(
+            Problem(text, hint="shorten them, or remove what is not needed")
+        )
         return []
     if not found and len(problems) == before:
         wanted = ", ".join(parts.patterns) or "anything"

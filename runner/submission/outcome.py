@@ -92,6 +92,9 @@ def failed(
         return reason, verdict.message
     if reason is Reason.COMMAND_FAILED and not of_the_team(run, milestone):
         return Reason.INTERNAL, f"the judge failed: {message}"
+    if reason.machinery and verdict.served and of_the_team(run, milestone):
+        # Only the program's output says that the machine failed: anybody can print it.
+        return Reason.COMMAND_FAILED, message
     return reason, message
 
 

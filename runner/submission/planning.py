@@ -68,9 +68,8 @@ def job(
     entries: list[_Filled] = []
     if milestone.planned and plan is not None:
         case = _PlanCase(milestone, architecture, plan, found or {})
-        problems = list(dict.fromkeys(_problems(case, entries)))
-        if problems:
-            return None, plan_reader.few(problems)
+        if problems := plan_reader.few(_problems(case, entries)):
+            return None, problems
     units: list[PlannedUnit] = []
     judged = tuple(_judged(entry, milestone, units) for entry in entries)
     known = milestone.reference(gpu)
@@ -164,7 +163,7 @@ def _problems(case: _PlanCase, good: list[_Filled]) -> Iterator[Problem]:
         hint = case.again(f"{_option(milestone)} NAME", ", with the variants' names")
         yield Problem(f"{text} {count}", hint=hint)
     seen: set[str] = set()
-    for at, entry in enumerate(entries):
+    for at, entry in enumerate(entries[: count.most]):
         where = f"{FILE}: {milestone.name}[{at}] ({entry.variant})"
         if entry.variant in seen:
             text = f"{where} is there twice"

@@ -149,7 +149,8 @@ class TeamStanding(Struct, frozen=True):
     """A team's place on a board.
 
     ``name`` is the team's for itself and for staff, and else the name that the board
-    gives it for the term. Where it was measured again, time, ratio and interval are of
+    gives it for the term; then times are those of days, and there is no variant and no
+    number. Where it was measured again, time, ratio and interval are of
     these ``reruns``: their medians, and their range.
     """
 

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core.errors import RaiError
 from runner.core.milestone import TIMED_BY
+from runner.core.request import from_json
 from tests.runner.server.site import serving
 from tests.runner.submission.test_timed import assignment, written
 
@@ -46,6 +48,13 @@ def test_a_team_is_timed_by_files_that_it_never_gets(tmp_path: Path):
             pytest.raises(RaiError, match="assignment's staff"),
         ):
             client.download(run, "source.tar.zst", tmp_path / "got", 1 << 20)
+        with (
+            ada.client() as client,
+            pytest.raises(RaiError, match="does not have the packed project"),
+        ):
+            again = replace(from_json(client.parcel(run)), title="")
+            client.put_run("0123456789", again)
         with ta.client() as client:
             client.download(run, "source.tar.zst", tmp_path / "got", 1 << 20)
-        assert b"harness" not in ada.client().milestone_file("add")
+        with ada.client() as client:
+            assert b"harness" not in client.milestone_file("add")

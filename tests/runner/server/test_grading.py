@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason
+from runner.core.units import DAY_S
 from runner.database import Store, open_store
 from runner.database.accounts import Invitation
 from runner.milestones import reader
@@ -96,12 +97,15 @@ def test_each_model_of_gpu_has_a_board_and_staff_are_on_none(grading, store):
 
 def test_a_team_sees_its_own_name_and_made_up_ones_of_others(grading, store):
     for team, ratio in (("red", 0.7), ("blue", 0.6), ("green", 0.8)):
-        add(store, team, measurement(ratio))
+        add(store, team, measurement(ratio), late_s=60.0)
     red, blue = board(grading, "red"), board(grading, "blue")
     names = {one.ratio: one.name for one in red.boards[0].standings}
     assert names[0.7] == "red" and {"blue", "green"}.isdisjoint(names.values())
     assert [one.own for one in red.boards[0].standings] == [False, True, False]
     assert [bool(one.number) for one in red.boards[0].standings] == [False, True, False]
+    other = red.boards[0].standings[0]
+    assert other.received_at % DAY_S == DAY_S / 2 and other.late_s == DAY_S
+    assert other.variant == ""
     others = {one.ratio: one.name for one in blue.boards[0].standings}
     assert others[0.8] == names[0.8], "a name is the same for all who look"
     staff = board(grading, "prof", staff=True).boards[0].standings

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from runner import milestones
-from runner.core import digests
+from runner.core import Problem, digests
 from runner.core.errors import UsageError
+from runner.core.milestone import TeamParts
 from runner.submission import files
 from runner.submission.files import Submitted
 from tests.runner.submission import sample
@@ -128,3 +129,12 @@ def test_milestone_2_sends_one_file(project):
     found = look(project, "m2")
     assert [file.name for file in found.team] == ["convolution.cpp"]
     assert found.problems == ()
+
+
+def test_names_have_a_bound_together_since_a_measurement_keeps_them(tmp_path):
+    names = [f"{at:04}{'n' * 200}.py" for at in range(700)]
+    problems: list[Problem] = []
+
+    found = files._suitable(((name, "") for name in names), TeamParts(), problems)
+
+    assert found == [] and "names of the files" in problems[0].message

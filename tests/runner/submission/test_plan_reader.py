@@ -93,3 +93,14 @@ def test_all_problems_are_told_at_once_up_to_a_number_of_them(plan):
     first_launch(plan)["numbers"] = [None] * 60
     lines = told(plan)
     assert len(lines) == plan_reader.MOST_PROBLEMS + 1 and "more" in lines[-1]
+
+
+def test_of_what_is_wrong_a_thousand_times_no_more_is_looked_for(plan, monkeypatch):
+    looked, problem = [], plan_reader._problem
+    monkeypatch.setattr(
+        plan_reader, "_problem", lambda *its: looked.append(its) or problem(*its)
+    )
+    plan["milestones"]["final"] = [0] * 1000
+
+    assert told(plan)[-1] == "plan.json: there are more"
+    assert len(looked) < 100

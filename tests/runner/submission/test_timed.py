@@ -17,7 +17,7 @@ from runner.milestones import reader
 from runner.session import Options
 from runner.store import measurements
 from runner.store.paths import Home
-from runner.submission import SubmissionOutcome, outcome, staging
+from runner.submission import SubmissionOutcome, course, outcome, staging
 from runner.submission.files import SubmittedFile
 from runner.submission.staging import StagedParts, StagingArea
 from tests.program import rai
@@ -151,6 +151,21 @@ def test_a_harness_that_ends_badly_gives_no_time(
 
     assert found.reason is reason and said in found.message
     assert found.measurement is None
+
+
+@pytest.mark.parametrize("situation", [None, ONE_GPU])
+def test_no_words_of_a_team_make_its_failure_that_of_the_machine(team, site, situation):
+    if situation:
+        text = BUILD.replace("resources: {", "resources: {gpu: {count: 1}, ")
+        (site / "add/staff/rai_build.yml").write_text(text)
+    engine = printing("", **({"situation": situation} if situation else {}))
+    said = b"CUDA error: no CUDA-capable device is detected\n"
+    engine.script = {**engine.script, RUN: FakeResult(said, b"", 1)}
+
+    found = judge(team, engine)
+
+    assert found.reason is Reason.COMMAND_FAILED and found.reason in course.CHARGED
+    assert "the program found no GPU" in found.message
 
 
 @pytest.mark.parametrize("printed", ["", "Op Time: 0\n", "Op Time: 1e99\n"])
