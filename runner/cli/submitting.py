@@ -23,7 +23,7 @@ from runner.report.blocks import filled
 from runner.session.prepare import settings as read_settings
 from runner.store import measurements
 from runner.submission import course, sending
-from runner.submission.outcome import ACCEPTED, SubmissionOutcome
+from runner.submission.outcome import ACCEPTED, REHEARSED, SubmissionOutcome
 from runner.terminal.console import Console
 from runner.wire.submissions import Decision, MilestoneView, Submission
 
@@ -75,12 +75,13 @@ def judge(
     if measured is not None and last and last[0].id == one.runs[-1].run:
         measurements.keep(last[0], measured)
     host = measured.host if measured else None
+    uncounted = (REHEARSED,) if one.rehearsal else ()
     return one, SubmissionOutcome(
         checked.milestone,
         one.reason or Reason.INTERNAL,
         shown(one.message),
         course.latest(one.runs),
-        tuple(map(shown, host.why_not_ranked if host else ())),
+        tuple(map(shown, host.why_not_ranked)) if host else uncounted,
         measured,
         places.record_of(last[0]) if last else None,
         f"see {LISTED}",

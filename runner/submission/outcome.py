@@ -101,8 +101,9 @@ def failed(
 def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
     """Return the reason of a measurement, and why in words.
 
-    A wrong result counts before a fault of the kernels, and a fault before what only
-    this machine can mend: others on the GPU, heat, clocks that are not steady.
+    A wrong result counts before a fault of the kernels, a fault before kernels that are
+    too slow to be checked, and these before what only this machine can mend: others on
+    the GPU, heat, clocks that are not steady.
     """
     if not measurement.entries and trust is Trust.TIMED:
         text = (
@@ -116,8 +117,10 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
     refused: dict[Reason, list[MeasuredEntry]] = {}
     for entry in measurement.entries:
         if not entry.accepted:
-            refused.setdefault(_reason(entry, trust), []).append(entry)
-    for reason in (Reason.WRONG_ANSWER, Reason.GPU_FAULT, Reason.BUSY):
+            reason = _reason(entry, trust, alone=not measurement.others)
+            refused.setdefault(reason, []).append(entry)
+    first = (Reason.WRONG_ANSWER, Reason.GPU_FAULT, Reason.TIME_LIMIT)
+    for reason in (*first, Reason.BUSY):
         if found := refused.get(reason):
             several = len(measurement.entries) > 1
             return reason, "; ".join(_why(entry, named=several) for entry in found)
@@ -151,13 +154,14 @@ def timed(record: RunRecord, milestone: Milestone) -> Measurement:
     return Measurement(1, milestone.name, accuracy, known or None, "", gpu, entries)
 
 
-def _reason(refused: MeasuredEntry, trust: Trust) -> Reason:
+def _reason(refused: MeasuredEntry, trust: Trust, *, alone: bool) -> Reason:
     if refused.correct:
         return Reason.BUSY
     if refused.wrong is None and refused.fault:
         return Reason.GPU_FAULT
-    late = refused.wrong is None and trust is Trust.RANKED  # not all was checked
-    return Reason.BUSY if late else Reason.WRONG_ANSWER
+    if refused.wrong is None and trust is Trust.RANKED:  # not all was checked
+        return Reason.TIME_LIMIT if alone else Reason.BUSY
+    return Reason.WRONG_ANSWER
 
 
 def _why(refused: MeasuredEntry, *, named: bool) -> str:

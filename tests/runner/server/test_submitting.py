@@ -92,6 +92,8 @@ def test_two_teams_submit_and_a_killed_server_gives_one_verdict(site, project):
     assert broken.returncode == 1 and f"{CPP}:1:9: error:" in broken.stderr
     again = bo.rai("submit", "m2", "-p", project)
     assert again.returncode == 9 and "your team used its 2 attempts" in again.stderr
+    again = bo.rai("submit", "m2", "-p", project, "--rehearse")
+    assert again.returncode == 1 and "Rehearsal of m2 ended: compile:" in again.stderr
 
 
 def test_a_wrong_answer_is_told_and_ctrl_c_leaves_a_submission_going(site, project):

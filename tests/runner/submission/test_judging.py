@@ -13,7 +13,7 @@ from runner import milestones, submission
 from runner.core import Gpu, GpuSituation, GpuWay, Reason, WayTried
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.measurement import Measurement
+from runner.core.measurement import Measurement, read
 from runner.core.milestone import Trust
 from runner.session import Options
 from runner.store import measurements, runs
@@ -173,7 +173,7 @@ def test_only_the_measure_run_gets_a_gpu(project, home):
         ),
         (
             refused("3 kinds of inputs were not checked", correct=False),
-            Reason.BUSY,
+            Reason.TIME_LIMIT,
             "not accepted: 3 kinds of inputs were not checked",
         ),
         (
@@ -192,6 +192,18 @@ def test_what_is_refused_has_the_reason_of_its_cause(
     assert measurements.of(home.run(found.last)) == found.measurement
     assert found.record and found.record.verdict
     assert found.record.verdict.reason is Reason.DONE, "the judge itself did not fail"
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"), [(0, Reason.TIME_LIMIT), (1, Reason.BUSY)]
+)
+def test_kernels_too_slow_to_be_checked_are_the_teams_unless_others_ran(others, reason):
+    slow = refused("3 kinds of inputs were not checked", correct=False)
+    text = json.dumps(made.measurement(slow) | {"others": others})
+
+    found, _ = outcome.judged(read(text.encode()), Trust.RANKED)
+
+    assert found is reason
 
 
 def test_a_measurement_of_a_judge_that_failed_counts_nothing(project, home):
