@@ -97,9 +97,12 @@ def _at_server(
         common.print_json([record.plain(page) for page in pages if page.boards])
     elif tables:
         blocks(list(tables))
+    elif milestone is not None and pages and not pages[0].trust.ranks:
+        name = shown(pages[0].milestone)
+        say(f"{name} has no ranking: no time counts; see rai submissions {name}")
     else:
         to = f" to {shown(pages[0].milestone)}" if milestone and pages else ""
-        say(f"No submission{to} counts yet; `rai submit` makes one.")
+        say(f"No submission{to} is ranked yet; `rai submit` makes one.")
 
 
 def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:

@@ -56,7 +56,9 @@ def submissions(
         mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
         mark = f"measures {one.rerun_of} again" if again else mark
         points = "" if one.points is None else f"{one.points:g}"
-        last = (points, "; ".join((*filter(None, [mark]), *map(shown, one.marks))))
+        run = one.runs[-1].run if one.runs else ""
+        marks = "; ".join((*filter(None, [mark]), *map(shown, one.marks)))
+        last = points, run, marks
         first = (
             *(str(one.number), shown(one.milestone), shown(one.team)),
             *(shown(one.person), submitting.moment(one.received_at)),
@@ -79,7 +81,7 @@ def submissions(
     if not everyone:
         rows = [(*row[:2], "", *row[3:]) for row in rows]
     heads = ("number", "milestone", "team", "person", "received", "", "attempt")
-    more = ("verdict", "time", "ratio", "95 % interval", "points", "")
+    more = ("verdict", "time", "ratio", "95 % interval", "points", "run", "")
     blocks([submitting.without_empty((*heads, *more), rows)])
     timed = {shown(one.milestone) for one in found if one.trust is Trust.TIMED}
     if timed:

@@ -81,11 +81,14 @@ def test_two_teams_submit_and_a_killed_server_gives_one_verdict(site, project):
     assert set(archive.files(sent)) == {CPP, "report.pdf"}
 
     assert re.search(
-        r"^1 +m2 +ada .* 1 +correct +counts$", bo.rai("submissions").stdout, re.M
+        r"^1 +m2 +ada .* 1 +correct +[0-9a-f]{10} +counts$",
+        bo.rai("submissions").stdout,
+        re.M,
     )
     assert cy.rai("submissions").stdout.startswith("No submission yet")
     assert ada.rai("submissions", "--all").returncode == 9
-    assert "m2, fp32, local" in ada.rai("ranking").stdout
+    assert "m2, fp32, local" in ada.rai("ranking", "--on", "here").stdout
+    assert "m2 has no ranking" in ada.rai("ranking", "m2").stdout
 
     (project / CPP).write_text("int x = y;\n")
     broken = bo.rai("submit", "m2", "-p", project)
@@ -144,7 +147,7 @@ def test_kernels_are_measured_one_after_another_and_compared(tmp_path):
             assert done.returncode == status, done.stderr
         table = ada.rai("submissions", "final").stdout.splitlines()
         assert [line.split()[0] for line in table[1:]] == ["3", "2", "1"]
-        counted = r"accepted +\S+ [µm]s +[0-9.]+ +[0-9.]+ to [0-9.]+ +counts$"
+        counted = r"accepted +\S+ [µm]s +[0-9.]+ +[0-9.]+ to [0-9.]+ +\w{10} +counts$"
         assert re.search(counted, table[3])
     finally:
         made.close()
