@@ -84,6 +84,7 @@ def test_two_teams_submit_and_a_killed_server_gives_one_verdict(site, project):
     assert re.search(r"^1 +m2 +ada .* 1 +correct +[0-9a-f]{10} +counts$", table, re.M)
     assert cy.rai("submissions").stdout.startswith("No submission yet")
     assert ada.rai("submissions", "--all").returncode == 9
+    assert "m2, fp32, local" in ada.rai("ranking", "--on", "here").stdout
     ranking = ada.rai("ranking", "m2").stdout
     assert ranking.startswith("m2 has no ranking: no time of it counts.")
 
