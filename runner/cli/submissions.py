@@ -59,9 +59,8 @@ def submissions(
         mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
         mark = f"measures {one.rerun_of} again" if again else mark
         points = "" if one.points is None else f"{one.points:g}"
-        run = one.runs[-1].run if one.runs else ""
         marks = "; ".join((*filter(None, [mark]), *map(shown, one.marks)))
-        last = points, run, marks
+        last = points, marks
         first = (
             *(str(one.number), shown(one.milestone), shown(one.team)),
             *(shown(one.person), submitting.moment(one.received_at)),

@@ -218,7 +218,7 @@ class Runs(Transactions):
             for row in link.execute(change.returning(runs.c.team, runs.c.bytes)):
                 freed[row.team] += row.bytes
             for team, count in sorted(freed.items()):
-                _keep_bytes(link, team, -count)
+                keep_bytes(link, team, -count)
 
     def run(self, run_id: str) -> QueueRow | None:
         """Return a run."""
@@ -353,7 +353,7 @@ class Runs(Transactions):
                     if row.state in (QueueState.RUNNING, QueueState.ENDED):
                         link.execute(delete(parcels).where(parcels.c.run == run_id))
                     if row.state == QueueState.ENDED and not row.stays:
-                        _keep_bytes(link, row.team, row.bytes)
+                        keep_bytes(link, row.team, row.bytes)
                     return place
             link.rollback()
         return None
@@ -404,7 +404,7 @@ def count_change(link: Connection) -> int:
     return int(link.execute(change.returning(server.c.changes)).scalar_one())
 
 
-def _keep_bytes(link: Connection, team: str, more: int) -> None:
+def keep_bytes(link: Connection, team: str, more: int) -> None:
     """Add to the bytes of a team's runs that are kept."""
     if more:
         total = {"bytes": team_bytes.c.bytes + more}

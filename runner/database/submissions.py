@@ -22,8 +22,8 @@ from runner.core.ending import Reason
 from runner.core.measurement import Measurement
 from runner.database import names
 from runner.database.connections import Transactions, put
-from runner.database.runs import count_change, insert_run
-from runner.database.tables import extensions, pseudonyms, submissions
+from runner.database.runs import count_change, insert_run, keep_bytes
+from runner.database.tables import extensions, pseudonyms, runs, submissions
 from runner.scheduling.queue import QueueRow
 from runner.wire.submissions import Decision, StageRun, Submission
 
@@ -168,8 +168,14 @@ class Submissions(Transactions):
     def close_term(self, term: str) -> int:
         """Keep no bytes and runs of a term's submissions for good; return how many."""
         of = (submissions.c.term == term, submissions.c.closed.is_(False))
+        its = (submissions.c.number == runs.c.submission, runs.c.removed.is_(False))
+        freed = select(runs.c.team, func.sum(runs.c.bytes)).group_by(runs.c.team)
+        freed = freed.where(*of, *its, submissions.c.rehearsal.is_(False))
         with self.writing() as link:
             count_change(link)
+            # Its team's bound counts them from now on, until they are removed.
+            for team, size in sorted(map(tuple, link.execute(freed))):
+                keep_bytes(link, team, int(size))
             change = update(submissions).where(*of).values(closed=True)
             return int(link.execute(change).rowcount)
 

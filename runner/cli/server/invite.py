@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -65,12 +64,16 @@ def invite(
         known = rules.read(folder.rules)
         invitations = _invitations(who, team, role, known.roles)
         now, at = time.time(), folder.reached_at()
-        with _new(output) as file:
-            issued = store.invite(invitations, now, known.code_valid_s)
-            opening.note(store, "invite", _about(invitations))
-            if file is not None:
-                _write(file, issued, at)
+        if output is not None:
+            _check_new(output)
+        issued = store.invite(invitations, now, known.code_valid_s)
+        opening.note(store, "invite", _about(invitations))
     if output is not None:
+        try:
+            _write(output, issued, at)
+        except OSError as error:
+            hint = "invite them again: that makes these codes void"
+            raise UsageError(Problem(files.problem(error).message, hint=hint)) from None
         if as_json:
             common.print_json({"file": str(output)})
         else:
@@ -81,41 +84,25 @@ def invite(
         _show(issued, at)
 
 
-@contextmanager
-def _new(path: Path | None) -> Iterator[TextIO | None]:
-    """Yield a new file for its owner alone; remove it if what follows fails.
-
-    Raises:
-        UsageError: it is there already, or cannot be made.
-    """
-    if path is None:
-        yield None
-        return
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+def _check_new(path: Path) -> None:
+    """Raise UsageError for a file that is there already, or cannot be made."""
+    common.check_output(path, "-o")
+    if os.path.lexists(path):
         hint = "nothing is overwritten: name another file"
-        raise UsageError(Problem(f"{path} is there already", hint=hint)) from None
-    except OSError as error:
-        raise UsageError(files.problem(error)) from error
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
-            yield file
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        raise UsageError(Problem(f"{path} is there already", hint=hint))
 
 
-def _write(file: TextIO, issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
-    rows = csv.writer(file)
+def _write(path: Path, issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
+    """Write the codes for their owner alone; raise OSError if that fails."""
+    text = io.StringIO(newline="")
+    rows = csv.writer(text)
     rows.writerow(("team", "person", "code", "url", "fingerprint", "expires"))
     url, fingerprint = (at.url, at.fingerprint) if at else ("", "")
     for one in issued:
-        until = datetime.fromtimestamp(one.expires_at, UTC).isoformat(
-            timespec="seconds"
-        )
-        cells = (one.team, one.person, one.code, url, fingerprint, until)
-        rows.writerow(map(cell, cells))
+        until = datetime.fromtimestamp(one.expires_at, UTC)
+        cells = (one.team, one.person, one.code, url, fingerprint)
+        rows.writerow(map(cell, (*cells, until.isoformat(timespec="seconds"))))
+    files.write(path, text.getvalue().encode(), private=True)
 
 
 def _invitations(

@@ -120,6 +120,23 @@ def test_what_a_submission_is_made_of_is_never_removed_a_rehearsals_is(
     assert store.gpu_use(0, NOW) == {}
 
 
+def test_what_a_closed_term_kept_counts_until_it_is_removed(store: Store):
+    one, _ = add(store, "a")
+    store.add_run(run(submission=1))
+    store.ended("0123456789", NOW, Reason.DONE, kept_bytes=100)
+    store.judge(one, replace(one, reason=Reason.DONE, ended_at=NOW))
+    found = [store.use("red", 0).bytes]
+
+    for step in (
+        lambda: store.close_term("2026fa"),
+        lambda: store.removed(["0123456789"]),
+    ):
+        step()
+        found.append(store.use("red", 0).bytes)
+
+    assert found == [0, 100, 0]
+
+
 def test_a_choice_is_one_of_a_milestone(store: Store):
     one, _ = add(store, "a")
     two, _ = add(store, "b")
