@@ -120,10 +120,9 @@ def boards(
         again.setdefault(one.rerun_of or 0, []).append(one)
     found: dict[tuple[str, str, str], list[TeamStanding]] = {}
     for one in counting:
-        measured = one.measured
-        if measured is None or not measured.entries:
+        first, measured = best(one), one.measured
+        if first is None or measured is None:
             continue
-        first = measured.best or measured.entries[0]
         later = [fresh for r in again.get(one.number, ()) if (fresh := best(r))]
         ms, ratio, interval = first.ms, first.ratio, first.interval
         if later:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from runner.core import Reason
 from runner.core.units import DAY_S
@@ -94,14 +93,6 @@ def test_each_model_of_gpu_has_a_board_and_staff_are_on_none(grading, store):
         ("NVIDIA A40", 1),
         ("NVIDIA H200", 1),
     ]
-
-
-def test_results_without_a_time_share_the_first_place_of_their_board(grading, store):
-    found = measurement(0.7, ms=None, interval=None)
-    untimed = replace(found, entries=(replace(found.entries[0], ratio=None),))
-    for team in ("red", "blue"):
-        add(store, team, untimed)
-    assert places(board(grading)) == [(1, None), (1, None)]
 
 
 def test_a_team_sees_its_own_name_and_made_up_ones_of_others(grading, store):
