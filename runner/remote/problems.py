@@ -189,6 +189,7 @@ def _advice(refusal: Refusal) -> str | None:
         return "The server's log says why; tell whoever runs it."
     if refusal.retry_at is not None or refusal.reason is Reason.USAGE:
         return ""
-    if refusal.reason is Reason.NOT_ALLOWED and any(p.hint for p in refusal.problems):
+    hinted = any(problem.hint for problem in refusal.problems)
+    if hinted and refusal.reason in (Reason.NOT_ALLOWED, Reason.NO_GPU):
         return ""
     return None

@@ -119,7 +119,12 @@ def test_runs_and_the_queue_are_read_and_a_run_is_cancelled(client, server):
     assert client.cancel(RUN).cancelled
 
 
-def test_a_refusal_has_the_reason_and_the_problems_of_the_server(client, server):
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, Reason.NOT_ALLOWED), (409, Reason.NO_GPU)]
+)
+def test_a_refusal_has_the_reason_and_the_problems_of_the_server(
+    client, server, status, reason
+):
     problems = [
         {"message": "too large\x1b[2J", "hint": "send less"},
         {
@@ -128,16 +133,16 @@ def test_a_refusal_has_the_reason_and_the_problems_of_the_server(client, server)
         },
     ]
     server.plays["GET", f"/runs/{RUN}"] = lambda _: refusal(
-        403, "not allowed", reason="not_allowed", problems=problems
+        status, "refused", reason=reason.value, problems=problems
     )
     with pytest.raises(RefusedError) as raised:
         client.run(RUN)
-    assert raised.value.reason is Reason.NOT_ALLOWED
+    assert raised.value.reason is reason
     assert [str(p) for p in raised.value.problems] == [
         "too large\\x1b[2J; send less",
         "rai_build.yml:3:1: worse",
     ]
-    assert raised.value.refusal.status == 403
+    assert raised.value.refusal.status == status
     assert raised.value.advice == ""  # the server has said what to do
 
 
