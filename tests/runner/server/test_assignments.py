@@ -15,7 +15,10 @@ from runner.core.request import from_json
 from tests.runner.server.site import serving
 from tests.runner.submission.test_timed import assignment, written
 
-pytestmark = [pytest.mark.local, pytest.mark.programs, pytest.mark.lengthy]
+pytestmark = [
+    *(pytest.mark.local, pytest.mark.programs, pytest.mark.lengthy),
+    pytest.mark.cgroups,  # without them no time counts
+]
 
 
 def test_a_team_is_timed_by_files_that_it_never_gets(tmp_path: Path):
