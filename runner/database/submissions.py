@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,6 @@ from sqlalchemy import (
 
 from runner.core.ending import Reason
 from runner.core.measurement import Measurement
-from runner.database import names
 from runner.database.connections import Transactions, put
 from runner.database.runs import count_change, insert_run, keep_bytes
 from runner.database.tables import extensions, pseudonyms, runs, submissions
@@ -37,6 +37,23 @@ _UNJUDGED = submissions.c.ended_at.is_(None)
 Receipt = Callable[[int, float, int], Submission]
 """Makes a submission of its number, its time, and how many attempts were used before;
 raises what refuses it."""
+
+_HOW = (
+    "amber bold brave bright brisk calm clear clever cool copper coral crisp daring "
+    "early eager fair fleet gentle glad golden green hardy humble jolly keen kind "
+    "light lively lucky merry mild neat nimble noble patient plain proud quick quiet "
+    "rapid ready rosy sharp silver sleek smooth spry steady sturdy sunny swift tidy "
+    "vivid warm wise witty young "
+)
+_WHO = (
+    "adder badger beaver bison bittern crane curlew deer dolphin eagle egret eland "
+    "falcon ferret finch fox gannet gazelle gecko heron hare ibex ibis jackal jay "
+    "kestrel kite lark lemur linnet lynx marten merlin mole newt ocelot oriole osprey "
+    "otter owl panda petrel plover puffin quail raven robin seal shrew skua sparrow "
+    "stoat stork swan tapir teal tern thrush toad trout vole walrus wombat wren yak "
+    "zebra "
+)
+"""Of a word each is a name such as `quiet heron`, for boards that others see."""
 
 
 class Submissions(Transactions):
@@ -222,7 +239,7 @@ class Submissions(Transactions):
         with self.writing() as link:
             count_change(link)  # which others that write wait for
             found = _pairs(link, query)
-            free = iter(names.shuffled(set(found.values()), len(new)))
+            free = iter(_shuffled(set(found.values()), len(new)))
             for team in new:
                 name = found.setdefault(team, next(free))
                 put(link, pseudonyms, {"team": team, "term": term, "name": name})
@@ -318,3 +335,11 @@ def _submission(row: Row[Any]) -> Submission:
     if values["measured"] is not None:
         values["measured"] = json.decode(values["measured"], type=Measurement)
     return convert(values, Submission, from_attributes=True)
+
+
+def _shuffled(taken: set[str], count: int) -> list[str]:
+    """Return so many names that are not taken, in an order that tells nothing."""
+    pairs = (f"{how} {who}" for how in _HOW.split() for who in _WHO.split())
+    every = [name for name in pairs if name not in taken]
+    every += [f"team {n}" for n in range(1, count - len(every) + 1)]
+    return secrets.SystemRandom().sample(every, count)

@@ -153,7 +153,7 @@ class Judging:
         now: float,
         after: Submission | None = None,
     ) -> None:
-        """Give a submission its verdict."""
+        """Record the verdict of a submission."""
         done = replace(
             after or one,
             reason=reason,
@@ -225,8 +225,6 @@ class Judging:
         area = StagingArea(folder)
         parts = StagedParts(staging.golden(milestone), submitted.team, job)
         staged = area.stage(stage, parts, builds)
-        file = folder / ".packed"
-        packed = staging.packed(staged, file)
         same = [other for other in facts.gpus if gpu and other.name == gpu.name]
         alike = len(same) == len(facts.gpus)
         one_of_them = next((g for g in same if not g.out), gpu)
@@ -234,30 +232,20 @@ class Judging:
             one.project,
             staging.BUILD_FILE,
             (staged / staging.BUILD_FILE).read_text(),
-            sha256=packed.sha256,
             user=one.person,
             gpus=("1" if alike or not one_of_them else one_of_them.uuid)
             if stage.gpu
             else None,
             title=f"{milestone.name}: {stage.name}",
             inner=stage is not milestone.runs[-1],
-            upload=keep(self._store, self._uploads, one.team, file, now),
         )
-        return QueueRow(
-            id=secrets.token_hex(5),
-            team=one.team,
-            person=one.person,
-            role=one.role,
-            digest=digest(asked),
-            sha256=asked.upload,
-            queued_at=one.received_at,  # so that the earlier one goes first all along
-            project=one.project,
-            gpus=int(stage.gpu),
-            priority=REHEARSED if one.rehearsal else SUBMITTED,
-            parcel=to_json(asked),
-            secrets=json.encode(NO_SECRETS).decode(),
-            submission=one.number,
+        # That of the receipt, so that the earlier one goes first all along.
+        made = queued(
+            *(self._store, self._uploads, staged, asked, one.team, one.role, now),
+            since=one.received_at,
         )
+        priority = REHEARSED if one.rehearsal else SUBMITTED
+        return replace(made, priority=priority, submission=one.number)
 
     def _submitted(
         self, one: Submission, milestone: Milestone, folder: Path
@@ -280,3 +268,41 @@ class Judging:
             none = {"registry_files": (), "registry": digests.of_set({})}
             found = replace(found, plan=replace(found.plan, **none))
         return found
+
+
+def queued(
+    store: Store,
+    uploads: Path,
+    staged: Path,
+    asked: RunRequest,
+    team: str,
+    role: str,
+    now: float,
+    *,
+    since: float,
+) -> QueueRow:
+    """Return a run of a folder that was staged, which is kept as a team's upload.
+
+    ``asked`` needs no digests.
+    """
+    file = staged.parent / ".packed"
+    packed = staging.packed(staged, file)
+    asked = replace(
+        asked,
+        sha256=packed.sha256,
+        upload=keep(store, uploads, team, file, now),
+    )
+    return QueueRow(
+        id=secrets.token_hex(5),
+        team=team,
+        person=asked.user,
+        role=role,
+        digest=digest(asked),
+        sha256=asked.upload,
+        queued_at=since,
+        project=asked.project,
+        gpus=int(asked.gpus is not None),
+        priority=SUBMITTED,
+        parcel=to_json(asked),
+        secrets=json.encode(NO_SECRETS).decode(),
+    )

@@ -7,26 +7,21 @@ submissions wrongly: it is out until staff let it back.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from msgspec import json
 from msgspec.structs import replace
 
 from runner import milestones
 from runner.core import Reason, RunRequest
 from runner.core.errors import RaiError
 from runner.core.milestone import HeldKind, Milestone, MilestoneRun, Reference, Trust
-from runner.core.request import to_json
-from runner.core.variables import NO_SECRETS
 from runner.database import Store
-from runner.scheduling.queue import STAFF, SUBMITTED, QueueRow
+from runner.scheduling.queue import STAFF
 from runner.server import logs
-from runner.server.admission import digest
 from runner.server.folders import ServerRuns
-from runner.server.uploads import keep
+from runner.server.judging import queued
 from runner.server.workers import GpusOut
 from runner.store import runs as records
 from runner.store import scratch
@@ -102,33 +97,17 @@ class References:
         with scratch.folder(self._uploads / FOLDER) as folder:
             parts = StagedParts(staging.judge_files(), (), job)
             staged = StagingArea(folder).stage(stage, parts)
-            packed = staging.packed(staged, folder / ".packed")
-            sha256 = keep(self._store, self._uploads, TEAM, folder / ".packed", now)
-        asked = RunRequest(
-            "the judge's reference",
-            staging.BUILD_FILE,
-            staging.build_text(stage),
-            sha256=packed.sha256,
-            user=PERSON,
-            gpus=gpu.uuid,
-            title=f"reference on {gpu.name}",
-            inner=True,
-            upload=sha256,
-        )
-        row = QueueRow(
-            id=secrets.token_hex(5),
-            team=TEAM,
-            person=PERSON,
-            role=STAFF.name,
-            digest=digest(asked),
-            sha256=sha256,
-            queued_at=now,
-            project=asked.project,
-            gpus=1,
-            priority=SUBMITTED,
-            parcel=to_json(asked),
-            secrets=json.encode(NO_SECRETS).decode(),
-        )
+            asked = RunRequest(
+                "the judge's reference",
+                staging.BUILD_FILE,
+                staging.build_text(stage),
+                user=PERSON,
+                gpus=gpu.uuid,
+                title=f"reference on {gpu.name}",
+                inner=True,
+            )
+            given = self._store, self._uploads, staged, asked, TEAM, STAFF.name
+            row = queued(*given, now, since=now)
         self._store.add_run(row)
         self._going[gpu.uuid] = row.id, stage, reference
 

@@ -51,7 +51,7 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     """Return the present state of each GPU; ``problem`` says if it does not answer."""
     if not gpus:
         return ()
-    library = installed.library(root, NVML, installed.version(root))
+    library = installed.library_file(root, NVML, installed.version(root))
     try:
         return nvml.states(installed.under(root, library), gpus)
     except nvml.NvmlError as error:

@@ -190,7 +190,7 @@ def libraries(root: Path, driver: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, library) for name, library in found.items() if library)
 
 
-def library(root: Path, name: str, driver: str) -> str:
+def library_file(root: Path, name: str, driver: str) -> str:
     """Return the real path of one library; empty if it is not found."""
     return dict(libraries(root, driver)).get(name, "")
 

@@ -63,6 +63,6 @@ def end(
     measured: Measurement | None,
     reason: Reason = Reason.DONE,
 ) -> None:
-    """Give a submission its verdict."""
+    """Record the verdict of a submission."""
     over = replace(one, reason=reason, ended_at=AT + 60, measured=measured)
     assert store.judge(one, over)

@@ -25,6 +25,7 @@ from runner.submission import staging
 from runner.submission.staging import GoldenFiles
 from runner.worker import __main__ as worker
 from tests.exploits import standin
+from tests.exploits.standin import library as standin_library
 from tests.exploits.standin import measuring
 from tests.runner.submission import sample
 
@@ -71,7 +72,8 @@ def golden() -> GoldenFiles:
 def machine() -> HostGpus:
     """Return a machine with one GPU, the library of whose driver is the stand-in."""
     names = ("libcuda.so.1", "device")
-    libraries = tuple((name, str(standin.library() / name)) for name in names)
+    folder = standin_library()
+    libraries = tuple((name, str(folder / name)) for name in names)
     gpu = Gpu(UUID, "Stand-in", 0, compute="9.0")
     return HostGpus("wsl", "580.1", (gpu,), libraries=libraries)
 
