@@ -30,7 +30,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks import rows
-from runner.comparison import compare, looks, stands
+from runner.figures.comparison import compare, stands
+from runner.figures.statistics import looks
 
 PAIRS = 30
 IDENTICAL = 10_000

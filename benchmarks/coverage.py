@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import rows
-from runner.comparison import Change, compare, looks, stands
-from runner.comparison import paired as statistic
+from runner.figures import statistics as statistic
+from runner.figures.comparison import Change, compare, stands
+from runner.figures.statistics import looks
 
 PAIRS = (10, 12, 15, 20, 24, 30)
 MANY = 10_000

@@ -24,13 +24,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from benchmarks import projects, rows
-from runner import machine
+from runner.client.problems import RefusedError
 from runner.core import Reason, RunRecord, record
-from runner.remote.problems import RefusedError
+from runner.core.wire import FILES, QueueState, RemoteRun
 from runner.store import claim
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState, RemoteRun
-from runner.wire.tail import FILES
+from runner.system import machine
 from tests.runner.database import postgres
 from tests.runner.engines import daemon
 from tests.runner.server.site import Person, Site

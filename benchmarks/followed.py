@@ -14,10 +14,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks import rows
-from runner.places.following import Follower
+from runner.core.wire import FILES, MOST_HEADER_BYTES, QueueState, from_line
+from runner.run.copies import Follower
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState
-from runner.wire.tail import FILES, MOST_HEADER_BYTES, from_line
 from tests.runner.server import direct
 from tests.runner.server.site import Person, Site, serving
 from tests.waiting import until

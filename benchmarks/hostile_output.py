@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks import projects, rows
 from runner.core import Stream
 from runner.core import events as ev
-from runner.machine import describe
 from runner.store.paths import Home
 from runner.store.runs import Recorder, create
+from runner.system.machine import describe
 
 BYTES = 100_000_000
 LEAST_MB_S, MOST_MIB = 30, 200

@@ -26,7 +26,7 @@ from runner.core import (
     Verdict,
     record,
 )
-from runner.store import tags
+from runner.store import run_files
 from runner.store.paths import Home
 
 RUNS, OLD = 2_000, 200
@@ -85,8 +85,8 @@ def fill(home: Home, now: float) -> None:
         paths.record.write_bytes(record.to_json(ended))
         os.utime(paths.record, (at, ended.ended_at or at))
         if number >= OLD and number % 100 == 0:
-            tags.write(paths, f"best-{number // 100}")
-            tags.write_note(paths, "the fastest so far")
+            run_files.write_text(paths, f"best-{number // 100}")
+            run_files.write_note(paths, "the fastest so far")
         for path in (
             paths.events,
             paths.stdout,

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import rows
-from runner import archive
+from runner import pack
 
 FILES, FILE_BYTES, FOLDERS, SEED = 10_000, 100_000, 100, 408
 ROUNDS = 5
-CAPS = archive.Caps(total_bytes=1 << 40, members=1 << 20, file_bytes=1 << 40)
+CAPS = pack.Caps(total_bytes=1 << 40, members=1 << 20, file_bytes=1 << 40)
 
 
 def measure() -> Iterator[dict[str, object]]:
@@ -72,7 +72,7 @@ def by_rai(root: Path, into: Path) -> None:
 
 def pack_once(root: str, into: str) -> None:
     """Scan a folder and pack it."""
-    for _ in archive.pack(archive.survey(Path(root)), Path(into), CAPS):
+    for _ in pack.pack(pack.survey(Path(root)), Path(into), CAPS):
         pass
 
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 
 from benchmarks import rows
-from runner.scheduling.decision import decide
-from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
-from runner.wire.capacity import Capacity, ServerGpu
+from runner.core.wire import Capacity, ServerGpu
+from runner.server.decision import decide
+from runner.server.scheduling import QueueHistory, QueueRow, ServerRules
 
 RUNS, TEAMS = 10_000, 40
 ROUNDS = 21

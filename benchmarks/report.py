@@ -13,7 +13,6 @@ from pathlib import Path
 
 from benchmarks import rows
 from benchmarks.startup import RAI
-from runner.archive.compressed import zstd
 from runner.core import (
     CommandRecord,
     Findings,
@@ -29,6 +28,7 @@ from runner.core import (
     events,
     record,
 )
+from runner.pack.write import zstd
 from runner.store.paths import Home, RunPaths
 
 sys.path.append(str(rows.ROOT / "image" / "nvprof"))

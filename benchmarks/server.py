@@ -19,14 +19,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks import rows
-from runner.core.ending import Reason
-from runner.database import open_store
-from runner.remote.api import ServerClient
+from runner.client.api import ServerClient
+from runner.core import Reason
+from runner.core.addresses import host_and_port
+from runner.core.wire import API, RemoteRun
+from runner.server.database import open_store
 from runner.store import claim
 from runner.store.paths import RunPaths
-from runner.wire import API
-from runner.wire.addresses import host_and_port
-from runner.wire.remote_runs import RemoteRun
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject
 from tests.runner.server.site import Person, Site, serving

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from sqlalchemy import insert, text
 
 from benchmarks import rows
-from runner.core.ending import Reason
-from runner.database import Store, open_store, tables
-from runner.database.accounts import Invitation
-from runner.scheduling.queue import QueueRow
-from runner.wire.accounts import Scope
-from runner.wire.remote_runs import QueueState
+from runner.core import Reason
+from runner.core.wire import QueueState, Scope
+from runner.server.database import Store, open_store, tables
+from runner.server.database.accounts import Invitation
+from runner.server.scheduling import QueueRow
 from tests.runner.database import postgres
 
 RUNS = 40_000

@@ -26,7 +26,7 @@ from msgspec import Struct
 from benchmarks import rows, slurm_cluster
 from benchmarks.slurm_cluster import SlurmSite
 from runner.core import RunRecord, State, record
-from runner.places.slurm.jobs import JobStage, stage
+from runner.run.slurm_jobs import JobStage, stage
 from runner.store.paths import Home, RunPaths
 from tests.runner.slurm.cluster import Cluster
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from benchmarks import rows, slurm_cluster
 from benchmarks.slurm_cluster import SlurmSite, ended, timed
-from runner.core.cancel import Cancel
-from runner.places.slurm.programs import INTERVAL_S
-from runner.session import Options, slurm
-from runner.session.prepare import prepare
+from runner.core.addresses import SlurmTarget
+from runner.core.errors import Cancel
+from runner.run import handover
+from runner.run.prepare import Options, prepare
+from runner.run.slurm_programs import INTERVAL_S
 from runner.store.paths import RunPaths
-from runner.wire.addresses import SlurmTarget
 
 RUNS = int(os.environ.get("RAI_BENCH_RUNS", "200"))
 WAITING = int(os.environ.get("RAI_BENCH_WAITING", "1000"))
@@ -97,7 +97,9 @@ def _submit(env: Mapping[str, str], project: Path, number: int) -> list[str]:
     os.environ.update(env)
     found = []
     for _ in range(number):
-        steps = slurm.submit(prepare(project, Options()), SlurmTarget(), Cancel())
+        steps = handover.submit_to_slurm(
+            prepare(project, Options()), SlurmTarget(), Cancel()
+        )
         while True:
             try:
                 next(steps)

@@ -16,9 +16,9 @@ from pathlib import Path
 from benchmarks import rows
 from benchmarks.followed import BEATS, CLOCK
 from runner.core import Reason, record
-from runner.scheduling.queue import ServerRules
+from runner.core.wire import QueueState
+from runner.server.scheduling import ServerRules
 from runner.store.paths import Home
-from runner.wire.remote_runs import QueueState
 from tests.runner.server import direct
 from tests.runner.server.site import Site
 from tests.runner.slurm import cluster

@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from benchmarks import rows
 from runner.core import Reason
-from runner.database import open_store
-from runner.scheduling.queue import Role, ServerRules
+from runner.core.wire import API
+from runner.server.database import open_store
 from runner.server.grading import Grading
-from runner.wire import API
+from runner.server.scheduling import Role, ServerRules
 from tests.runner.judge import made
 from tests.runner.server import graded
 from tests.runner.server.graded import TERM, add, measurement

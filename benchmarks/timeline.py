@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import rows
-from runner import pages, traces
 from runner.cli.timeline import MOST
-from runner.core.trace import Lane, LaneKind, Timeline
+from runner.core.evidence import Lane, LaneKind, Timeline
+from runner.figures import traces
+from runner.report import page as pages
 from tests.runner.pages import browsing
 
 MOST_CPU_MS, MOST_MB = 1000 / 30, 2.0

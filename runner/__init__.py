@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from runner.core import Findings
-    from runner.core.cancel import Cancel
+    from runner.core.errors import Cancel
     from runner.core.events import Event
-    from runner.session import Validation
+    from runner.run.validation import Validation
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "parse", "run", "validate"]
@@ -64,11 +64,11 @@ def run(
     """
     from pathlib import Path
 
-    from runner import session
-    from runner.core.cancel import Cancel
-    from runner.core.variables import Secrets
+    from runner.core.errors import Cancel
+    from runner.core.work import Secrets
+    from runner.run import prepare, session
 
-    options = session.Options(
+    options = prepare.Options(
         engine=engine,
         profile=profile,
         gpus=gpus,
@@ -82,7 +82,7 @@ def run(
         budget=budget,
         home=Path(home) if home is not None else None,
     )
-    prepared = session.prepare(Path(project), options)
+    prepared = prepare.prepare(Path(project), options)
     session.tidy(prepared.settings)
     return session.start(prepared).events(cancel or Cancel())
 
@@ -97,14 +97,14 @@ def validate(project: str | Path = ".", *, engine: str | None = None) -> Validat
     """
     from pathlib import Path
 
-    from runner import session
+    from runner.run import prepare, validation
 
-    return session.validate(Path(project), session.Options(engine=engine))
+    return validation.validate(Path(project), prepare.Options(engine=engine))
 
 
 def parse(output: bytes | BinaryIO) -> Findings:
     """Return the figures in a program's output: times, correctness, profile tables."""
-    from runner.findings import EVERYTHING, Scanner
+    from runner.figures.scanner import EVERYTHING, Scanner
 
     scanner = Scanner(first=EVERYTHING)
     if isinstance(output, bytes):

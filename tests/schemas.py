@@ -12,8 +12,8 @@ import msgspec
 from runner.core.kernel_shapes import KernelShapes
 from runner.core.measurement import Measurement
 from runner.core.plan import SubmissionPlan
-from runner.report.diff import RunDiff
-from runner.report.document import Report
+from runner.report.diff_nouns import RunDiff
+from runner.report.document.nouns import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/schemas"
 TYPES: dict[str, type] = {

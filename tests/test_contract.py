@@ -17,9 +17,10 @@ import pytest
 from kernels import VARIANTS
 from network import Inference, OwnKernels
 
-from runner import analysis, buildfile, findings, milestones
+from runner.core.evidence import KernelLaunches, Trace
 from runner.core.kernel_shapes import FILE, read
-from runner.core.trace import KernelLaunches, Trace
+from runner.figures import analysis, scanner
+from runner.spec import buildfile, milestones
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -87,8 +88,8 @@ def test_the_default_job_brings_the_files_where_the_scripts_look(monkeypatch):
 @pytest.mark.usefixtures("compiled_once")
 def test_what_the_milestones_print_is_read_back(pictures):
     printed = output("m2.1.py", "100", data=pictures)
-    (ours,) = findings.find(printed).inferences
-    (library,) = findings.find(output("m1.1.py", "100", data=pictures)).inferences
+    (ours,) = scanner.find(printed).inferences
+    (library,) = scanner.find(output("m1.1.py", "100", data=pictures)).inferences
 
     shown = [float(t) for t in re.findall(rb"Op Time: (\S+)", printed)]
     assert ours.op_times_s == tuple(shown)
@@ -103,7 +104,7 @@ def test_a_milestone_describes_its_layers_and_says_no_accuracy_of_synthetic_imag
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RAI_BUILD_DIR", str(tmp_path))
-    (one,) = findings.find(output("m2.1.py", "20")).inferences
+    (one,) = scanner.find(output("m2.1.py", "20")).inferences
     shapes, problems = read((tmp_path / FILE).read_bytes())
     (network,) = shapes.networks
 

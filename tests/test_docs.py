@@ -112,7 +112,7 @@ def test_every_setting_is_documented():
 
 
 def test_every_name_of_a_secret_is_documented():
-    from runner.archive.secrets import HARMLESS, NESTED, SECRET_FILES, SECRET_FOLDERS
+    from runner.pack.ignore import HARMLESS, NESTED, SECRET_FILES, SECRET_FOLDERS
 
     page = (DOCS / "ignore.md").read_text()
     folders = (f"{name}/" for name in SECRET_FOLDERS)

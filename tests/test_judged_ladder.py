@@ -12,12 +12,12 @@ import variants
 from kernels import VARIANTS
 
 from benchmarks import judge_ladder
-from runner import milestones
-from runner.core import digests, judge_job, plan_reader
-from runner.core.judge_job import JudgeJob
+from runner.core import measurement, plan_reader, work
+from runner.core.measurement import JudgeJob
 from runner.judge import compiling
 from runner.judge.figures import Rules
-from runner.submission import planning
+from runner.spec import milestones
+from runner.submit import planning
 from tests.exploits import standin
 from tests.project.test_plan import of_all
 
@@ -37,7 +37,7 @@ def test_the_jobs_of_the_ladder_are_those_of_submissions(accuracy):
     job = judge_ladder.job(entries, "sm_90", {})
 
     decoded = msgspec.convert(job, JudgeJob)
-    assert msgspec.json.decode(judge_job.to_json(decoded)) == job
+    assert msgspec.json.decode(measurement.job_json(decoded)) == job
     assert [e["variant"] for e in job["entries"]] == [e["variant"] for e in entries]
     assert job["class"] == accuracy
     for one, entry in zip(job["entries"], entries, strict=True):
@@ -71,7 +71,7 @@ def submitted():
     assert problems == ()
     names = {*found.sources, *found.registry_files}
     read = {name: (plan.ROOT / name).read_bytes() for name in names}
-    return found, {name: digests.of_bytes(data) for name, data in read.items()}
+    return found, {name: work.digest_of(data) for name, data in read.items()}
 
 
 @pytest.mark.parametrize("architecture", plan.Choice.architectures)
@@ -93,7 +93,7 @@ def test_the_plan_of_the_repository_is_accepted_for_each_milestone(name, archite
     if architecture == "sm_90":
         raw = json.loads(plan.FILE.read_bytes())["milestones"][name]
         ours = judge_ladder.job(raw, architecture, {})
-        same = json.loads(judge_job.to_json(job))
+        same = json.loads(measurement.job_json(job))
         shared = ("version", "class", "architecture", "units", "entries", "layers")
         assert [ours[key] for key in shared] == [same[key] for key in shared]
 

@@ -18,10 +18,10 @@ import pytest
 
 from runner.cli.report import title
 from runner.core import RunRecord
-from runner.markup import markdown
-from runner.report import document
+from runner.report import markdown
 from runner.report.blocks import Pairs, Section, Table
-from runner.report.document import Report
+from runner.report.document import sections as document
+from runner.report.document.nouns import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
 AGAIN = "run: python tools/keep_report.py RUN"

@@ -6,8 +6,8 @@ import plan
 import pytest
 
 from benchmarks import teams
-from runner import milestones
-from runner.submission import files
+from runner.spec import milestones
+from runner.submit import files
 
 
 @pytest.mark.programs

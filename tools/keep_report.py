@@ -20,11 +20,10 @@ from pathlib import Path
 
 import msgspec
 
-from runner import pictures
 from runner.cli.report import MOST_MARKDOWN, title
-from runner.markup import markdown
-from runner.report import document
-from runner.report.document import Report
+from runner.report import markdown, pictures
+from runner.report.document import sections as document
+from runner.report.document.nouns import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
 LOOKS = (

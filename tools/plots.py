@@ -23,8 +23,12 @@ from kernels import VARIANTS  # noqa: E402
 from trials import IMAGES, MAIN  # noqa: E402
 from variants import RTOL  # noqa: E402
 
-from runner import pictures  # noqa: E402
-from runner.report.charts import Bar, BarChart, Mark  # noqa: E402
+from runner.report import pictures  # noqa: E402
+from runner.report.blocks import (
+    Bar,
+    BarChart,
+    Mark,  # noqa: E402
+)
 
 
 def drawn(gpu: str = results.GPU) -> dict[Path, str]:

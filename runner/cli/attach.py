@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from runner.cli import common, copies
-from runner.core.cancel import Cancel
-from runner.core.errors import BusyError, RaiError
+from runner.core.errors import BusyError, Cancel, RaiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,7 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
-    from runner.places import record_of
+    from runner.run.places import record_of
     from runner.terminal.console import Console
 
     paths = common.find_run(run, fresh=False)
@@ -52,7 +51,7 @@ class WatchedRun:
     def __init__(
         self, paths: RunPaths, console: Console, copy: copies.KeptCopy
     ) -> None:
-        from runner.store.tail import Tail
+        from runner.store.runs import Tail
 
         self._paths, self._console, self._copy = paths, console, copy
         self._tail = Tail(paths)
@@ -89,8 +88,8 @@ class WatchedRun:
 
     def _show(self, cancel: Cancel) -> bool:
         """Show events to the last or an interruption; return whether to the last."""
-        from runner import places
         from runner.core.events import Finished
+        from runner.run import places
 
         while True:
             # Checked before reading, so as not to miss the last events.
@@ -112,9 +111,9 @@ class WatchedRun:
 
     def _progress(self) -> None:
         """Show what the running command uses, if that is news."""
-        from runner.store import latest
+        from runner.store import run_files
 
-        found = latest.read(self._paths)
+        found = run_files.read_latest(self._paths)
         if found and found[0] > self._told:
             self._told, tick = found
             self._console.show(tick, self._told)
@@ -127,7 +126,7 @@ class WatchedRun:
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""
         from runner.core.events import Finished
-        from runner.places import record_of
+        from runner.run.places import record_of
         from runner.terminal import messages
 
         common.home()
@@ -165,7 +164,7 @@ def goes_on(paths: RunPaths, console: Console) -> None:
 
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
-    from runner import places
+    from runner.run import places
 
     try:
         places.cancel(paths)

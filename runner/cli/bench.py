@@ -10,8 +10,20 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from runner import report, session
-from runner.bench.interleaving import (
+from runner import report
+from runner.cli import ci, common, gating, suggestions
+from runner.core import Problem, Reason, Severity, record
+from runner.core import events as ev
+from runner.core.errors import Cancel, UsageError
+from runner.core.work import Secrets
+from runner.figures.comparison import LEAST
+from runner.figures.gate import Condition, GateOutcome
+from runner.figures.statistics import MOST_PAIRS
+from runner.report import Block, Pairs, diff_blocks, evidence, plans
+from runner.report import diff as differing
+from runner.report.diff_nouns import RunDiff
+from runner.run import prepare, session
+from runner.run.bench import (
     BenchEvent,
     BenchOutcome,
     BenchPlan,
@@ -19,22 +31,9 @@ from runner.bench.interleaving import (
     SideEvent,
     carry_out,
 )
-from runner.bench.sides import LABELS, BenchSides, prepared, source
-from runner.cli import ci, common, gating, interrupt, suggestions
-from runner.comparison import LEAST
-from runner.comparison.gate import Condition, GateOutcome
-from runner.comparison.paired import MOST_PAIRS
-from runner.core import Problem, Reason, Severity, record
-from runner.core import events as ev
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
-from runner.core.variables import Secrets
-from runner.report import Block, Pairs, benched
-from runner.report import diff as differing
-from runner.report.diff import RunDiff
-from runner.session import Options
-from runner.session.prepare import settings
-from runner.store import scratch, sides
+from runner.run.bench_sides import LABELS, BenchSides, prepared, source
+from runner.run.prepare import Options, settings
+from runner.store import removal
 from runner.store.paths import Home
 from runner.terminal import messages
 from runner.terminal.console import Console
@@ -139,7 +138,7 @@ def bench(
     rai bench main --fail-if "op_time>3%"
     """
     conditions = gating.conditions(fail_if)
-    options = session.Options(
+    options = prepare.Options(
         engine,
         profile,
         gpus,
@@ -206,8 +205,8 @@ def _carry_out(
             reported.warn([Problem(one.instead, severity=Severity.WARNING)])
     cancel = Cancel()
     with (
-        interrupt.cancel_on_signals(cancel, console),
-        scratch.folder(Home(found.home).benches) as area,
+        common.cancel_on_signals(cancel, console),
+        removal.folder(Home(found.home).benches) as area,
     ):
         ready = prepared(named, project, options, area, cancel)
         if not console.quiet:
@@ -253,21 +252,21 @@ def _results(
     base, names = outcome.runs[0], [side.brief for side in given.sources]
     for at, comparison in enumerate(outcome.comparisons, 1):
         run, label = outcome.runs[at], LABELS[at]
-        both = sides.of(outcome.paths[0], outcome.paths[at], base, run)
+        both = evidence.read_side(outcome.paths[0], outcome.paths[at], base, run)
         found = differing.between(*both, comparison)
         gate = None
         if conditions and outcome.pairs and not outcome.failed:
             gate = gating.of_diff(conditions, found, comparison, run, unsure)
         labels = (LABELS[0], label)
-        said = benched.verdicts(found)
+        said = plans.verdicts(found)
         heads = ("verdict" if len(said) == 1 else "verdicts", *("" for _ in said))
         parts: list[Block] = [
-            *differing.measured(found, labels),
-            *benched.spreads(base, run, found, labels),
+            *diff_blocks.measured(found, labels),
+            *plans.spreads(base, run, found, labels),
         ]
         if said:
             parts.append(Pairs(tuple(zip(heads, said, strict=False))))
-        title = benched.headline(found, gate, (names[0], names[at]), outcome.failed)
+        title = plans.headline(found, gate, (names[0], names[at]), outcome.failed)
         yield _Result(label, found, gate, parts, title)
 
 
@@ -378,7 +377,7 @@ class BenchShown:
         self._console.announce(*self._runs)
 
     def _pair(self, event: PairEnded) -> None:
-        found = benched.pair(event.runs, LABELS, self._plan.named)
+        found = plans.pair(event.runs, LABELS, self._plan.named)
         number = f"Pair {event.number}"
         self._console.latest(f"{number}: {found}" if found else number)
 

@@ -27,9 +27,9 @@ def cancel(
     They may be detached, or run in another terminal. Their containers are stopped and
     their build folders kept, as by Ctrl-C.
     """
-    from runner import places
     from runner.core import record
-    from runner.places import record_of
+    from runner.run import places
+    from runner.run.places import record_of
 
     found = common.find_runs(runs or ["latest"])
     going_on = [paths for paths in found if places.active(paths)]
@@ -48,7 +48,7 @@ def cancel(
 
 def _over(paths: RunPaths) -> bool:
     """Wait for the end of a run; say on stderr where it does not come."""
-    from runner import places
+    from runner.run import places
 
     if places.wait(paths, ENDS_WITHIN_S):
         return True
@@ -58,8 +58,8 @@ def _over(paths: RunPaths) -> bool:
 
 
 def _said(paths: RunPaths, *, asked: bool) -> str:
-    from runner.places import record_of
-    from runner.report.words import words
+    from runner.report.phrases import words
+    from runner.run.places import record_of
 
     found = record_of(paths)
     end = words(found.verdict.reason) if found.verdict else found.state

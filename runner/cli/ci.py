@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.core import Outcome, Place, Problem, RunRecord, Severity
 from runner.core.errors import RaiError
+from runner.system import files
 
 if TYPE_CHECKING:
     from runner import report
-    from runner.comparison.gate import GateOutcome
-    from runner.markup.markdown import Conclusion
-    from runner.markup.reported import Annotation, ReportedRun
+    from runner.figures.gate import GateOutcome
+    from runner.report.exports import Annotation, ReportedRun
+    from runner.report.markdown import Conclusion
     from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
     from runner.terminal.console import Console
@@ -85,7 +85,7 @@ def session(
             common.check_output(file, option)
     log = None
     if wanted(given, os.environ):
-        from runner.process.others import end_with_parent
+        from runner.system.machine import end_with_parent
         from runner.terminal import ci
 
         log = ci.CiLog(ci.system(os.environ), answer=answer)
@@ -134,7 +134,7 @@ class CiSession:
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
         from runner.cli import common
-        from runner.markup.reported import of_problem
+        from runner.report.exports import of_problem
 
         found = list(problems)
         common.warn(found)
@@ -153,7 +153,7 @@ class CiSession:
         """
         if not (self._log or self._junit or self._gradescope):
             return
-        from runner.markup.reported import of_record
+        from runner.report.exports import of_record
 
         self._runs.append(of_run(paths, record))
         if self._log is not None:
@@ -166,8 +166,8 @@ class CiSession:
         gate: GateOutcome | None = None,
     ) -> None:
         """Head the summary with a comparison, and annotate what its gate failed."""
-        from runner.markup.markdown import Conclusion
-        from runner.markup.reported import Annotation
+        from runner.report.exports import Annotation
+        from runner.report.markdown import Conclusion
 
         self._concluded.append(Conclusion(title, tuple(blocks)))
         failed = gate.failed if gate else ()
@@ -175,14 +175,14 @@ class CiSession:
 
     def failed(self, title: str, sentences: Iterable[str]) -> None:
         """Take in what failed beside the runs, and annotate it."""
-        from runner.markup.reported import Annotation
+        from runner.report.exports import Annotation
 
         self._fail(self._failures, [Annotation(title, text) for text in sentences])
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
         from runner import report
-        from runner.markup.reported import of_problem
+        from runner.report.exports import of_problem
 
         title = f"rai: {report.words(error.reason)}"
         found = [of_problem(problem, title) for problem in error.problems]
@@ -199,7 +199,7 @@ class CiSession:
             self._write_grade(self._gradescope)
         if not (self._runs or self._failures or self._concluded):
             return
-        from runner.markup import junit
+        from runner.report import exports
         from runner.terminal.streams import problems
 
         every = (*self._failures, *self._gate)
@@ -208,14 +208,14 @@ class CiSession:
             if self._log is not None and (path := os.environ.get(SUMMARY)):
                 self._summarize(Path(path))
             if self._junit is not None:
-                text = junit.document(self._runs, errors)
+                text = exports.document(self._runs, errors)
                 files.write(self._junit, text.encode())
         except OSError as error:
             problems([files.problem(error)])
 
     def _write_grade(self, path: Path) -> None:
-        from runner.core import written
-        from runner.markup.gradescope import submission
+        from runner.core import screen
+        from runner.report.exports import submission
         from runner.terminal.streams import problems
 
         why = [one.text for one in self._failures] or ["It ended without a verdict."]
@@ -223,12 +223,12 @@ class CiSession:
         last = self._runs[-1].tails.values() if self._runs else ()
         grade["output"] = "\n".join((str(grade["output"]), *last))
         try:
-            files.write(path, written.encode(grade))
+            files.write(path, screen.json_bytes(grade))
         except OSError as error:
             problems([files.problem(error)])
 
     def _summarize(self, path: Path) -> None:
-        from runner.markup.markdown import summary
+        from runner.report.markdown import summary
 
         with files.naming(path), files.appended(path) as file:
             there = file.tell()
@@ -238,15 +238,15 @@ class CiSession:
 
 def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
     """Return a run with its tag, and the ends of what its failed commands printed."""
-    from runner.markup import reported
-    from runner.store import tags
+    from runner.report import exports
+    from runner.store import run_files
     from runner.store.excerpt import last_output
 
     good = (Outcome.OK, Outcome.SKIPPED)
     failed = [c.index for c in record.commands if c.outcome not in good]
     tails = {}
-    for index in failed[: reported.MOST_TAILS]:
+    for index in failed[: exports.MOST_TAILS]:
         with suppress(OSError, RaiError):  # a damaged log is no reason to say nothing
-            data, whole = last_output(paths, index, reported.TAIL_BYTES)
-            tails[index] = reported.readable(data, whole=whole)
-    return reported.ReportedRun(record, tags.read(paths), tails)
+            data, whole = last_output(paths, index, exports.TAIL_BYTES)
+            tails[index] = exports.readable(data, whole=whole)
+    return exports.ReportedRun(record, run_files.read_tag(paths), tails)

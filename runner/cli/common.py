@@ -1,13 +1,18 @@
-"""Shared by most commands: settings and their options, the home, `--json`, and RUN."""
+"""Shared by most commands: settings, options, the home, `--json`, RUN, and signals."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import webbrowser
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,15 +20,101 @@ import typer
 from runner import core
 from runner.cli import suggestions
 from runner.core import Problem, RunRecord, Severity
-from runner.core.errors import UsageError
+from runner.core.addresses import slurm_target
+from runner.core.errors import Cancel, UsageError
 from runner.core.screen import json_safe
 from runner.store.settings import ENGINES, SETTINGS, Settings
+from runner.terminal.console import Console
 from runner.terminal.streams import say, write_line
-from runner.wire.addresses import slurm_target
 
 if TYPE_CHECKING:
-    from runner.remote.profile import ProfileEntry
+    from runner.client.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
+
+
+WAIT_S = 5.0
+"""How long a browser may take to start; it goes on if it takes longer."""
+
+
+def show(path: Path) -> None:
+    """Open a file in a browser; without one, tell where the file is.
+
+    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
+    and over SSH so is any. In CI there is none.
+    """
+    opened: list[bool] = []
+    browser = _browser()
+    if browser is not None:
+        address = path.resolve().as_uri()
+
+        def start() -> None:
+            opened.append(browser.open(address))
+
+        # Some wait until the user closes them: they do not hold this command.
+        thread = threading.Thread(target=start, daemon=True)
+        thread.start()
+        thread.join(WAIT_S)
+        if thread.is_alive() or (opened and opened[0]):
+            return
+    say(f"There is no browser here that could open it: open {path.resolve()}.")
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    named = bool(os.environ.get("BROWSER"))
+    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+    if os.environ.get("CI") or (over_ssh and not named):
+        return None
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    background = isinstance(found, webbrowser.BackgroundBrowser)
+    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
+    return None if needs_terminal and not named else found
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+
+
+@contextmanager
+def cancel_on_signals(
+    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
+
+    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
+    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
+    """
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        if stopping:
+            raise KeyboardInterrupt
+        stopping = True
+        cancel.request()
+        if not silent():
+            # It may come while stderr is written, which no other write may enter.
+            with suppress(RuntimeError):
+                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
+
+    def hang_up(number: int, frame: FrameType | None) -> None:
+        # The shell and the kernel both send it, so ignore the second one, even later.
+        # Nobody is left to read a line.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        cancel.request()
+
+    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            del handlers[number]
+    before = {s: signal.signal(s, handler) for s, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
 
 
 def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as typer types its options
@@ -149,7 +240,7 @@ def server(on: str | None) -> ProfileEntry:
         UsageError: there is none.
         LoginNeededError: the user is not logged in there.
     """
-    from runner.remote import profile
+    from runner.client import profile
 
     found = settings()
     if slurm_target(on or found.server or ""):
@@ -179,10 +270,10 @@ def home() -> Home:
 
 def opened() -> tuple[Home, Settings]:
     """Return the home folder as ``home`` does, and the settings that name it."""
-    from runner import places
-    from runner.engines import leftovers
+    from runner import engines
+    from runner.run import places
 
-    leftovers.remove()
+    engines.remove()
     found = settings()
     return places.open_home(found.home), found
 
@@ -192,7 +283,7 @@ def find_run(run: str, *, fresh: bool = True) -> RunPaths:
 
     If it shall be ``fresh``, the copy of a run on a server is brought up to date.
     """
-    from runner import places
+    from runner.run import places
 
     found = places.find(home(), run)
     if fresh:
@@ -208,7 +299,7 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
     """
-    from runner import places
+    from runner.run import places
 
     _, found, problems = look_up(given, places.find)
     if problems:
@@ -252,7 +343,8 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def warn_elsewhere(*runs: RunPaths) -> None:
     """Warn of runs whose machine cannot be seen from here: it may be gone."""
-    from runner import places, report
+    from runner import report
+    from runner.run import places
 
     away = {paths.id: places.unseen(paths) for paths in runs}
     warn(

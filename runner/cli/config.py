@@ -13,8 +13,8 @@ from runner.cli import common, suggestions
 from runner.core import LIMITS, record
 from runner.core.errors import UsageError
 from runner.core.policy import Policy
-from runner.session.prepare import NONE_GIVEN, Options
-from runner.store import config_file, policy
+from runner.run.prepare import NONE_GIVEN, Options
+from runner.store import policy
 from runner.store import settings as stored
 from runner.terminal.streams import say
 
@@ -81,9 +81,7 @@ def listed(options: Options = NONE_GIVEN) -> tuple[ConfigEntry, ...]:
     found = stored.find(os.environ, files, options.settings)
     values = {s.key: s.of(found.settings) for s in stored.SETTINGS}
     rules = (
-        ConfigEntry(
-            f"{stored.IMAGES}.{r.pattern}", r.image, config_file.origin(r.place)
-        )
+        ConfigEntry(f"{stored.IMAGES}.{r.pattern}", r.image, policy.origin(r.place))
         for r in found.settings.images
     )
     return (*_entries(values, found.origins), *rules)
@@ -102,18 +100,18 @@ def _of_policy(rules: Policy) -> Iterator[ConfigEntry]:
     for limit in LIMITS:
         if ceiling := rules.ceilings.get(limit.field):
             text = limit.kind.write(ceiling.most)
-            where = config_file.origin(ceiling.place)
+            where = policy.origin(ceiling.place)
             yield ConfigEntry(f"policy.limits.{limit.key}", text, where)
     for key, text, place in (
         ("profile", "strict", rules.strict),
         ("strict_limits", "true", rules.strict_limits),
     ):
         if place:
-            yield ConfigEntry(f"policy.{key}", text, config_file.origin(place))
+            yield ConfigEntry(f"policy.{key}", text, policy.origin(place))
     lists = [("images", names) for names in rules.images]
     for key, names in (*lists, ("data", rules.data_hosts)):
         if names:
             text = ", ".join(names.patterns)
-            yield ConfigEntry(f"policy.{key}", text, config_file.origin(names.place))
+            yield ConfigEntry(f"policy.{key}", text, policy.origin(names.place))
     for one in rules.private:
-        yield ConfigEntry("policy.private", one.name, config_file.origin(one.place))
+        yield ConfigEntry("policy.private", one.name, policy.origin(one.place))

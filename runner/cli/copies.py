@@ -12,7 +12,7 @@ from runner.core.errors import RaiError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.places import Following
+    from runner.run.local import Following
     from runner.store.paths import RunPaths
     from runner.terminal.console import Console
 
@@ -50,8 +50,8 @@ class KeptCopy:
         """Warn of what could not be fetched of a run that has ended."""
         if not self.is_one:
             return
-        from runner.places import record_of
-        from runner.places.following import NOT_FETCHED
+        from runner.run.copies import NOT_FETCHED
+        from runner.run.places import record_of
 
         for text in record_of(self._paths).warnings[-1:]:
             if text.startswith(NOT_FETCHED):
@@ -63,11 +63,11 @@ class KeptCopy:
         self._trouble = trouble
 
     def _wait(self) -> None:
-        from runner.remote.problems import standing
-        from runner.store import seen
-        from runner.wire.remote_runs import QueueState
+        from runner.client.problems import standing
+        from runner.core.wire import QueueState
+        from runner.store import run_files
 
-        found = seen.read(self._paths)
+        found = run_files.read_seen(self._paths)
         if found is None or found.run.state is QueueState.ENDED:
             return
         run = found.run
@@ -81,7 +81,7 @@ class KeptCopy:
 @contextmanager
 def kept(paths: RunPaths, console: Console) -> Iterator[KeptCopy]:
     """Keep the copy of a run up to date meanwhile."""
-    from runner import places
+    from runner.run import places
 
     with places.followed([paths]) as followers:
         yield KeptCopy(paths, console, followers)
@@ -101,9 +101,9 @@ def fetch_sources(*runs: RunPaths) -> None:
 
     Larger ones are compared by their checksums alone.
     """
-    from runner import places
     from runner.cli import common
-    from runner.store.sides import CAPS
+    from runner.report.evidence import CAPS
+    from runner.run import places
 
     for paths in runs:
         try:
@@ -115,14 +115,15 @@ def fetch_sources(*runs: RunPaths) -> None:
 
 def refresh(runs: Iterable[RunPaths]) -> None:
     """Bring copies up to date, within some seconds; warn of those that are not."""
-    from runner import places, report
+    from runner import report
     from runner.cli import common
-    from runner.store import seen
+    from runner.run import places
+    from runner.store import run_files
 
     asked = {paths.id: paths for paths in runs}
     for name, doubt in places.refresh(asked.values()).items():
         if doubt:
-            found = seen.read(asked[name])
+            found = run_files.read_seen(asked[name])
             when = f"as of {report.date(found.at)}" if found else "as it was queued"
             text = f"run {name} is shown {when}: {doubt}"
             common.warn([Problem(text, severity=Severity.WARNING)])

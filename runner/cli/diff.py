@@ -48,10 +48,10 @@ def diff(
     file, the project's files, and the machines. One sample a side shows differences
     and gives no verdict: `rai bench` and `rai run --repeat N` take more.
     """
-    from runner import places
     from runner.core import record
     from runner.report import diff as differing
-    from runner.store import sides
+    from runner.report import diff_blocks, evidence
+    from runner.run import places
     from runner.terminal.layout import blocks
 
     gate = gating.conditions(fail_if)
@@ -61,18 +61,20 @@ def diff(
         if old.archive_sha256 != new.archive_sha256:
             copies.fetch_sources(earlier, later)
         compared = differing.compared(old, new, named=gating.named(gate))
-        found = differing.between(*sides.of(earlier, later, old, new), compared)
+        found = differing.between(
+            *evidence.read_side(earlier, later, old, new), compared
+        )
         judged = None
         if gate:
             _judgeable(new)
             judged = gating.of_diff(gate, found, compared, new, unsure)
         title = judged.headline("rai diff") if judged else ""
-        reported.concluded(title, differing.blocks(found), judged)
+        reported.concluded(title, diff_blocks.blocks(found), judged)
         if as_json:
             facts = {"gate": record.plain(judged)} if judged else {}
             common.print_json({**record.plain(found), **facts})
         else:
-            blocks(differing.blocks(found, everything=everything))
+            blocks(diff_blocks.blocks(found, everything=everything))
         if judged:
             raise typer.Exit(gating.told(judged))
 
@@ -95,7 +97,7 @@ def _named(
     Raises:
         UsageError: a word names no run, there is no run before, or both are one.
     """
-    from runner import places
+    from runner.run import places
     from runner.store.home import before, latest
 
     if baseline is not None and other is not None:

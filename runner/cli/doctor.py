@@ -17,8 +17,8 @@ from runner.core.errors import RaiError, UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.doctor import Finding
-    from runner.doctor.remedies import Remedy
+    from runner.engines.doctor import Finding
+    from runner.engines.remedies import Remedy
     from runner.store.settings import Settings
 
 MOST_S = 3600.0
@@ -28,13 +28,14 @@ MOST_SHOWN_BYTES = 1 << 14
 
 def image(settings: Settings) -> ImagePlan | None:
     """Return how a run of the project here gets its image, None if it needs none."""
-    from runner import images, session
-    from runner.engines import imagestore
-    from runner.session.project import folder_project
+    from runner import engines
+    from runner.run import prepare
+    from runner.run.project import folder_project
+    from runner.spec import images
 
     try:
-        request = session.prepare(Path()).request
-        store = imagestore.store(settings.engine, request.spec)
+        request = prepare.prepare(Path()).request
+        store = engines.store(settings.engine, request.spec)
         spec = request.spec.built_for(gpu=False)
         project = folder_project(request.project, settings)
         return images.plan(spec, store.image_facts(project, spec))
@@ -76,9 +77,9 @@ def _run(remedy: Remedy) -> bool:
 
 def _carried_out(line: str) -> tuple[int, bytes, bytes]:
     """Run a line; return its exit status and the ends of what it printed."""
-    from runner import process
-    from runner.core.cancel import Cancel
+    from runner.core.errors import Cancel
     from runner.core.events import Output
+    from runner.system import child, process
 
     ends = dict.fromkeys(Stream, b"")
     events = process.stream(
@@ -92,7 +93,7 @@ def _carried_out(line: str) -> tuple[int, bytes, bytes]:
             try:
                 event = next(events)
             except StopIteration as end:
-                ended: process.Ended = end.value
+                ended: child.Ended = end.value
                 return ended.exit_code, ends[Stream.STDOUT], ends[Stream.STDERR]
             if isinstance(event, Output):
                 end_of = ends[event.stream] + event.data
@@ -113,9 +114,9 @@ def doctor(
 
     Without a terminal and without --yes, --fix only lists what it would do.
     """
-    from runner import doctor as findings
     from runner import report
     from runner.core import record
+    from runner.engines import doctor as findings
     from runner.terminal.layout import blocks
 
     if as_json and fix:
@@ -138,7 +139,7 @@ def doctor(
 
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-    from runner.doctor.remedies import look, remedies
+    from runner.engines.remedies import look, remedies
 
     plan = image(settings)
     facts = look(found, settings.home, Path(), plan, os.environ)

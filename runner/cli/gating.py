@@ -15,9 +15,9 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.comparison import Comparison
-    from runner.comparison.gate import Condition, GateOutcome
-    from runner.report.diff import RunDiff
+    from runner.figures.comparison import Comparison
+    from runner.figures.gate import Condition, GateOutcome
+    from runner.report.diff_nouns import RunDiff
 
 FailIf = Annotated[
     list[str] | None,
@@ -60,7 +60,7 @@ def conditions(fail_if: Sequence[str] | None) -> tuple[Condition, ...]:
     Raises:
         UsageError: some are wrong; carries every problem.
     """
-    from runner.comparison.gate import parse
+    from runner.figures.gate import parse
 
     return parse(fail_if or ())
 
@@ -101,8 +101,8 @@ def baseline(
             samples; or there are no conditions for it.
     """
     from runner.cli import common
-    from runner.comparison import LEAST, compare_runs
-    from runner.comparison.gate import judge, too_few
+    from runner.figures.comparison import LEAST, compare_runs
+    from runner.figures.gate import judge, too_few
     from runner.store.home import record_of
 
     relative = [one for one in given if one.relative]
@@ -127,14 +127,16 @@ def of_run(
     run: RunRecord,
 ) -> GateOutcome:
     """Return what the conditions come to for a run that ended, beside its baseline."""
-    from runner.comparison import samples
-    from runner.comparison.gate import judge
-    from runner.report import diff
+    from runner.figures.gate import judge
+    from runner.figures.statistics import samples
+    from runner.report import diff, diff_nouns
 
     if before is None:
         return judge(given, None, samples(run))
     compared = diff.compared(before, run, named=named(given))
-    found = diff.between(diff.DiffSide(before), diff.DiffSide(run), compared)
+    found = diff.between(
+        diff_nouns.DiffSide(before), diff_nouns.DiffSide(run), compared
+    )
     return of_diff(given, found, compared, run)
 
 
@@ -149,8 +151,8 @@ def of_diff(
 
     A percentage of figures that cannot be compared is refused.
     """
-    from runner.comparison import samples
-    from runner.comparison.gate import judge
+    from runner.figures.gate import judge
+    from runner.figures.statistics import samples
 
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
@@ -171,7 +173,9 @@ def impossible(
 
     A figure is not there, or a run has one value of it.
     """
-    from runner.comparison import compare_runs, gate, samples
+    from runner.figures import gate
+    from runner.figures.comparison import compare_runs
+    from runner.figures.statistics import samples
 
     compared = compare_runs(before, after).metrics
     return tuple(gate.impossible(given, compared, samples(after)))
@@ -179,8 +183,8 @@ def impossible(
 
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:
     """Return why a percentage says nothing about the code, None if it does."""
-    from runner.comparison import parsed
-    from runner.report.diff import NOT_COMPARABLE
+    from runner.figures.statistics import parsed
+    from runner.report.diff_nouns import NOT_COMPARABLE
 
     name = parsed(condition.metric)
     spoiled = [

@@ -80,7 +80,8 @@ def init(
 
 def _handout(folder: Path, name: str, *, as_json: bool) -> None:
     """Write a milestone's project, and say what is next."""
-    from runner import handouts, milestones
+    from runner.spec import milestones
+    from runner.submit import handouts
 
     found = milestones.find(name, common.settings().milestones)
     written = handouts.write(folder, found)

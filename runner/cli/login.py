@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.cli import common, suggestions
-from runner.core import Problem
+from runner.core import Problem, addresses
 from runner.core.errors import UsageError
+from runner.system import files
 from runner.terminal.streams import say
-from runner.wire import addresses
 
 if TYPE_CHECKING:
-    from runner.remote.profile import Logins
-    from runner.wire.accounts import Me
+    from runner.client.profile import Logins
+    from runner.core.wire import Me
 
 MOST_CODE_BYTES = 4096
 
@@ -66,8 +65,7 @@ def login(
     it is exchanged for is kept in ~/.rai_profile. After the first login `rai run` runs
     there.
     """
-    from runner.remote import login as remote
-    from runner.remote import profile
+    from runner.client import profile as remote
 
     if status or another:
         (_status if status else _another)(server, as_json=as_json)
@@ -76,13 +74,13 @@ def login(
         text = "--json is for --status and --another"
         text = text if as_json else "no server is named"
         raise UsageError(Problem(text, hint="log in by: rai login URL"))
-    url, given = profile.address(server), _pin(fingerprint)
+    url, given = remote.address(server), _pin(fingerprint)
     if url == addresses.HERE:
         raise UsageError("this machine needs no login")
-    file = profile.path()
+    file = remote.path()
     # A code is good once, so nothing but the server may fail after it is sent.
     named = common.settings().server
-    known = profile.to_change(file).servers.get(url)
+    known = remote.to_change(file).servers.get(url)
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     confirm = _confirmed if terminal else None
     pin = remote.trusted(url, known.fingerprint if known else "", given, confirm)
@@ -129,7 +127,7 @@ def _code(file: Path | None) -> str:
 
 
 def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
-    from runner.remote.problems import validity
+    from runner.client.problems import validity
 
     entry, host = logins.servers[url], logins.host
     valid = validity(me.expires_at, time.time())
@@ -150,8 +148,8 @@ def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
 
 def _status(server: str | None, *, as_json: bool) -> None:
     """Show who the user is at a server, else at that which runs go to."""
+    from runner.client.api import ServerClient
     from runner.core import record
-    from runner.remote.api import ServerClient
     from runner.report import Pairs
     from runner.terminal.layout import blocks
 
@@ -166,9 +164,9 @@ def _status(server: str | None, *, as_json: bool) -> None:
 
 def _another(server: str | None, *, as_json: bool) -> None:
     """Show a code for another login of the user, at a server as for --status."""
+    from runner.client.api import ServerClient
+    from runner.client.problems import moment
     from runner.core import record
-    from runner.remote.api import ServerClient
-    from runner.remote.problems import moment
 
     entry = common.server(server)
     with ServerClient(entry) as client:
@@ -186,8 +184,8 @@ def _another(server: str | None, *, as_json: bool) -> None:
 
 def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
-    from runner.remote.problems import moment, runs, validity
-    from runner.report import size
+    from runner.client.problems import moment, runs, validity
+    from runner.core.quantities import size
 
     now, limits = time.time(), me.limits
     rows = [

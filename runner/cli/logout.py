@@ -27,7 +27,7 @@ def logout(
 
     Where the server cannot be reached the token is forgotten all the same.
     """
-    from runner.remote import login, profile
+    from runner.client import profile
 
     file = profile.path()
     logins = profile.to_change(file)
@@ -42,7 +42,7 @@ def logout(
         profile.forget(url or logins.host, file)
         say(f"You are not logged in{f' at {url}' if url else ''}.")
         return
-    if (failed := login.log_out(entry, file)) is not None:
+    if (failed := profile.log_out(entry, file)) is not None:
         text = f"the token could not be revoked: {failed.problems[0].message}"
         hint = "it stays good until it ends, or whoever runs the server revokes it"
         common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])

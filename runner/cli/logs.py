@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.cli import common
 from runner.core import Stream, quantities
 from runner.core.errors import UsageError
+from runner.system import files
 from runner.terminal.streams import say, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.places import Following
+    from runner.run.local import Following
     from runner.store.excerpt import Chunk, Excerpt
     from runner.store.paths import RunPaths
 
@@ -62,7 +62,7 @@ def logs(
     gets text and colours only. -n counts the lines of both together. With --json the
     run's events are printed, one JSON line each, and -n counts them.
     """
-    from runner import places
+    from runner.run import places
     from runner.store.excerpt import Excerpt, Part
 
     paths = common.find_run(run, fresh=not follow)
@@ -85,9 +85,8 @@ def _since(text: str) -> float:
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
-    from runner import buildfile
-    from runner.buildfile import selection
-    from runner.session.project import MOST_BYTES
+    from runner.run.project import MOST_BYTES
+    from runner.spec import buildfile
 
     try:
         raw = files.read_below(paths.root, paths.spec.name, MOST_BYTES)
@@ -96,7 +95,7 @@ def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
         raise UsageError(why) from error
     file = str(paths.spec)
     spec, _ = buildfile.parse(buildfile.decode(raw, file), file)
-    return selection.chosen(spec.commands, words, "--command")
+    return buildfile.chosen(spec.commands, words, "--command")
 
 
 class _Text:
@@ -143,7 +142,7 @@ def _print(
     *,
     follow: bool,
 ) -> None:
-    from runner import places
+    from runner.run import places
     from runner.terminal.streams import Sink
 
     trouble = ""

@@ -23,10 +23,10 @@ from typer._completion_shared import get_completion_script, install
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from runner import files
 from runner.cli import original
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
+from runner.system import files
 from runner.terminal import streams
 
 READER_LEFT = 141

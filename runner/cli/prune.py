@@ -8,16 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner import engines
 from runner.cli import common
 from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import EngineError
 from runner.core.quantities import duration_s
-from runner.engines import imagestore
-from runner.images import inventory
 from runner.report import Block, Table, date
+from runner.spec import image_names
 from runner.store import prune as store
-from runner.store.prune import Removal
-from runner.store.retention import Retention
+from runner.store.prune import Removal, Retention
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
@@ -82,12 +81,12 @@ def _unused(
         return None, ()
 
     try:
-        engine = imagestore.store(wanted, BuildSpec(""))
+        engine = engines.store(wanted, BuildSpec(""))
         origins = {engine.origin(Path(project)) for project in projects}
-        old = inventory.replaced(engine.built_images(), origins, before)
+        old = image_names.replaced(engine.built_images(), origins, before)
     except EngineError:
         return None, ()
-    return engine, inventory.prune(old, everything=False).removals
+    return engine, image_names.prune(old, everything=False).removals
 
 
 def _removed(
@@ -101,7 +100,7 @@ def _removed(
 
 
 def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
-    from runner.report import size
+    from runner.core.quantities import size
 
     rows = tuple(
         (run.id, date(run.created_at), size(run.size_bytes), run.project)
@@ -112,7 +111,7 @@ def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
         shown = [Table("", ("run", "date", "size", "project"), rows, frozenset({2}))]
     others = (
         *(("data files", name, "") for name in what.data),
-        *(("image", inventory.reference(i), size(i.size_bytes)) for i in images),
+        *(("image", image_names.reference(i), size(i.size_bytes)) for i in images),
     )
     if others:
         shown.append(Table("", ("kind", "name", "size"), others, frozenset({2})))
@@ -129,15 +128,15 @@ def _plain(
             for run in what.runs
         ],
         "data": list(what.data),
-        "images": [inventory.reference(image) for image in images],
-        "freed_bytes": what.freed_bytes + inventory.least_freed_bytes(images),
+        "images": [image_names.reference(image) for image in images],
+        "freed_bytes": what.freed_bytes + image_names.least_freed_bytes(images),
     }
 
 
 def _summary(
     what: Removal, images: Sequence[BuiltImage], removed: str, freed: str
 ) -> str:
-    from runner.report import size
+    from runner.core.quantities import size
 
     counts = (
         ("run", len(what.runs)),
@@ -147,5 +146,5 @@ def _summary(
     words = [f"{n} {name}{'' if n == 1 else 's'}" for name, n in counts if n]
     if not words:
         return "Nothing to remove."
-    space = size(what.freed_bytes + inventory.least_freed_bytes(images))
+    space = size(what.freed_bytes + image_names.least_freed_bytes(images))
     return f"{', '.join(words)} {removed}; {space} {freed}"

@@ -24,8 +24,9 @@ def pull(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
-    from runner import archive, places
+    from runner import pack
     from runner.core import record
+    from runner.run import places
     from runner.store import outputs
     from runner.store.home import record_of
 
@@ -41,7 +42,7 @@ def pull(
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))
-    caps = archive.build_caps(found.limits or Limits())
+    caps = pack.build_caps(found.limits or Limits())
     project = Path(found.project)
     done = outputs.bring_back(paths.build, into, caps, project, force=force)
     if as_json:

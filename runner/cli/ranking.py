@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.core.addresses import SlurmTarget
 from runner.terminal.streams import say
-from runner.wire.addresses import SlurmTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.remote.profile import ProfileEntry
+    from runner.client.profile import ProfileEntry
+    from runner.core.wire import StandingsPage
     from runner.report import Table
-    from runner.submission.standings import RankedVariant
-    from runner.wire.submissions import StandingsPage
+    from runner.submit.standings import RankedVariant
 
 _TIMES = ("time", "ratio", "95 % interval")
 _HEADS = (*_TIMES, "variant", "when", "run", "commit", "tag")
@@ -43,15 +43,16 @@ def ranking(
     within these. Teams that cannot be told apart share a rank, and others have names
     that the server gives them. `rai prune` keeps the runs that are listed.
     """
-    from runner import milestones, session
     from runner.cli import remotely
     from runner.core import record
     from runner.core.milestone import Trust
-    from runner.store import measurements, tags
-    from runner.submission.standings import standings
+    from runner.run import prepare
+    from runner.spec import milestones
+    from runner.store import run_files, runs
+    from runner.submit.standings import standings
     from runner.terminal.layout import blocks
 
-    to = remotely.destination(on, session.Options())
+    to = remotely.destination(on, prepare.Options())
     if to is not None and not isinstance(to, SlurmTarget):
         _at_server(to, milestone, number, as_json=as_json)
         return
@@ -60,8 +61,8 @@ def ranking(
         known = milestones.find(milestone, common.settings().milestones)
     found = standings(
         (
-            (paths.id, tags.read(paths), measurement)
-            for paths, measurement in measurements.every(common.home())
+            (paths.id, run_files.read_tag(paths), measurement)
+            for paths, measurement in runs.measurements(common.home())
         ),
         known.name if known else None,
         number,
@@ -81,9 +82,9 @@ def _at_server(
     entry: ProfileEntry, milestone: str | None, number: int | None, *, as_json: bool
 ) -> None:
     """List the boards of a milestone of a server, or of all."""
+    from runner.client.api import ServerClient
+    from runner.client.problems import shown
     from runner.core import record
-    from runner.remote.api import ServerClient
-    from runner.remote.problems import shown
     from runner.terminal.layout import blocks
 
     with ServerClient(entry) as client:
@@ -106,9 +107,9 @@ def _at_server(
 
 def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
     from runner.cli import submitting
-    from runner.remote.problems import shown
+    from runner.client.problems import shown
     from runner.report import blocks, date
-    from runner.report.measurement import timed
+    from runner.report.findings import timed
 
     for board in page.boards:
         rows = []
@@ -134,7 +135,7 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:
     from runner.report import blocks, date
-    from runner.report.measurement import timed
+    from runner.report.findings import timed
 
     for board, some in groupby(found, key=attrgetter("board")):
         every = list(some)

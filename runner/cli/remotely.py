@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Self, Union
 
 from runner.cli import attach, copies, running
 from runner.core import Problem
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
-from runner.wire.addresses import SLURM, SlurmTarget, slurm_target
+from runner.core.addresses import SLURM, SlurmTarget, slurm_target
+from runner.core.errors import Cancel, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from runner import session
-    from runner.archive import PackCache
     from runner.cli.ci import CiSession
+    from runner.client.problems import UnreachableError
+    from runner.client.profile import ProfileEntry
     from runner.core.events import Event
-    from runner.remote.problems import UnreachableError
-    from runner.remote.profile import ProfileEntry
-    from runner.session.prepare import Prepared
-    from runner.session.run import StartedRun
+    from runner.pack import PackCache
+    from runner.run import prepare
+    from runner.run.prepare import Prepared
+    from runner.run.session import StartedRun
     from runner.terminal.console import Console
 
 HERE = "`--on here` runs it on this machine"
@@ -35,13 +34,13 @@ Destination = Union["ProfileEntry", "SlurmTarget"]
 """A server, with the user's login there, or a partition of Slurm's."""
 
 
-def destination(on: str | None, options: session.Options) -> Destination | None:
+def destination(on: str | None, options: prepare.Options) -> Destination | None:
     """Return where a run goes to; None if it stays on this machine.
 
     Raises:
         RaiError: nobody is logged in at the server, or it is no address.
     """
-    from runner.session.prepare import settings
+    from runner.run.prepare import settings
 
     found = settings(options)[0]
     named = on or found.server or ""
@@ -50,7 +49,7 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
     if named.startswith(f"{SLURM}:"):
         hint = "write slurm:PARTITION; `sinfo` lists the partitions"
         raise UsageError(Problem(f"{named} names no partition of Slurm", hint=hint))
-    from runner.remote import profile
+    from runner.client import profile
 
     return profile.chosen(on, found)
 
@@ -91,17 +90,17 @@ def start(
     Raises:
         RaiError: the run is refused, or it was cancelled before.
     """
-    from runner.cli import interrupt
+    from runner.cli import common
 
     cancel = Cancel()
-    with interrupt.cancel_on_signals(cancel, console):
+    with common.cancel_on_signals(cancel, console):
         if isinstance(to, SlurmTarget):
-            from runner.session import slurm
+            from runner.run import handover
 
             named = to.partition
             where = f"partition {named}" if named else "the default partition"
             console.line(f"Running on Slurm, in {where}.", "cyan")
-            steps = slurm.submit(prepared, to, cancel)
+            steps = handover.submit_to_slurm(prepared, to, cancel)
             return _shown(steps, console, warnings=warnings)
         with RunSender(to, console, engine) as server:
             return server.start(prepared, cancel, warnings=warnings)
@@ -113,7 +112,7 @@ class RunSender:
     def __init__(
         self, entry: ProfileEntry, console: Console, engine: str | None
     ) -> None:
-        from runner.remote.api import ServerClient
+        from runner.client.api import ServerClient
 
         self._client, self._console = ServerClient(entry), console
         self._engine = "" if engine in (None, "auto") else str(engine)
@@ -139,26 +138,28 @@ class RunSender:
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.
         """
-        from runner.places.server import name_of
-        from runner.session import remote
+        from runner.run import handover
+        from runner.run.server import name_of
 
         client = self._client
         if not self._team:
             again = f"trying again for {STARTS_S:g} s"
             away = self._patience(STARTS_S, cancel, "The server does not answer", again)
-            me = remote.reach(client, cancel, away.tell)
+            me = handover.reach(client, cancel, away.tell)
             on = name_of(client.entry.url)
             text = f"Running on {on} as {me.person} of {me.team}."
             self._console.line(text, "cyan")
             self._team = me.team
         again = "trying again"
         away = self._patience(math.inf, cancel, "The connection is lost", again)
-        steps = remote.submit(prepared, client, self._team, cancel, self._engine, cache)
+        steps = handover.submit_to_server(
+            prepared, client, self._team, cancel, self._engine, cache
+        )
         return _shown(steps, self._console, warnings=warnings, between=away.tell)
 
     def _patience(self, seconds: float, cancel: Cancel, what: str, then: str) -> _Away:
         """Let the client ask again for so long; return what prints that it does."""
-        from runner.remote.api import Patience
+        from runner.client.api import Patience
 
         away = _Away(self._console, cancel, what, then)
         self._client.patience = Patience(seconds, away.note)

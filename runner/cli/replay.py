@@ -33,18 +33,17 @@ def replay(
     same digest), even if the project or the image of that name has changed. The exit
     status is that of the new run.
     """
-    from runner import session
     from runner.core import record
-    from runner.report import diff
-    from runner.store import sides
+    from runner.report import diff, diff_blocks, evidence
+    from runner.run import prepare, session
     from runner.store.home import record_of
     from runner.terminal.console import Console
     from runner.terminal.layout import blocks
 
-    options = session.Options(engine=engine, gpu_wait=wait)
+    options = prepare.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
     before = record_of(paths)
-    prepared = session.replay(paths, options, common.variables(values or ()))
+    prepared = prepare.replay(paths, options, common.variables(values or ()))
     project = prepared.request.project
     running.refuse_output(output, project, force=force)
     console = Console(
@@ -59,11 +58,11 @@ def replay(
     started = session.start(prepared)
     running.carry_out(started, console)
     after = started.record
-    found = diff.between(*sides.of(paths, started.paths, before, after))
+    found = diff.between(*evidence.read_side(paths, started.paths, before, after))
     if as_json:
         facts = record.plain(diff.differences(found))
         common.print_json({**record.plain(after), "differences": facts})
     elif not quiet:
-        blocks(diff.blocks(found), to_stderr=True)
+        blocks(diff_blocks.blocks(found), to_stderr=True)
     running.bring_back(started, output, console, force=force)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)

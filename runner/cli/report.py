@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.cli import ci, common
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
+from runner.system import files
 from runner.terminal.streams import put, say
 
 if TYPE_CHECKING:
     from runner.core.milestone import Milestone
-    from runner.report.diff import RunDiff
-    from runner.report.document import Report
+    from runner.report.diff_nouns import RunDiff
+    from runner.report.document.nouns import Report
     from runner.store.paths import RunPaths
     from runner.store.settings import Settings
 
@@ -115,8 +115,8 @@ def report(
     rai report before after -o both.html
     rai report latest --format junit|gradescope   for CI systems and autograders
     """
-    from runner.cli.opening import show
-    from runner.store import pages
+    from runner.cli.common import show
+    from runner.store import outputs
 
     chosen = _choice(form, output)
     _check_points(visibility, points)
@@ -132,7 +132,7 @@ def report(
         say(f"Wrote {output}.")
     elif chosen is ReportFormat.HTML or open_it:
         suffix = SUFFIXES[chosen]
-        output = pages.keep(common.home(), "report", text, suffix)
+        output = outputs.keep_page(common.home(), "report", text, suffix)
         say(f"Wrote {output}, which is kept for a day; -o FILE keeps a report.")
     else:
         put(text)
@@ -176,9 +176,10 @@ def made(
     form: ReportFormat,
 ) -> str:
     """Return the text of a report as html, md or json."""
-    from runner import evidence, places
     from runner.core.record import plain
-    from runner.report import document
+    from runner.report import document, evidence
+    from runner.report.document import sections as document_sections
+    from runner.run import places
 
     html = form is ReportFormat.HTML
     records = [places.record_of(paths) for paths in runs]
@@ -193,19 +194,19 @@ def made(
     )
     if form is ReportFormat.JSON:
         return f"{common.json_text(plain(whole))}\n"
-    sections = document.sections(whole)
+    sections = document_sections.sections(whole)
     if form is ReportFormat.MD:
-        from runner.markup import markdown
+        from runner.report import markdown
 
         return markdown.document(title(whole), sections, MOST_MARKDOWN)
-    from runner import pages
+    from runner.report import page
 
     timelines = {
         f"{one.run.record.id}/{path}": timeline
         for one in found
         for path, timeline in one.timelines.items()
     }
-    return pages.report(title(whole), sections, timelines)
+    return page.report(title(whole), sections, timelines)
 
 
 def _comparison(
@@ -214,10 +215,9 @@ def _comparison(
     """Return what changed between two runs, the earlier first."""
     if len(runs) != 2:
         return None
-    from runner.report import diff
-    from runner.store import sides
+    from runner.report import diff, evidence
 
-    old, new = sides.of(runs[0], runs[1], records[0], records[1])
+    old, new = evidence.read_side(runs[0], runs[1], records[0], records[1])
     return diff.between(old, new)
 
 
@@ -228,8 +228,8 @@ def _milestones(
 
     A file of a site's own that is wrong is left out, and told of.
     """
-    from runner import milestones
     from runner.report.document import checklist
+    from runner.spec import milestones
 
     folders = settings.milestones
     if names:
@@ -253,7 +253,7 @@ def title(report: Report) -> str:
 
 def _check_points(visibility: str, points: float) -> None:
     """Refuse what Gradescope would not take, with a UsageError."""
-    from runner.markup.gradescope import VISIBILITIES
+    from runner.report.exports import VISIBILITIES
 
     if visibility not in VISIBILITIES:
         text = f'--visibility is "{visibility}"'
@@ -270,8 +270,8 @@ def _exported(
     Raises:
         UsageError: some have not ended.
     """
-    from runner import places
-    from runner.markup import gradescope, junit
+    from runner.report import exports
+    from runner.run import places
 
     records = [(paths, places.record_of(paths)) for paths in runs]
     problems = [
@@ -283,5 +283,5 @@ def _exported(
         raise UsageError(*problems)
     found = [ci.of_run(paths, record) for paths, record in records]
     if form is ReportFormat.JUNIT:
-        return junit.document(found)
-    return f"{common.json_text(gradescope.results(found, visibility, points))}\n"
+        return exports.document(found)
+    return f"{common.json_text(exports.results(found, visibility, points))}\n"

@@ -34,9 +34,9 @@ def rm(
     that goes on is never removed; where its server or its machine cannot be seen from
     this one, --force says that it is gone for good.
     """
-    from runner import places
-    from runner.report import size
-    from runner.store import prune, removal, tags
+    from runner.core.quantities import size
+    from runner.run import places
+    from runner.store import prune, removal, run_files
     from runner.store.home import find
 
     home, found, problems = common.look_up(runs, find)
@@ -48,7 +48,7 @@ def rm(
     for paths in found:
         run = places.known(paths)
         of = f" of {run.project}" if run else ""
-        tag = f" ({tagged})" if (tagged := tags.read(paths)) else ""
+        tag = f" ({tagged})" if (tagged := run_files.read_tag(paths)) else ""
         say(f"Run {paths.id}{tag}{of}: {size(sizes[paths.id])}", to_stderr=True)
     common.confirm("Remove for good?", yes=yes)
     for paths in found:
@@ -68,7 +68,8 @@ def rm(
 
 def _left(paths: RunPaths) -> str:
     """Remove what a lost run of this machine left with its engine; say what stays."""
-    from runner import engines, places
+    from runner import engines
+    from runner.run import places
     from runner.store import runs
 
     record = runs.read(paths)
@@ -81,7 +82,8 @@ def _left(paths: RunPaths) -> str:
 
 def _refusal(paths: RunPaths, force: bool) -> Problem | None:
     """Return why a run cannot be removed, None if it can."""
-    from runner import places, report
+    from runner import report
+    from runner.run import places
     from runner.store import prune
 
     if prune.over(paths) or (places.known(paths) is None and not places.active(paths)):

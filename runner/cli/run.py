@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from runner import archive, report, session
-from runner.archive import Survey
+from runner import pack, report
 from runner.cli import ci, common, gating, remotely, running, suggestions
-from runner.core import Severity, record
+from runner.core import Severity, quantities, record
+from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
-from runner.core.variables import Secrets
-from runner.process.detached import Detached, python
-from runner.session.project import build_file, folder_project
+from runner.core.work import Secrets
+from runner.pack import Survey
+from runner.run import prepare, session
+from runner.run.project import build_file, folder_project
+from runner.system.process import Detached, python
 from runner.terminal.streams import say
-from runner.wire.addresses import SlurmTarget
 
 if TYPE_CHECKING:
     from runner.report import Table
@@ -131,7 +132,7 @@ def run(
         other = "--detach" if detach else "--watch"
         raise UsageError(f"--junit is written at the run's end; leave {other} out")
 
-    options = session.Options(
+    options = prepare.Options(
         engine,
         profile,
         gpus,
@@ -152,7 +153,7 @@ def run(
         options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
 
     # It loads its modules while this process loads the same and packs the project.
-    loading = Detached(python("runner.worker")) if detach and to is None else None
+    loading = Detached(python("runner.run.worker")) if detach and to is None else None
     if watch:
         from runner.cli import watching
 
@@ -163,7 +164,7 @@ def run(
             project, options, output, to, force=force, quiet=quiet, one_run=one
         )
     with ci.session(in_ci, junit, answer=as_json or detach) as reported:
-        prepared = session.prepare(project, options)
+        prepared = prepare.prepare(project, options)
         rounds = prepared.request.asked.repeat
         before = gating.baseline(gate, baseline, rounds=rounds)
         running.refuse_output(
@@ -245,7 +246,7 @@ def _dry_run(path: Path, *, as_json: bool) -> None:
         _print(found)
     common.warn(found.warnings)
     errors = [p for p in found.problems if p.severity is Severity.ERROR]
-    if errors := [*errors, *archive.exceeded(found, project.caps)]:
+    if errors := [*errors, *pack.exceeded(found, project.caps)]:
         raise NotAllowedError(*errors)
 
 
@@ -258,9 +259,9 @@ def _plain(found: Survey, most: int) -> dict[str, Any]:
 def _print(found: Survey) -> None:
     from runner.terminal.layout import blocks
 
-    count, total = len(found.members), report.size(found.total_bytes)
+    count, total = len(found.members), quantities.size(found.total_bytes)
     entries = "1 entry" if count == 1 else f"{count:,} entries"
-    sent = [(report.size(m.size_bytes), m.name) for m in found.members]
+    sent = [(quantities.size(m.size_bytes), m.name) for m in found.members]
     left_out = [(item.name, item.why) for item in found.left_out]
     shown = [
         _table(f"Would be sent: {entries}, {total}", ("size", "name"), sent, count)

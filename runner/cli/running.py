@@ -12,8 +12,7 @@ from runner.core.errors import RaiError, UsageError
 
 if TYPE_CHECKING:
     from runner.cli.ci import CiSession
-    from runner.session import Run
-    from runner.session.run import StartedRun
+    from runner.run.session import Run, StartedRun
     from runner.terminal.console import Console
 
 Output = Annotated[
@@ -43,7 +42,7 @@ def refuse_output(
     detach: bool = False,
 ) -> None:
     """Refuse a folder that cannot be created or replaced, before anything runs."""
-    from runner import archive
+    from runner import pack
     from runner.store import outputs
 
     if output is None:
@@ -56,7 +55,7 @@ def refuse_output(
             " out, and unpack the build folder later: rai pull RUN"
         )
     outputs.check(output, project, force=force)
-    archive.creatable(outputs.place(output))
+    pack.creatable(outputs.place(output))
 
 
 def carry_out(
@@ -66,13 +65,13 @@ def carry_out(
 
     However it ends, it is ``reported`` to a CI system.
     """
-    from runner.cli import interrupt
-    from runner.core.cancel import Cancel
+    from runner.cli import common
+    from runner.core.errors import Cancel
 
     cancel = Cancel()
     try:
         with (
-            interrupt.cancel_on_signals(cancel, console),
+            common.cancel_on_signals(cancel, console),
             closing(started.events(cancel)) as events,
         ):
             for event in events:

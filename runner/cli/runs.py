@@ -13,21 +13,22 @@ from typing import Annotated
 
 import typer
 
-from runner import places, report
+from runner import report
 from runner.cli import common, copies
+from runner.client import profile
+from runner.client.problems import clock, estimate
+from runner.client.profile import ProfileEntry
 from runner.core import Problem, RunRecord, Severity, quantities
 from runner.core.errors import RaiError, UsageError
-from runner.remote import profile
-from runner.remote.problems import clock, estimate
-from runner.remote.profile import ProfileEntry
+from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.report import Listed, Table
-from runner.store import removal, tags
+from runner.run import places
+from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
 from runner.store.runs import names
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
 
 MOST_LISTED = 10
 NO_RUNS = "No runs yet: rai run -p DIR"
@@ -159,8 +160,8 @@ class _There:
         *,
         everyone: bool,
     ) -> None:
-        from runner.places import server
-        from runner.places.following import listed
+        from runner.run import server
+        from runner.run.copies import listed
 
         here, now = names(home), time.time()
         self._entry, self._everyone = entry, everyone
@@ -177,7 +178,7 @@ class _There:
         Raises:
             RaiError: all teams' runs are asked for, and are not told.
         """
-        from runner.places.server import name_of
+        from runner.run.server import name_of
 
         try:
             return [self._listed(run) for run in self._listing()]
@@ -189,9 +190,9 @@ class _There:
             return []
 
     def _listed(self, run: RemoteRun) -> Listed:
-        from runner.places.following import listed
-        from runner.places.server import name_of
-        from runner.remote import problems
+        from runner.client import problems
+        from runner.run.copies import listed
+        from runner.run.server import name_of
 
         whose = run.person if run.mine else f"{run.team}/{run.person}"
         own = run.mine and run.person == self._entry.person
@@ -249,7 +250,11 @@ def read(
         paths = home.run(run.id)
         taken = removal.size_bytes(paths.root) if run.state.final else None
         away = "" if run.state.final else places.elsewhere(paths)
-        found.append(Listed(run, tags.read(paths), taken, tags.note(paths), away))
+        found.append(
+            Listed(
+                run, run_files.read_tag(paths), taken, run_files.read_note(paths), away
+            )
+        )
     return found, unreadable
 
 
@@ -264,8 +269,8 @@ def _plain(one: Listed) -> dict[str, object]:
 
 def _queue(on: str | None, *, as_json: bool) -> None:
     """Show what runs and what waits on a server; of other teams' runs only the team."""
+    from runner.client.api import ServerClient
     from runner.core import record
-    from runner.remote.api import ServerClient
 
     entry = common.server(on)
     with ServerClient(entry) as client:

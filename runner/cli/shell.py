@@ -11,13 +11,14 @@ import typer
 from runner.cli import common, running
 from runner.core import Reason
 from runner.core.errors import UsageError
-from runner.core.variables import Secrets
+from runner.core.work import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.core.events import Event
-    from runner.session import Options, Prepared, Shell
+    from runner.run.prepare import Options, Prepared
+    from runner.run.shell import Shell
     from runner.terminal.console import Console
 
 
@@ -76,15 +77,16 @@ def shell(
     rai shell RUN -o DIR          with the build folder in DIR at the end
     rai shell -p . -e TOKEN       as the next run of this project would be
     """
-    from runner import session
-    from runner.cli import interrupt
+    from runner.cli import common
     from runner.core import events as ev
-    from runner.core.cancel import Cancel
+    from runner.core.errors import Cancel
+    from runner.run import prepare
+    from runner.run import shell as session
     from runner.terminal.console import Console
     from runner.terminal.own import OwnTerminal
 
     terminal = OwnTerminal()
-    options = session.Options(
+    options = prepare.Options(
         engine,
         profile,
         gpus,
@@ -100,7 +102,7 @@ def shell(
     common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
-        interrupt.cancel_on_signals(cancel, console, lambda: terminal.in_use),
+        common.cancel_on_signals(cancel, console, lambda: terminal.in_use),
         closing(opened.events(terminal, cancel)) as events,
         ExitStack() as raw,
     ):
@@ -119,19 +121,19 @@ def _prepared(
     words: Sequence[str], path: Path | None, options: Options
 ) -> tuple[Prepared, Sequence[str]]:
     """Return what was prepared, and the command in place of a shell."""
-    from runner import session
+    from runner.run import prepare
 
     at = words.index("--") if "--" in words else len(words)
     run, command = [*words[:at]], [*words[at + 1 :]]
     if path is not None:
-        return session.prepare(path, options), [*run, *command]
+        return prepare.prepare(path, options), [*run, *command]
     decided = {"--profile": options.profile, "--gpus": options.gpus}
     decided["--image"] = options.image
     if given := [name for name, value in decided.items() if value is not None]:
         text = f"{', '.join(given)}: the run decides that"
         raise UsageError(f"{text}; only a shell of a project (-p DIR) takes it")
     name, *more = run or ["latest"]
-    return session.replay(common.find_run(name), options), [*more, *command]
+    return prepare.replay(common.find_run(name), options), [*more, *command]
 
 
 def _show(event: Event, console: Console) -> None:

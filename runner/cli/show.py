@@ -16,18 +16,21 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
-    from runner import places, report
+    from runner import report
+    from runner.client.problems import standing
     from runner.core import record
-    from runner.remote.problems import standing
-    from runner.store import measurements, seen, tags
+    from runner.run import places
+    from runner.store import run_files, runs
     from runner.terminal.layout import blocks
 
     paths = common.find_run(run)
-    found, tag = places.record_of(paths), tags.read(paths)
-    note = tags.note(paths)
+    found, tag = places.record_of(paths), run_files.read_tag(paths)
+    note = run_files.read_note(paths)
     away = places.elsewhere(paths)
-    at_server = seen.read(paths) if away and not places.unseen(paths) else None
-    measured = measurements.of(paths)
+    at_server = (
+        run_files.read_seen(paths) if away and not places.unseen(paths) else None
+    )
+    measured = runs.measurement_of(paths)
     if as_json:
         facts: dict[str, object] = {"tag": tag or None, "note": note or None}
         facts["on"] = away or None

@@ -31,12 +31,12 @@ def submissions(
     chooses it by --choose, until the deadline, where the milestone says so.
     """
     from runner.cli import submitting
+    from runner.client.api import ServerClient
+    from runner.client.problems import shown
     from runner.core import record
     from runner.core.milestone import TIMED_BY, Trust
-    from runner.remote.api import ServerClient
-    from runner.remote.problems import shown
     from runner.report.blocks import filled
-    from runner.report.measurement import timed
+    from runner.report.findings import timed
     from runner.terminal.layout import blocks
 
     with ServerClient(common.server(on)) as client:

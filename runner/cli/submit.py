@@ -9,18 +9,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runner import milestones, report, session, submission
+from runner import report
 from runner.cli import ci, common, remotely, submitting
+from runner.client.api import ServerClient
+from runner.client.profile import ProfileEntry
 from runner.core import Problem, record
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
+from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
-from runner.remote.api import ServerClient
-from runner.remote.profile import ProfileEntry
-from runner.session import Run
-from runner.submission import course, outcome
-from runner.submission.outcome import SubmissionOutcome
-from runner.submission.proposal import Proposal
+from runner.run import prepare
+from runner.run.session import Run
+from runner.spec import milestones
+from runner.submit import judging, outcome, standings, submission
+from runner.submit.outcome import SubmissionOutcome
+from runner.submit.submission import Proposal
 from runner.terminal.console import Console
 from runner.terminal.layout import blocks
 
@@ -72,7 +73,7 @@ def submit(
     rai submit final                  measure the project of this folder
     rai submit m2 -p DIR --rehearse   try it without counting
     """
-    options = session.Options(engine, None, gpus, wait)
+    options = prepare.Options(engine, None, gpus, wait)
     to = remotely.destination(on, options)
     if milestone is None:
         _list(to if isinstance(to, ProfileEntry) else None, as_json=as_json)
@@ -121,7 +122,7 @@ def _list(to: ProfileEntry | None, *, as_json: bool) -> None:
     else:
         folders, now = common.settings().milestones, datetime.now(UTC).timestamp()
         here = [milestones.find(name, folders) for name in milestones.names(folders)]
-        found = tuple(course.view(one, now) for one in here)
+        found = tuple(standings.view(one, now) for one in here)
     if as_json:
         common.print_json([record.plain(one) for one in found])
     else:
@@ -132,25 +133,25 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-    from runner.cli import interrupt
+    from runner.cli import common
 
     cancel = Cancel()
     going: Run | None = None
     with (
-        interrupt.cancel_on_signals(cancel, console),
-        closing(submission.judge(proposal, cancel)) as events,
+        common.cancel_on_signals(cancel, console),
+        closing(judging.judge(proposal, cancel)) as events,
     ):
         for event in events:
             match event:
-                case submission.StageStarted(name, run, number, count):
+                case judging.StageStarted(name, run, number, count):
                     text = f"Run {number} of {count}, {name}: {run.id}"
                     console.line(text, "cyan")
                     going = run
-                case submission.StageEnded(_, done):
+                case judging.StageEnded(_, done):
                     console.close()
                     if going is not None:
                         reported.ended(going.paths, done, going.places)
-                case submission.SubmissionEnded(ended):
+                case judging.SubmissionEnded(ended):
                     return ended
                 case Finished():
                     pass  # the outcome says more
@@ -168,7 +169,7 @@ def _grade(ended: SubmissionOutcome, more: str, *, late: bool) -> dict[str, obje
     most = max((one.points for one in ended.milestone.points), default=1.0)
     said = (outcome.told(ended), more, f"{score:g} of {most:g} points.")
     advice = () if ended.accepted else (ended.reason.advice,)
-    from runner.markup.gradescope import submission as results
+    from runner.report.exports import submission as results
 
     return results([*filter(None, (*said, *advice))], score, ms, ratio)
 

@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from runner import places, report
+from runner import report
 from runner.cli import attach, ci, copies, remotely
-from runner.core import Reason
+from runner.client.api import Patience, ServerClient
+from runner.client.problems import shown
+from runner.core import Reason, quantities
 from runner.core.errors import RaiError
 from runner.core.quantities import duration_text
-from runner.places.server import copied, name_of
-from runner.remote.api import Patience, ServerClient
-from runner.remote.problems import shown
+from runner.core.wire import Decision, MilestoneView, Submission
 from runner.report import Table
 from runner.report.blocks import filled
-from runner.session.prepare import settings as read_settings
-from runner.store import measurements
-from runner.submission import course, sending
-from runner.submission.outcome import ACCEPTED, REHEARSED, SubmissionOutcome
+from runner.run import places
+from runner.run.prepare import settings as read_settings
+from runner.run.server import copied, name_of
+from runner.store import runs
+from runner.submit import standings, submission
+from runner.submit.outcome import ACCEPTED, REHEARSED, SubmissionOutcome
 from runner.terminal.console import Console
-from runner.wire.submissions import Decision, MilestoneView, Submission
 
 if TYPE_CHECKING:
-    from runner.remote.problems import UnreachableError
-    from runner.remote.profile import ProfileEntry
+    from runner.client.problems import UnreachableError
+    from runner.client.profile import ProfileEntry
     from runner.store.paths import RunPaths
 
 LOOK_S = 0.5
@@ -52,14 +53,14 @@ def judge(
     settings, _ = read_settings()
     with ServerClient(entry) as client:
         client.patience = _patience(console, remotely.STARTS_S)
-        checked = sending.check(client, name, project, settings)
+        checked = submission.check(client, name, project, settings)
         reported.warn(checked.warnings)
-        size = report.size(sum(file.size_bytes for file in checked.files))
+        size = quantities.size(sum(file.size_bytes for file in checked.files))
         at = name_of(entry.url)
         text = f"Submitting to {checked.milestone.name} ({checked.milestone.title})"
         console.line(f"{text} at {at}: {size}", "cyan")
         client.patience = _patience(console, math.inf)
-        one = sending.send(client, checked, settings.home, rehearse=rehearse)
+        one = submission.send(client, checked, settings.home, rehearse=rehearse)
         console.line(receipt(one), "cyan")
         try:
             following = _Following(client, console, one.number, settings.home)
@@ -73,14 +74,14 @@ def judge(
             reported.ended(paths, places.record_of(paths))
     last, measured = following.copies[-1:], one.measured
     if measured is not None and last and last[0].id == one.runs[-1].run:
-        measurements.keep(last[0], measured)
+        runs.keep_measurement(last[0], measured)
     host = measured.host if measured else None
     uncounted = (REHEARSED,) if one.rehearsal else ()
     return one, SubmissionOutcome(
         checked.milestone,
         one.reason or Reason.INTERNAL,
         shown(one.message),
-        course.latest(one.runs),
+        standings.latest(one.runs),
         tuple(map(shown, host.why_not_ranked)) if host else uncounted,
         measured,
         places.record_of(last[0]) if last else None,

@@ -32,8 +32,8 @@ def unended(incomplete: str) -> list[str]:
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return what selects a command of the project that the command line names."""
-    from runner.buildfile.selection import selecting
-    from runner.session.project import read_spec
+    from runner.run.project import read_spec
+    from runner.spec.buildfile import selecting
 
     # DIR is among the rest while the option at the end has no value.
     given = (ctx.params.get("path"), *ctx.args, ".")
@@ -74,7 +74,7 @@ def _beginning(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _runs(prefix: str, *, active: bool) -> list[str]:
-    from runner.store import runs, settings, tags
+    from runner.store import run_files, runs, settings
     from runner.store.home import tagged, unfinished
     from runner.store.paths import Home
 
@@ -82,11 +82,11 @@ def _runs(prefix: str, *, active: bool) -> list[str]:
     home = Home(found.home)
     if active:
         return _beginning(prefix, [paths.id for paths in unfinished(home)])
-    named = [tags.read(home.run(name)) for name in tagged(home, f"{prefix}*")]
+    named = [run_files.read_tag(home.run(name)) for name in tagged(home, f"{prefix}*")]
     return _beginning(prefix, [*named, *sorted(runs.names(home))])
 
 
 def _servers() -> Iterable[str]:
-    from runner.remote import profile
+    from runner.client import profile
 
     return profile.read(profile.path()).servers

@@ -32,7 +32,7 @@ def tag(
     never removed to free space. A note is a line of at most 500 characters, which `rai
     show` and `rai runs` print; it does not keep the run.
     """
-    from runner.store import tags
+    from runner.store import run_files
     from runner.store.home import find, set_tag
 
     if name is not None and remove:
@@ -40,18 +40,18 @@ def tag(
     if name is None and note is None and not remove:
         raise UsageError("give the NAME of the tag, --note or --remove")
     note = None if note is None else note.strip()
-    wrong = [None if name is None else tags.problem(name)]
-    wrong.append(tags.note_problem(note) if note else None)
+    wrong = [None if name is None else run_files.tag_problem(name)]
+    wrong.append(run_files.note_problem(note) if note else None)
     if found := [problem for problem in wrong if problem is not None]:
         raise UsageError(*found)
     home = common.home()
     paths = find(home, run)
-    before, losers = tags.read(paths), list[str]()
+    before, losers = run_files.read_tag(paths), list[str]()
     if name is not None or remove:
         losers = set_tag(home, paths, name or "")
     if note is not None:
-        tags.write(paths.note, note)
-    now, noted = tags.read(paths), tags.note(paths)
+        run_files.write_text(paths.note, note)
+    now, noted = run_files.read_tag(paths), run_files.read_note(paths)
     if as_json:
         facts = {"run": paths.id, "tag": now or None, "before": before or None}
         common.print_json({**facts, "moved_from": losers, "note": noted or None})

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.cli import common
 from runner.core import Limits, Problem, RunRecord
 from runner.core.errors import UsageError
+from runner.system import files
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def timeline(
     files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and trace
     events in JSON, such as PyTorch's `export_chrome_trace("trace.json")`.
     """
-    from runner import pages, traces
-    from runner.store import pages as kept
+    from runner.figures import traces
+    from runner.report import page as pages
+    from runner.store import outputs as kept
 
     if output is not None:
         common.check_output(output, "-o")
@@ -74,11 +75,11 @@ def timeline(
         files.write(output, page.encode())
         say(f"Wrote {output}.")
         return
-    from runner.cli import opening
+    from runner.cli import common
 
-    written = kept.keep(home, "timeline", page)
+    written = kept.keep_page(home, "timeline", page)
     say(f"Wrote {written}, which is kept for a day; -o FILE keeps a page.")
-    opening.show(written)
+    common.show(written)
 
 
 @contextmanager
@@ -87,7 +88,8 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
     if file is None and Path(run).is_file() and not _names_run(home, run):
         yield Path(run).absolute(), Path(run).name
         return
-    from runner import archive, places
+    from runner import pack
+    from runner.run import places
     from runner.store.home import find
 
     if file is None and ("/" in run or run.endswith(_SUFFIXES)):
@@ -98,11 +100,11 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
     record = places.record_of(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(record))
-    caps = archive.build_caps(record.limits or Limits())
-    name = _name(paths, record, file, list(archive.files(paths.build, caps, "build")))
+    caps = pack.build_caps(record.limits or Limits())
+    name = _name(paths, record, file, list(pack.files(paths.build, caps, "build")))
     with TemporaryDirectory(prefix="rai-timeline-") as folder:
         into = Path(folder)
-        archive.pick(paths.build, into, lambda one, _: one == name, caps, "build")
+        pack.pick(paths.build, into, lambda one, _: one == name, caps, "build")
         yield into / name, f"{name} of run {paths.id}"
 
 
@@ -127,7 +129,7 @@ def _name(
     Raises:
         UsageError: there is none, not the one that is named, or several.
     """
-    from runner.evidence import BuildFiles
+    from runner.report.evidence import BuildFiles
 
     a_trace = BuildFiles(record).is_trace
     found = sorted(filter(a_trace, there))

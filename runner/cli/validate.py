@@ -9,7 +9,7 @@ import typer
 from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.session import Validation
+    from runner.run.validation import Validation
 
 
 def validate(
@@ -23,11 +23,12 @@ def validate(
 
     Docker is not needed.
     """
-    from runner import report, session
+    from runner import report
+    from runner.run import prepare, validation
     from runner.terminal.layout import blocks
 
     project = common.project(directory, path)
-    found = session.validate(project, session.Options(engine=engine, image=image))
+    found = validation.validate(project, prepare.Options(engine=engine, image=image))
     if as_json:
         common.print_json(_plain(found))
     else:

@@ -29,9 +29,9 @@ def wait(
     A line on stderr tells how each one ended. After --timeout the status is 124, and
     the runs go on.
     """
-    from runner import places
     from runner.core import record
-    from runner.places import record_of
+    from runner.run import places
+    from runner.run.places import record_of
     from runner.terminal.console import Console
     from runner.terminal.messages import told
 

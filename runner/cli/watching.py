@@ -11,15 +11,15 @@ from typing import NoReturn
 
 import typer
 
-from runner import archive, report, session
-from runner.cli import attach, common, copies, interrupt, remotely, running
+from runner import pack, report
+from runner.cli import attach, common, copies, remotely, running
+from runner.client.profile import ProfileEntry
 from runner.core import Problem, Reason, RunRecord
 from runner.core import events as ev
-from runner.core.cancel import Cancel
-from runner.core.errors import RaiError, UsageError
-from runner.remote.profile import ProfileEntry
-from runner.session.prepare import settings
-from runner.session.run import StartedRun
+from runner.core.errors import Cancel, RaiError, UsageError
+from runner.run import prepare, session, watching
+from runner.run.prepare import settings
+from runner.run.session import StartedRun
 from runner.terminal import messages
 from runner.terminal.console import Console
 from runner.terminal.streams import problems
@@ -35,7 +35,7 @@ FIXABLE = (Reason.USAGE, Reason.BAD_SPEC, Reason.NOT_ALLOWED)
 
 def watch(
     path: Path,
-    options: session.Options,
+    options: prepare.Options,
     output: Path | None,
     to: ProfileEntry | None,
     *,
@@ -57,7 +57,7 @@ def watch(
         text = f"{one_run} is for one run, and --watch makes many; leave one out"
         raise UsageError(text)
     found, _ = settings(options)
-    saves = session.watcher(path, found, output)
+    saves = watching.watcher(path, found, output)
     running.refuse_output(output, saves.folder, force=force)
     console = _Console(quiet, unpacks=output is not None)
     for text in session.tidy(found):
@@ -65,7 +65,7 @@ def watch(
     stop = Cancel()
     with (
         saves,
-        interrupt.cancel_on_signals(stop, console),
+        common.cancel_on_signals(stop, console),
         remotely.RunSender(to, console, options.engine) if to else nullcontext() as on,
     ):
         loop = _Loop(path, options, console, saves, stop, on)
@@ -101,16 +101,16 @@ class _Loop:
     def __init__(
         self,
         path: Path,
-        options: session.Options,
+        options: prepare.Options,
         console: Console,
-        saves: session.Watcher,
+        saves: watching.Watcher,
         stop: Cancel,
         server: remotely.RunSender | None,
     ) -> None:
         self._path, self._options = path, options
         self._console, self._saves, self._stop = console, saves, stop
         self._server, self._copies = server, ExitStack()
-        self._cache = archive.PackCache()
+        self._cache = pack.PackCache()
         self._series = report.Series()
         self._started_any = False
         self._warned: list[Problem] = []
@@ -157,7 +157,7 @@ class _Loop:
         self._copies.close()
 
     def _start(self, cancel: Cancel) -> StartedRun:
-        prepared = session.prepare(self._path, self._options)
+        prepared = prepare.prepare(self._path, self._options)
         if not self._console.quiet:
             common.warn(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)

@@ -5,16 +5,28 @@ Nothing here reads a file, a clock or a process. Units are in the names: ``_s`` 
 """
 
 from runner.core.build_spec import (
+    LIMITS,
     BuildImage,
     BuildSpec,
     Command,
     DataResource,
     GpuRequest,
+    Limit,
+    Limits,
     Profile,
     Push,
     Substitute,
 )
-from runner.core.ending import TRANSITIONS, Reason, State, Verdict, transition
+from runner.core.errors import (
+    TRANSITIONS,
+    Place,
+    Problem,
+    Reason,
+    Severity,
+    State,
+    Verdict,
+    transition,
+)
 from runner.core.figures import (
     Findings,
     Inference,
@@ -28,6 +40,8 @@ from runner.core.figures import (
 from runner.core.gpu import (
     DockerGpus,
     Gpu,
+    GpuFault,
+    GpuFaultKind,
     GpuGrant,
     GpuProcess,
     GpuSituation,
@@ -37,9 +51,7 @@ from runner.core.gpu import (
     HostGpus,
     WayTried,
 )
-from runner.core.gpu_fault import GpuFault, GpuFaultKind
-from runner.core.limits import LIMITS, Limit, Limits
-from runner.core.problem import Place, Problem, Severity
+from runner.core.quantities import GIB, MIB, MOST_PIDS
 from runner.core.request import JobRequest, RunRequest
 from runner.core.run import (
     CommandRecord,
@@ -49,7 +61,6 @@ from runner.core.run import (
     Outcome,
     RunRecord,
 )
-from runner.core.units import GIB, MIB, MOST_PIDS
 from runner.core.work import (
     Archive,
     BuiltImage,

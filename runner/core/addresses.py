@@ -1,106 +1,169 @@
-"""Which addresses are private: this machine's, and those of the networks around it.
+"""Where runs go: addresses of servers, `here`, `slurm[:PARTITION]`, in one spelling.
 
-``ipaddress``' own ``is_private`` is no help: it also counts the ranges for documents,
-and counts differently from one Python to the next.
+A server is at ``https://host[:port][/path]``, at ``http://`` with a loopback address,
+or at ``unix:///path.sock``. The fingerprints of certificates have one spelling too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_network,
+import hashlib
+import posixpath
+import re
+import shlex
+from ipaddress import ip_address
+
+from msgspec import Struct
+
+HERE = "here"
+"""What is given in place of an address for this machine, without a server."""
+
+SLURM = "slurm"
+SBATCH_OPTIONS = (
+    *("account", "comment", "constraint", "cpus-per-task", "exclude", "nice", "qos"),
+    "reservation",
 )
+"""What users and sites may add to sbatch. What else a job needs, the run says."""
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-
-_IPV4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8",
-            "10.0.0.0/8",
-            "100.64.0.0/10",
-            "127.0.0.0/8",
-            "169.254.0.0/16",
-            "172.16.0.0/12",
-            "192.0.0.0/24",
-            "192.168.0.0/16",
-            "198.18.0.0/15",
-            "224.0.0.0/3",
-        ),
-    )
-)
-_IPV6 = tuple(
-    map(
-        IPv6Network,
-        (
-            *("::/127", "64:ff9b:1::/48", "2001::/32"),  # the last is Teredo
-            *("fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
-        ),
-    )
-)
-_IPV4_WITHIN = (("::", 96), ("::ffff:0:0", 96), ("64:ff9b::", 96), ("2002::", 16))
-"""Where IPv6 has IPv4 addresses: compatible, mapped, NAT64 and 6to4.
-
-Each is a prefix and the number of its bits, which the IPv4 address follows.
-"""
+EXAMPLES = "https://host:8443 or unix:///run/rai/server.sock"
+_HOST = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
+_WHERE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
+_PORTS = {"https": 443, "http": 80}
+_LONGEST = 1000
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
+_TARGET = re.compile(r"(?i:slurm)(?::(\w[\w.-]{0,99}))?", re.ASCII)
+_WORD = re.compile(f"--(?:{'|'.join(SBATCH_OPTIONS)})=.{{1,1000}}")
+_LONGEST_WORDS = 4000
 
 
-def within_ipv6(network: IPv4Network) -> tuple[IPv6Network, ...]:
-    """Return the forms of an IPv4 network in IPv6."""
-    return tuple(
-        IPv6Network(
-            (
-                int(IPv6Address(prefix)) | int(network[0]) << (96 - bits),
-                bits + network.prefixlen,
-            )
-        )
-        for prefix, bits in _IPV4_WITHIN
-    )
+class SlurmTarget(Struct, frozen=True):
+    """A partition of the cluster whose Slurm this machine has, "" for its default."""
+
+    partition: str = ""
+
+    def __str__(self) -> str:
+        return f"{SLURM}:{self.partition}" if self.partition else SLURM
 
 
-PRIVATE: tuple[Network, ...] = (
-    *_IPV4,
-    *_IPV6,
-    *(form for network in _IPV4 for form in within_ipv6(network)),
-)
-"""The networks that are not public, multicast and reserved ones among them."""
+def slurm_target(text: str) -> SlurmTarget | None:
+    """Return what a text names; None if it is no place of Slurm."""
+    found = _TARGET.fullmatch(text.strip())
+    return SlurmTarget(found[1] or "") if found else None
 
 
-def is_private(address: Address) -> bool:
-    """Whether an address is this machine's or of a network that is not public."""
-    return _has(PRIVATE, address)
+def sbatch_words(text: str) -> tuple[str, ...] | None:
+    """Return words for sbatch, written as for a shell; None if one is not allowed.
 
-
-def is_in(address: Address, networks: Iterable[Network]) -> bool:
-    """Whether one of the networks has the address, in any of its forms."""
-    return _has((form for each in networks for form in forms(each)), address)
-
-
-def forms(network: Network) -> tuple[Network, ...]:
-    """Return a network, and its forms in IPv6 if it is of IPv4."""
-    if isinstance(network, IPv4Network):
-        return (network, *within_ipv6(network))
-    return (network,)
-
-
-def _has(networks: Iterable[Network], address: Address) -> bool:
-    """Whether one of the networks has the address, whatever its zone (of a link)."""
-    plain = IPv6Address(int(address)) if address.version == 6 else address
-    return any(plain in network for network in networks)
-
-
-def network(text: str) -> Network | None:
-    """Return the network or the one address that a text names; None for a host name.
-
-    Bits of the host are ignored, so that ``10.1.2.3/16`` is ``10.1.0.0/16``.
+    An option's value has to be in its word: sbatch would take a word alone as the name
+    of a script.
     """
     try:
-        return ip_network(text.strip().strip("[]"), strict=False)
+        found = tuple(shlex.split(text)) if len(text) <= _LONGEST_WORDS else ()
+    except ValueError:  # a quote without its end
+        return None
+    fit = all(_WORD.fullmatch(word) and word.isprintable() for word in found)
+    return found if found and fit else None
+
+
+def normal(text: str) -> str:
+    """Return an address in its one spelling; raise ValueError that says what is wrong.
+
+    Without a scheme a path is a socket, and a host is reached by https.
+    """
+    text = text.strip()
+    if not text or len(text) > _LONGEST or not text.isprintable() or " " in text:
+        raise ValueError(f"expected an address such as {EXAMPLES}")
+    if "://" not in text:
+        text = f"unix://{text}" if text.startswith("/") else f"https://{text}"
+    scheme, _, rest = text.partition("://")
+    scheme = scheme.lower()
+    if scheme == "unix":
+        return f"unix://{_socket(rest)}"
+    if scheme not in _PORTS:
+        raise ValueError(f"expected https:// or unix:// as in {EXAMPLES}")
+    if set(rest) & {"@", "?", "#"}:
+        raise ValueError("an address has no user, `?` or `#`")
+    where, slash, path = rest.partition("/")
+    if not _PATH.fullmatch(slash + path):
+        raise ValueError(f"{slash}{path} is no path of a server")
+    host, port = _host_and_port(where, scheme)
+    if scheme == "http" and not is_loopback(host):
+        raise ValueError("http:// is for this machine only; use https://")
+    shown = f":{port}" if port != _PORTS[scheme] else ""
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}{shown}{(slash + path).rstrip('/')}"
+
+
+def spelled(text: str) -> str | None:
+    """Return what ``normal`` returns, "here" as it is, and None for anything else."""
+    if text.strip().lower() == HERE:
+        return HERE
+    try:
+        return normal(text)
     except ValueError:
         return None
+
+
+def socket_path(url: str) -> str:
+    """Return the path of the Unix socket that an address names, "" if it names none."""
+    return url.removeprefix("unix://") if url.startswith("unix://") else ""
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Return where an address of http or https is connected to."""
+    scheme, _, rest = url.partition("://")
+    return _host_and_port(rest.partition("/")[0], scheme)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.rstrip(".") == "localhost"
+
+
+def fingerprint_of(certificate: bytes) -> str:
+    """Return the fingerprint of a certificate in DER: ``SHA256:ab:cd:...``."""
+    return _written(hashlib.sha256(certificate).hexdigest())
+
+
+def fingerprint(text: str) -> str | None:
+    """Return a fingerprint in its one spelling, None if the text is none.
+
+    The prefix and the colons may be missing.
+    """
+    found = _DIGEST.fullmatch(text.strip().lower())
+    return _written(found[1].replace(":", "")) if found else None
+
+
+def _written(digest: str) -> str:
+    return "SHA256:" + ":".join(digest[at : at + 2] for at in range(0, 64, 2))
+
+
+def _socket(path: str) -> str:
+    if not path.startswith("/") or path.endswith("/") or set(path) & {"?", "#"}:
+        raise ValueError("expected the whole path of a socket: unix:///path.sock")
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _host_and_port(text: str, scheme: str) -> tuple[str, int]:
+    found = _WHERE.fullmatch(text)
+    port = int(found[2] or _PORTS[scheme]) if found else 0
+    if found is None or not 0 < port < 1 << 16:
+        raise ValueError(f"expected a host, and a port up to 65535, as in {EXAMPLES}")
+    return _host(found[1].strip("[]").lower()), port
+
+
+def _host(name: str) -> str:
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        pass
+    try:
+        host = name.encode("idna").decode() if not name.isascii() else name
+    except UnicodeError:
+        host = ""
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"expected a host as in {EXAMPLES}")
+    return host

@@ -9,7 +9,7 @@ from itertools import accumulate
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from runner.core.gpu_fault import GpuFault, GpuFaultKind
+from runner.core.gpu import GpuFault, GpuFaultKind
 
 
 class Source(Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from runner.core.problem import Problem
+from runner.core.errors import Problem
 
 FILE = "rai-kernels.json"
 """The file's name in the build folder."""

@@ -9,9 +9,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from runner.core import Stream
 from runner.core import events as ev
 from runner.core.errors import EngineError
+from runner.core.work import Stream
 
 MASK = "***"
 SHORTEST_BYTES, SHORTEST_NUMBER = 4, 8

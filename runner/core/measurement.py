@@ -1,23 +1,78 @@
-"""The outcome of a measured submission: ``measurement.json``.
-
-The judge writes it in a container, so ``read`` takes it for hostile; rai adds ``host``
-and keeps it in the run's folder, where ``from_json`` reads it. Its JSON Schema is
-docs/schemas/measurement.json. Times are milliseconds, clocks MHz.
-"""
+"""job.json, which the judge is given, and ``measurement.json``, which it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, json
 from msgspec.structs import replace
 
-from runner.core import written
+from runner.core import screen
 from runner.core.errors import RaiError
-from runner.core.plan import Architecture, MilestoneName, Sha256, Word
-from runner.core.units import MIB
+from runner.core.milestone import LayerShape, Shape
+from runner.core.plan import (
+    Architecture,
+    MilestoneName,
+    PlannedLaunch,
+    PlannedUnit,
+    Sha256,
+    Word,
+)
+from runner.core.quantities import MIB
+
+FILE = "job.json"
+
+
+class JudgedConvolution(Struct, frozen=True):
+    """One layer of an entry; ``unit`` is an index into the job's units."""
+
+    name: str
+    shape: Shape
+    storage: str
+    unit: int
+    constants: tuple[str, ...]
+    scratch: Mapping[str, int]
+    launches: tuple[PlannedLaunch, ...]
+
+
+class JudgedEntry(Struct, frozen=True):
+    """What is measured as one."""
+
+    variant: str
+    convolutions: tuple[JudgedConvolution, ...]
+
+
+class ReferenceTime(Struct, frozen=True):
+    """The site's time of the reference kernel on the GPU in use."""
+
+    gpu: str
+    ms: float
+    band: float
+
+
+class JudgeJob(Struct, frozen=True, rename={"accuracy": "class"}):
+    """The whole of job.json; ``architecture`` is "" where no GPU is used.
+
+    ``layers`` are the milestone's own shapes, ``rules`` fields of the judge's Rules.
+    """
+
+    milestone: str
+    accuracy: str
+    architecture: str
+    units: tuple[PlannedUnit, ...] = ()
+    entries: tuple[JudgedEntry, ...] = ()
+    layers: tuple[LayerShape, ...] = ()
+    rules: Mapping[str, float] = {}
+    reference: ReferenceTime | None = None
+    version: int = 1
+
+
+def job_json(job: JudgeJob) -> bytes:
+    """Return the job as JSON."""
+    return json.encode(job)
+
 
 MEASUREMENT_FILE = "measurement.json"
 MEASUREMENT_BYTES = 4 * MIB
@@ -276,7 +331,7 @@ def from_json(data: bytes) -> Measurement:
 
 def to_json(measurement: Measurement) -> bytes:
     """Return the measurement as JSON, indented, and without what is left unsaid."""
-    return msgspec.json.format(written.encode(measurement), indent=1) + b"\n"
+    return msgspec.json.format(screen.json_bytes(measurement), indent=1) + b"\n"
 
 
 def _contradiction(entry: MeasuredEntry, *, timed: bool) -> str:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from runner.core.errors import Place, Problem
 from runner.core.plan import SubmissionPlan
-from runner.core.problem import Place, Problem
 
 FILE = "plan.json"
 MOST_BYTES = 1 << 20

@@ -1,18 +1,37 @@
-"""Parse numbers, switches, times, sizes and moments as people write them, else None.
-
-``duration_text`` and ``size_text`` write what is read here, ``brief`` a time that was
-measured.
-"""
+"""Units; numbers, switches, times and sizes as people write them, read and written."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
+
+
+def size(value: float | None) -> str:
+    """Format a number of bytes with a binary unit."""
+    if value is None:
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+MIB = 1 << 20
+GIB = 1 << 30
+DAY_S = 86_400.0
+
+MOST_PIDS = 1 << 22
+"""The highest limit of processes that Linux accepts."""
+
+Moment = Annotated[float, Meta(ge=0, le=2.5e11)]
+"""Seconds since 1970, up to a year of four digits."""
+
 
 _Value = TypeVar("_Value")
 

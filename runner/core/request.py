@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core import written
+from runner.core import screen
 from runner.core.build_spec import BuildSpec, Profile, Substitute
-from runner.core.ending import Reason
+from runner.core.errors import Problem, Reason
 from runner.core.policy import NO_POLICY, Policy, RolePolicy
-from runner.core.problem import Problem
 from runner.core.run import GitState, ImageUsed
-from runner.core.variables import NO_SECRETS, Secrets
+from runner.core.work import NO_SECRETS, Secrets
 
 MOST_PARCEL_BYTES = 4 << 20
 MOST_BYTES = 16 << 20
@@ -194,7 +193,7 @@ class Answer(Struct, frozen=True):
 
 def to_json(message: RunRequest | Answer) -> bytes:
     """Return a request or an answer as JSON, in one line without its end."""
-    return written.encode(message)
+    return screen.json_bytes(message)
 
 
 def from_json(data: bytes) -> RunRequest:

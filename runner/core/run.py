@@ -7,13 +7,11 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core.build_spec import Profile
-from runner.core.ending import Reason, State, Verdict
-from runner.core.expectations import Check
+from runner.core.build_spec import Check, Limits, Profile
+from runner.core.errors import Reason, State, Verdict
 from runner.core.figures import Findings, ProfileFile, Source, combined
 from runner.core.gpu import GpuUse
-from runner.core.limits import Limits
-from runner.core.units import Moment
+from runner.core.quantities import Moment
 from runner.core.work import EngineFacts, ImageAction
 
 

@@ -1,8 +1,12 @@
-"""Filter a program's output for a terminal."""
+"""Text that is not trusted, made safe for a terminal and for JSON."""
 
 from __future__ import annotations
 
 import re
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
 
 MARK = "✱"
 """What each of rai's own lines begins with. No program's output shows it."""
@@ -152,3 +156,67 @@ def _numbered_bytes(match: re.Match[bytes]) -> bytes:
 def cell(text: str) -> str:
     """Return a cell that no spreadsheet takes for a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+_NOT_TEXT = re.compile("[\ud800-\udfff]")
+
+
+def json_text(value: object) -> str:
+    """Return a path or another value as text that can be written.
+
+    Python keeps a byte of a name that is not UTF-8 as half a character.
+    """
+    return _NOT_TEXT.sub("\ufffd", str(value))
+
+
+def json_bytes(value: object) -> bytes:
+    """Return a value as JSON; what is no text in it becomes a replacement character."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_readable(msgspec.to_builtins(value)))
+
+
+def _readable(value: Any) -> Any:  # noqa: ANN401 - JSON values have no narrower type
+    match value:
+        case str():
+            return json_text(value)
+        case dict():
+            return {json_text(key): _readable(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_readable(inner) for inner in value]
+    return value
+
+
+HANG_UP_S = 2.0
+"""How long a program may live after its terminal was hung up."""
+
+
+class TerminalSize(Struct, frozen=True):
+    """The size of a terminal in characters."""
+
+    rows: int
+    columns: int
+
+
+class Terminal(Protocol):
+    """Where a person types, and where a program's output is shown.
+
+    Its keys are bytes for the program, Ctrl-C too.
+    """
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when something was typed."""
+        ...
+
+    def read(self) -> bytes:
+        """Return what was typed; b"" if the person left."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Show output; drop it if the person left."""
+        ...
+
+    def size(self) -> TerminalSize:
+        """Return the size as it is now."""
+        ...

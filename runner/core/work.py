@@ -1,8 +1,10 @@
-"""The input of an engine: steps, image, data, limits."""
+"""What an engine gets: steps and their variables, image, data, archives, limits."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -11,12 +13,85 @@ from typing import BinaryIO
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from runner.core.build_spec import BuildImage, Command, Profile
+from runner.core.build_spec import BuildImage, Command, Limits, Profile
+from runner.core.errors import Place
 from runner.core.gpu import GpuGrant
-from runner.core.limits import Limits
 from runner.core.policy import PrivateTarget
-from runner.core.problem import Place
-from runner.core.variables import Secrets
+from runner.core.quantities import GIB, MIB
+
+MOST_BYTES = 64 << 10
+"""Of one value. The kernel takes twice as much, a variable's name included."""
+
+PASSED = frozenset(
+    (
+        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TZ", "USER"),
+        *("PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+        "COVERAGE_PROCESS_START",
+        *("http_proxy", "https_proxy", "no_proxy"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    )
+)
+"""What a process of rai elsewhere has of this one's environment, but for settings."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RAIS = {
+    "RAI": "rai sets it",
+    "SOURCE_DIR": "rai sets it",
+    "BUILD_DIR": "rai sets it",
+    "DATA_DIR": "rai sets it",
+    "IMAGE_NAME": "rai sets it",
+    "CUDA_VISIBLE_DEVICES": "rai sets it; --gpus chooses the GPUs",
+}
+_SHELLS = frozenset(
+    {"BASHOPTS", "BASH_VERSINFO", "EUID", "OPTIND", "PPID", "SHELLOPTS", "UID"}
+)
+
+
+class Secrets(Struct, frozen=True, omit_defaults=True):
+    """What no file of a run keeps; ``repr`` shows the names only.
+
+    ``values`` are those that the user gave by ``-e``, by name. ``spec_text`` is the
+    whole build file, where records have masks in it, else "".
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    spec_text: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, sorted; these may be recorded."""
+        return tuple(sorted(self.values))
+
+    def __repr__(self) -> str:
+        """Return the names."""
+        return f"Secrets({', '.join(self.names)})"
+
+
+NO_SECRETS = Secrets()
+
+
+def wrong_name(name: str) -> str | None:
+    """Return why users cannot set a variable of this name; None if they can."""
+    if not _NAME.fullmatch(name):
+        return "a name has letters, digits and `_`, and begins with no digit"
+    if name in _SHELLS:
+        return "a shell sets it, and lets nobody change it"
+    if name.startswith("RAI_"):
+        return "names with `RAI_` are rai's own"
+    return _RAIS.get(name)
+
+
+def wrong_value(value: str) -> str | None:
+    """Return why a variable cannot have this value; None if it can."""
+    if "\0" in value:
+        return "it has a NUL character"
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return "it is not UTF-8 text"
+    return f"it is longer than {MOST_BYTES // 1024} KiB" if size > MOST_BYTES else None
 
 
 class Stream(StrEnum):
@@ -267,3 +342,48 @@ class BuiltImage(Struct, frozen=True):
     versions: tuple[tuple[str, str], ...] = ()
     shared_bytes: int | None = None
     containers: int | None = None
+
+
+class Caps(Struct, frozen=True):
+    """Ceilings of one archive; all bytes are uncompressed."""
+
+    total_bytes: int
+    members: int
+    file_bytes: int
+
+
+UPLOAD = Caps(total_bytes=500 * MIB, members=20_000, file_bytes=100 * MIB)
+"""What a project may send; settings change the bytes."""
+
+BUILD_FILES = 100_000
+"""How many files and folders a build folder may have."""
+
+SPARE_BYTES = GIB
+"""What data files leave free on a disk."""
+
+
+def build_caps(limits: Limits) -> Caps:
+    """Return the ceilings of a build folder.
+
+    The disk limit is checked at intervals, so a small excess is accepted.
+    """
+    most = limits.disk_bytes + limits.disk_bytes // 4
+    return Caps(total_bytes=most, members=BUILD_FILES, file_bytes=most)
+
+
+BUILD = build_caps(Limits())
+"""What a build folder may bring back, unless its run had other limits."""
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of bytes, as 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of_set(files: Mapping[str, str]) -> str:
+    """Return the SHA-256 of the sorted lines `name NUL sha256 LF` of files.
+
+    ``files`` are names with the SHA-256 of their content, in hexadecimal digits.
+    """
+    lines = (f"{name}\0{sha256}\n" for name, sha256 in sorted(files.items()))
+    return digest_of("".join(lines).encode())

@@ -1,16 +1,24 @@
-"""The table of engines, and the choice among them."""
+"""The table of engines, the choice among them, and what killed runs left."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from runner.core import BuildSpec, Problem, Reason
 from runner.core.errors import EngineError
+from runner.engines import cgroup
 from runner.engines.base import Engine
+
+if TYPE_CHECKING:
+    from runner.engines.docker import DockerEngine
+
 
 TABLE = {
     "docker": "DockerEngine",
@@ -95,3 +103,35 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
 def _confines(spec: BuildSpec) -> bool:
     """Whether the local engine works here, but for the network that a run wants."""
     return spec.limits.network and not make("local").check(BuildSpec(spec.file))
+
+
+KEEPING = "docker"
+"""The engine that has images; "auto" means this one here."""
+
+
+def store(wanted: str, spec: BuildSpec) -> DockerEngine:
+    """Return the engine that has images; raise EngineError if it cannot be used."""
+    if wanted not in ("auto", KEEPING):
+        text = f"the {wanted} engine has no images"
+        hint = f"only the {KEEPING} engine has them: set RAI_ENGINE={KEEPING}"
+        raise EngineError(Problem(text, hint=hint), reason=Reason.NO_ENGINE)
+    from runner.engines.docker import DockerEngine  # it loads much that few runs need
+
+    engine = DockerEngine()
+    if problems := engine.check(spec):
+        raise EngineError(*problems, reason=Reason.NO_ENGINE)
+    return engine
+
+
+def remove() -> None:
+    """Remove folders, control groups and processes whose owner is gone.
+
+    It is cheap where there are none, so commands that only read call it too.
+    """
+    with suppress(OSError):  # no temporary folder can be written to
+        if any(Path(tempfile.gettempdir()).glob("rai-*-*")):
+            from runner.engines import imageless
+
+            imageless.reap()
+    with suppress(OSError):
+        cgroup.reap()

@@ -15,26 +15,19 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from runner import commandline, process
-from runner.core import (
-    BuildSpec,
-    Command,
-    EngineFacts,
-    Problem,
-    Step,
-    Workspace,
-)
-from runner.core.cancel import Cancel
+from runner.core import BuildSpec, Command, EngineFacts, Problem, Step, Workspace
+from runner.core.errors import Cancel
 from runner.core.events import CommandFinished, Event
-from runner.core.terminal import Terminal
+from runner.core.screen import Terminal
 from runner.engines import launch
 from runner.engines.disk import FolderDiskWatch
-from runner.engines.environment import environment
-from runner.engines.folders import MARK, Folders, temporary
-from runner.engines.imageless import Imageless, fill
-from runner.engines.local.host import TIME, host
-from runner.engines.local.tools import provide, redirected
-from runner.gpu.watch import visible_devices
+from runner.engines.gpu.watch import visible_devices
+from runner.engines.imageless import MARK, Folders, Imageless, fill, temporary
+from runner.engines.launch import environment
+from runner.engines.local.layout import TIME, host
+from runner.engines.local.seccomp import provide, redirected
+from runner.spec import commandline
+from runner.system import child, machine, process
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
 FIXED = re.compile(r"(?<![\w./})-])/(src|build)\b(?!-)")
@@ -105,7 +98,7 @@ class _BareRun:
             folders.build,
             folders.scratch,
             limit_bytes=work.limits.disk_bytes,
-            processes=partial(process.descendants, os.getpid()),
+            processes=partial(machine.descendants, os.getpid()),
         )
 
     def prepare(self) -> None:
@@ -143,7 +136,7 @@ class _BareRun:
         self, step: Step, time_s: float, terminal: Terminal
     ) -> CommandFinished:
         """Run one command on a terminal of its own; return how it ended."""
-        from runner.process.interactive import interact
+        from runner.system.interactive import interact
 
         python = str(host().python)
         done = interact(
@@ -159,9 +152,9 @@ class _BareRun:
 
     def clear(self) -> None:
         """Kill the processes that commands left behind."""
-        process.kill_marked(MARK, self._mark)
+        machine.kill_marked(MARK, self._mark)
 
-    def _finished(self, step: Step, ended: process.Ended) -> CommandFinished:
+    def _finished(self, step: Step, ended: child.Ended) -> CommandFinished:
         self.peak_bytes = max(self.peak_bytes or 0, ended.max_rss_bytes)
         reason = ended.reason or self._disk.look()
         return CommandFinished(

@@ -1,28 +1,36 @@
-"""The engine protocol: what a job needs of the thing that runs its commands.
-
-An engine yields events and never prints. A command that fails raises nothing; an engine
-that fails raises EngineError, or ImageError for an image. It cleans up in its
-generator's ``finally``.
-"""
+"""The engine protocol, the order of steps, and strict limits: alike for all engines."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import hashlib
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from runner.archive import Project
 from runner.core import (
     BuildSpec,
+    DataFile,
     EngineFacts,
     ImageFacts,
     ImagePlan,
     Problem,
+    Reason,
+    Step,
     Workspace,
 )
-from runner.core.cancel import Cancel
-from runner.core.events import Event
-from runner.core.terminal import Terminal
-from runner.gpu.allocation import GpuSource
+from runner.core.errors import Cancel, EngineError, NotAllowedError
+from runner.core.events import (
+    STOPPED,
+    CommandFinished,
+    CommandSkipped,
+    CommandStarted,
+    Event,
+    RoundEnded,
+)
+from runner.core.screen import Terminal
+from runner.engines.gpu.allocation import GpuSource
+from runner.pack import Project
+from runner.system import files
 
 
 class Engine(GpuSource, Protocol):
@@ -63,3 +71,170 @@ class Engine(GpuSource, Protocol):
         generator after the last step, if it does not want the build folder.
         """
         ...
+
+
+Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
+"""Run one step for at most the given seconds; return how it ended."""
+
+
+def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Event]:
+    """Run the steps one after another and stop at the first failure.
+
+    A command may take its own timeout or the rest of the job's time, whichever is less.
+    A command that fails, or whose answer is wrong, does not end the job with
+    ``keep_going``, or if it has ``continue_on_error``; a limit or a cancel always does.
+
+    While nothing ended the job, rounds of further steps follow until ``work.more`` has
+    none. Each round may take the job's time again.
+    """
+    stop = yield from _round(work.steps, work, cancel, execute)
+    rounds = 0
+    while stop is None and work.more is not None and not cancel.requested:
+        yield RoundEnded(rounds)  # a caller that measures two jobs in turn pauses here
+        steps = () if cancel.requested else work.more()
+        if not steps:
+            return
+        stop = yield from _round(steps, work, cancel, execute)
+        rounds += 1
+
+
+def _round(
+    steps: Sequence[Step], work: Workspace, cancel: Cancel, execute: Execute
+) -> Generator[Event, None, str | None]:
+    """Run steps; return why no others may follow, None if they may.
+
+    Steps that have no turn are skipped in the first round, and else left out.
+    """
+    deadline = time.monotonic() + work.limits.time_s
+    stop: str | None = None
+    for step in steps:
+        index, command = step.index, step.command
+        skip = step.skip or stop or (STOPPED if cancel.requested else None)
+        if skip:
+            if step.repeats is None:
+                yield CommandSkipped(index, command.text, skip, command.name)
+            continue
+        yield CommandStarted(
+            index, command.text, command.name, step.repeats, step.round
+        )
+        left = max(deadline - time.monotonic(), 0.0)
+        finished = yield from execute(step, min(left, command.timeout_s or left))
+        yield finished
+        stop = _stops(finished, step, work)
+    return stop
+
+
+def _stops(finished: CommandFinished, step: Step, work: Workspace) -> str | None:
+    if finished.reason is Reason.CANCELLED:
+        return STOPPED
+    if finished.reason is not None:
+        words = finished.reason.replace("_", " ")
+        return f"command {step.index + 1} exceeded its {words}"
+    if work.keep_going or step.command.continue_on_error:
+        return None
+    if finished.exit_code:
+        return f"command {step.index + 1} failed"
+    # Asked only now: what it printed is compared while its end is handled.
+    wrong = work.is_wrong(step.index)
+    return f"the answer of command {step.index + 1} is wrong" if wrong else None
+
+
+GROUPS = (
+    "be root, or have control groups delegated to this user:"
+    " `systemd-run --user --scope -p Delegate=yes rai ...`"
+)
+_GROUPED = (
+    "run rai as root on the engine's machine, and have the engine manage control groups"
+    " itself, not by systemd: `native.cgroupdriver=cgroupfs` in its `exec-opts`"
+)
+_CONFINED = "use `--engine docker` or `--engine local`"
+_REMEDIES = {
+    ("local", "memory"): GROUPS,
+    ("local", "pids"): GROUPS,
+    ("local", "system calls"): "run rai on x86-64 or arm64",
+    ("docker", "swap"): "have its kernel started with `swapaccount=1`",
+    ("docker", "system calls"): "have its Docker Engine configured with seccomp",
+    ("docker", "private addresses"): (
+        "run rai as root on the engine's machine, whose kernel must have nf_tables"
+    ),
+}
+_REMEDIES_OF_BUILDS = {
+    ("docker", "pids"): _GROUPED,
+    ("docker", "memory"): _GROUPED,
+}
+
+
+def check(engine: EngineFacts, by: str) -> None:
+    """Refuse an engine that cannot enforce some limit; ``by`` says what asks for it.
+
+    Raises:
+        NotAllowedError: names each such limit, and what to do.
+    """
+    _refuse(engine, "", by, _REMEDIES)
+
+
+def check_build(engine: str, unenforced: tuple[str, ...], by: str) -> None:
+    """Refuse an image build that is about to begin, as ``check`` does for a run."""
+    facts = EngineFacts(engine, unenforced=unenforced)
+    _refuse(facts, " in image builds", by, _REMEDIES | _REMEDIES_OF_BUILDS)
+
+
+def _refuse(
+    engine: EngineFacts, where: str, by: str, remedies: Mapping[tuple[str, str], str]
+) -> None:
+    if not by or not engine.unenforced:
+        return
+    names: dict[str, list[str]] = {}
+    for name in engine.unenforced:
+        names.setdefault(_remedy(engine, name, remedies), []).append(name)
+    raise NotAllowedError(
+        *(
+            Problem(
+                f"the {engine.name} engine cannot enforce {', '.join(found)} here"
+                f"{where}, which {by} asks for",
+                hint=remedy,
+            )
+            for remedy, found in names.items()
+        )
+    )
+
+
+def lost(what: str, why: str, by: str) -> NotAllowedError:
+    """Return the error for a limit that is not enforced any more during a run."""
+    return NotAllowedError(
+        f"{what} is not enforced any more, which {by} asks for: {why}"
+    )
+
+
+def _remedy(
+    engine: EngineFacts, name: str, remedies: Mapping[tuple[str, str], str]
+) -> str:
+    if not engine.confines:
+        return _CONFINED
+    usual = "run rai as root on the engine's machine"
+    return remedies.get((engine.name, name), usual)
+
+
+BLOCK_BYTES = 1 << 18
+
+
+def content(file: DataFile) -> Iterator[bytes]:
+    """Yield a data file's bytes.
+
+    Raises:
+        EngineError: the file changed since it was verified; raised after the last
+            byte, so the caller must discard what it has written.
+    """
+    md5, left = hashlib.md5(usedforsecurity=False), file.size_bytes
+    try:
+        with files.opened(file.path, file.within) as opened:
+            while left and (data := opened.read(min(left, BLOCK_BYTES))):
+                md5.update(data)
+                left -= len(data)
+                yield data
+    except OSError as error:
+        text = f"{file.path} cannot be read: {error.strerror}"
+        raise EngineError(text) from error
+    if left or md5.hexdigest() != file.md5:
+        text = f"{file.path} changed while the run was being prepared"
+        raise EngineError(Problem(text, hint="run it again"))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner import trees
 from runner.core import Reason
+from runner.system import trees
 
 EVERY_S = 2.0
 SHARE = 20

@@ -1,1 +1,1 @@
-"""Figures of runs as one table (table.py), and the names of commands."""
+"""Output and profiles to figures, and what they say."""

@@ -7,26 +7,23 @@ measurement.py (a measured submission), diff/ (two runs; imported where it is us
 
 from __future__ import annotations
 
-from runner.figures.commands import main_part, one_line
+from runner.figures.table import main_part, one_line
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.figures import figures, incomplete
-from runner.report.measurement import measured
-from runner.report.names import fitted
-from runner.report.plan import plan
-from runner.report.run import Listed, of, table
-from runner.report.summary import figures as figures_in_words
-from runner.report.summary import listed, summary
-from runner.report.versus import Series
-from runner.report.words import (
+from runner.report.ending import Series, listed, summary
+from runner.report.ending import figures as figures_in_words
+from runner.report.findings import figures, incomplete, measured
+from runner.report.phrases import (
     ago,
     condition,
     date,
     elsewhere,
+    fitted,
     in_round,
     mismatch,
     processes,
     seconds,
-    size,
     titled,
     words,
 )
+from runner.report.plans import plan
+from runner.report.runs import Listed, of, table

@@ -7,8 +7,6 @@ import re
 
 from msgspec.structs import replace
 
-from runner import buildfile
-from runner.buildfile import selection
 from runner.core import (
     BuildSpec,
     Problem,
@@ -20,14 +18,14 @@ from runner.core import (
 )
 from runner.core.errors import SpecError, UsageError
 from runner.core.policy import NO_POLICY
+from runner.core.quantities import DAY_S
 from runner.core.request import to_json
-from runner.core.units import DAY_S
-from runner.core.variables import wrong_name, wrong_value
-from runner.gpu import choice
-from runner.images import allowed, substitutes
-from runner.scheduling.queue import Role
+from runner.core.work import wrong_name, wrong_value
+from runner.engines.gpu import choice
 from runner.server.messages import refuse
 from runner.server.paths import SHA256
+from runner.server.scheduling import Role
+from runner.spec import buildfile, image_names, images
 from runner.store import runs
 
 RUN_ID = re.compile(runs.ID)
@@ -63,15 +61,15 @@ def gpus_admitted(request: RunRequest, role: Role, most_gpus: int | None) -> int
     # All that the role does not allow; the worker looks again.
     profile = Profile(request.profile or Profile.STRICT)
     found = policy.over(lowered.limits, profile, rules)
-    found += allowed.problems(spec, rules, builds=False)
+    found += images.not_allowed(spec, rules, builds=False)
     if request.engine == UNCONFINED:
         text = "a server runs nothing without isolation"
         found.append(Problem(text, hint="leave the engine to the server"))
     if found:
         raise refuse(Reason.NOT_ALLOWED, *found)
-    selection.repeating(
+    buildfile.repeating(
         lowered,
-        selection.left_out(spec.commands, request.only),
+        buildfile.left_out(spec.commands, request.only),
         rules,
         repeat=request.repeat,
         measured=request.measured,
@@ -127,7 +125,7 @@ def _spec(request: RunRequest) -> BuildSpec:
         raise UsageError("the build file is not the one that is shown")
     if request.gpus is not None:
         spec = replace(spec, gpu=choice.applied(request.gpus, spec.gpu))
-    return substitutes.applied(spec, request.substitute)
+    return image_names.applied(spec, request.substitute)
 
 
 def _gpus(spec: BuildSpec, most_gpus: int | None) -> int:

@@ -10,19 +10,18 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from runner.client.connection import HttpRequest, ServerConnection
 from runner.core import GIB
 from runner.core.errors import RaiError
-from runner.core.units import DAY_S
-from runner.database import open_store
-from runner.doctor.finding import Finding, Health
-from runner.engines import strict
-from runner.remote.connection import HttpRequest, ServerConnection
-from runner.report import size
-from runner.scheduling.queue import ServerRules
-from runner.server import certificate, listening, paths, rules, workers
+from runner.core.quantities import DAY_S, size
+from runner.core.wire import Capacity
+from runner.engines import base
+from runner.engines.doctor import Finding, Health
+from runner.server import listening, paths, rules, workers
+from runner.server.database import open_store
 from runner.server.listening import PeerProcess
 from runner.server.paths import ReachedAt, ServerFolder, sqlite_url
-from runner.wire.capacity import Capacity
+from runner.server.scheduling import ServerRules
 
 SOON_S = 30 * DAY_S
 DOCKER = Path("/var/run/docker.sock")
@@ -149,7 +148,7 @@ def _capacity(facts: Capacity | None) -> Iterator[Finding]:
 
 def limits(facts: Capacity) -> Iterator[Finding]:
     """Yield the limits that the engines do not enforce. Pure."""
-    advice = strict.GROUPS.replace("rai ...", "rai server serve ...")
+    advice = base.GROUPS.replace("rai ...", "rai server serve ...")
     if why := facts.unranked:
         yield _note("submissions", f"those that are ranked are refused: {why}", advice)
     for line in facts.unenforced:
@@ -225,7 +224,7 @@ def _may_write(path: Path, who: PeerProcess) -> bool:
 
 def _certificate(file: Path) -> Iterator[Finding]:
     try:
-        shown, ends_at = certificate.fingerprint(file), certificate.ends_at(file)
+        shown, ends_at = listening.fingerprint(file), listening.ends_at(file)
     except RaiError as error:
         yield _bad("certificate", str(error), "see --tls of `rai server serve`")
         return

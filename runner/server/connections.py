@@ -27,9 +27,9 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from runner.core.addresses import is_loopback
 from runner.server import bounds, listening
 from runner.server.bounds import network
-from runner.wire.addresses import is_loopback
 
 LOOK_S = 0.02
 FILES_SHARE = 4

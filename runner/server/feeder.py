@@ -16,26 +16,24 @@ from pathlib import Path
 from msgspec import json
 from msgspec.structs import replace
 
-from runner.core import Problem, Reason, Severity, State
+from runner.core import MIB, Problem, Reason, Severity, State
 from runner.core.errors import BusyError, RaiError
 from runner.core.policy import RolePolicy
-from runner.core.quantities import size_text
+from runner.core.quantities import DAY_S, size_text
 from runner.core.request import Terms, from_json
 from runner.core.screen import printable
-from runner.core.units import DAY_S, MIB
-from runner.core.variables import Secrets
-from runner.database import Store
-from runner.scheduling.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
-from runner.scheduling.queue import QueueHistory, QueueRow, ServerRules
-from runner.server import logs
+from runner.core.wire import Capacity, QueueState
+from runner.core.work import Secrets
+from runner.server import messages
+from runner.server.database import Store
+from runner.server.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
 from runner.server.folders import ServerRuns
 from runner.server.judging import Judging
 from runner.server.paths import upload_path
 from runner.server.references import References
+from runner.server.scheduling import QueueHistory, QueueRow, ServerRules
 from runner.server.upkeep import Upkeep
 from runner.server.workers import NotBegunError
-from runner.wire.capacity import Capacity
-from runner.wire.remote_runs import QueueState
 
 STEP_S = 0.5
 MOST_BACKOFF_S = 10.0
@@ -154,7 +152,7 @@ class Feeder:
                 failed = 0
             except Exception as error:
                 failed += 1
-                logs.step("feeder_failed", error=repr(error), times=failed)
+                messages.step("feeder_failed", error=repr(error), times=failed)
             # What wakes it must not make it turn without a pause.
             took = time.monotonic() - began
             least = STEP_S if failed else max(LEAST_PAUSE_S, SHARE * took)
@@ -276,7 +274,7 @@ class Feeder:
         if not self._store.claim(row.id, row.attempt):
             return
         self._history.note_start(row.team, row.lane, now)
-        logs.step("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
+        messages.step("run_start", run=row.id, team=row.team, attempt=row.attempt + 1)
         self._begin(row.id)
 
     def _settle(self, now: float) -> None:
@@ -406,12 +404,12 @@ class Feeder:
     def _uncertain(self, why: str, row: QueueRow, now: float) -> None:
         """Ask again later for a run that may have begun, as something failed."""
         self._not_before[row.id] = now + AGAIN_S
-        logs.step("start_failed", run=row.id, error=why)
+        messages.step("start_failed", run=row.id, error=why)
 
     def _back(self, row: QueueRow, why: str) -> None:
         self._store.unclaim(row.id, row.attempt, why)
         self._since.pop(row.id, None)
-        logs.step("run_waits_again", run=row.id, team=row.team, why=why)
+        messages.step("run_waits_again", run=row.id, team=row.team, why=why)
 
     def _end(self, row: QueueRow, seen: RunStatus, now: float) -> None:
         lost = seen.state is State.LOST
@@ -436,7 +434,7 @@ class Feeder:
         try:
             self._runs.cancel(run_id)
         except RaiError as error:  # it may have ended meanwhile: the next look tells
-            logs.step("cancel_failed", run=run_id, error=str(error))
+            messages.step("cancel_failed", run=run_id, error=str(error))
 
 
 def _words(problems: tuple[Problem, ...]) -> str:

@@ -25,21 +25,20 @@ from typing import BinaryIO
 
 from msgspec import Struct, json
 
-from runner import files, machine, places, trees
 from runner.core import GpuUse, Reason, RunRecord, RunRequest, State, Verdict
 from runner.core import events as ev
 from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.request import Answer, to_json
-from runner.places import Standing
-from runner.scheduling.decision import RunStatus
+from runner.core.wire import Capacity, QueueState
+from runner.run import places
+from runner.server.decision import RunStatus
 from runner.server.workers import Executor
 from runner.store import claim, removal, runs
-from runner.store.claim import Claim, ClaimedError
+from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.home import newest
 from runner.store.paths import Home, RunPaths
-from runner.store.tail import Tail
-from runner.wire.capacity import Capacity
-from runner.wire.remote_runs import QueueState
+from runner.store.runs import Tail
+from runner.system import files, machine, trees
 
 READABLE = (
     "events.jsonl",
@@ -311,7 +310,7 @@ def _is_known(paths: RunPaths) -> bool:
 
 def _in_slurm(paths: RunPaths, home: Home) -> RunStatus:
     """Return a run that Slurm has, with what it waits for in words."""
-    from runner.places import slurm
+    from runner.run import slurm
 
     found, trouble = slurm.run_of(paths, home)
     why = trouble or found.why or "Slurm has it"

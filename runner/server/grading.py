@@ -1,21 +1,31 @@
-"""Which submissions count, what they earn, and the boards: of one server's term."""
+"""Which submissions count, what they earn, the boards, and files for staff."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import milestones
+from runner import pack
+from runner.core import MIB
 from runner.core.errors import RaiError
+from runner.core.measurement import MEASUREMENT_FILE, to_json
 from runner.core.milestone import Counted, Milestone
-from runner.database import Store
-from runner.scheduling.queue import STAFF
-from runner.server import logs
-from runner.submission import course, standings
-from runner.wire.submissions import StandingsPage, Submission
+from runner.core.screen import cell
+from runner.core.wire import StandingsPage, Submission
+from runner.server import messages
+from runner.server.database import Store
+from runner.server.paths import ServerFolder, upload_path
+from runner.server.scheduling import STAFF
+from runner.spec import milestones
+from runner.submit import files as submitted
+from runner.submit import standings
+from runner.submit.outcome import ACCEPTED
+from runner.system import files
 
 Kept = dict[tuple[str, Counted], tuple[int, list[Submission], list[Submission]]]
 """What boards are made of, by milestone, with the store's count of changes then."""
@@ -52,7 +62,7 @@ class Grading:
         for one in able:
             if one.role != STAFF.name:
                 teams.setdefault(one.team, []).append(one)
-        chosen = {course.counting(its, milestone.counting) for its in teams.values()}
+        chosen = {standings.counting(its, milestone.counting) for its in teams.values()}
         return [one for one in able if one.number in chosen]
 
     def earned(self, one: Submission, milestone: Milestone) -> float | None:
@@ -81,7 +91,7 @@ class Grading:
             if its not in counting and one.may_count:
                 usual = Counted.BEST if one.trust.ranks else Counted.LATEST
                 how = milestone.counting if milestone else usual
-                counting[its] = course.counting(self._store.may_count(*its), how)
+                counting[its] = standings.counting(self._store.may_count(*its), how)
             counts = counting.get(its) == one.number
             points = self.earned(one, milestone) if milestone else None
             found.append(replace(one, counts=counts, points=points))
@@ -130,7 +140,7 @@ class Grading:
         try:
             return self.milestone(name)
         except RaiError as error:  # its file is gone, or is being written
-            logs.step("milestone_unread", milestone=name, why=str(error))
+            messages.step("milestone_unread", milestone=name, why=str(error))
             return None
 
 
@@ -144,3 +154,93 @@ def _sources(one: Submission) -> tuple[tuple[str, str], ...]:
     """Return the names and digests of the files that were measured."""
     host = one.measured.host if one.measured else None
     return tuple(sorted(host.sources.items())) if host else ()
+
+
+FILE = "grades.csv"
+HEADS = (
+    *("person", "team", "submission", "submitted_at", "late_by", "verdict"),
+    *("time_ms", "ratio", "rank", "points"),
+)
+OUTPUT, SENT = "output.txt", "submitted"
+MOST_OUTPUT = 256 * MIB
+
+
+def export(
+    grading: Grading,
+    store: Store,
+    folder: ServerFolder,
+    milestone: Milestone,
+    into: Path,
+) -> tuple[int, list[str]]:
+    """Write the grades of a milestone; return how many teams have one, and problems.
+
+    ``into`` is an empty folder. A person has a row in any case. A team's points are the
+    most that any of its submissions earns: another one never takes some away.
+    """
+    counting = {one.team: one for one in grading.counting(milestone)}
+    points = _points(grading, store, milestone)
+    page = grading.standings(milestone, "", staff=True)
+    ranks = {
+        place.number: place.rank for board in page.boards for place in board.standings
+    }
+    problems = []
+    with (into / FILE).open("x", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(HEADS)
+        for person in store.people():
+            if person.role == STAFF.name:
+                continue
+            one = counting.get(person.team)
+            usual = 0.0 if milestone.points else None
+            cells = _cells(one, ranks, points.get(person.team, usual))
+            rows.writerow([cell(text) for text in (person.person, person.team, *cells)])
+    for team, one in counting.items():
+        try:
+            _folder(folder, milestone, one, into / team)
+        except (RaiError, OSError) as error:
+            problems.append(f"{team}: {error}")
+    return len(counting), problems
+
+
+def _points(grading: Grading, store: Store, milestone: Milestone) -> dict[str, float]:
+    """Return the most that a submission of each team earns."""
+    most: dict[str, float] = {}
+    for one in store.may_count(milestone.name, grading.term):
+        if (points := grading.earned(one, milestone)) is not None:
+            most[one.team] = max(points, most.get(one.team, 0.0))
+    return most
+
+
+def _cells(
+    one: Submission | None, ranks: dict[int, int], points: float | None
+) -> Iterator[str]:
+    """Yield the cells of a row behind the person and the team."""
+    earned = "" if points is None else f"{points:g}"
+    if one is None:
+        yield from ("", "", "", "none counts", "", "", "", earned)
+        return
+    best = standings.best(one)
+    yield str(one.number)
+    at = datetime.fromtimestamp(one.received_at, UTC)
+    yield at.isoformat(timespec="seconds")
+    yield f"{one.late_s:.0f} s" if one.late_s else ""
+    yield "counted by staff" if one.decided else ACCEPTED[one.trust]
+    yield f"{best.ms:.6g}" if best and best.ms is not None else ""
+    yield f"{best.ratio:.6g}" if best and best.ratio is not None else ""
+    yield str(ranks.get(one.number, ""))
+    yield earned
+
+
+def _folder(
+    folder: ServerFolder, milestone: Milestone, one: Submission, into: Path
+) -> None:
+    """Write what a team submitted; its name, which ``teams`` checked, is no path."""
+    sent = upload_path(folder.uploads, one.team, one.sha256)
+    into.mkdir()
+    pack.unpack(sent, into / SENT, submitted.caps(milestone), called="it")
+    if one.measured is not None:
+        (into / MEASUREMENT_FILE).write_bytes(to_json(one.measured))
+    for last in one.runs[-1:]:
+        output = folder.home_of_runs().run(last.run).stdout
+        with suppress(FileNotFoundError):
+            (into / OUTPUT).write_bytes(files.read(output, MOST_OUTPUT))

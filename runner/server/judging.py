@@ -19,34 +19,27 @@ from pathlib import Path
 from msgspec import json
 from msgspec.structs import replace
 
-from runner import archive, milestones
-from runner.core import (
-    Problem,
-    Reason,
-    RunRequest,
-    Severity,
-    digests,
-)
+from runner import pack
+from runner.core import Problem, Reason, RunRequest, Severity, work
 from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Milestone, MilestoneRun
 from runner.core.request import to_json
-from runner.core.variables import NO_SECRETS
-from runner.database import Store
-from runner.scheduling.queue import REHEARSED, SUBMITTED, QueueRow
-from runner.server import logs
+from runner.core.wire import Capacity, QueueState, StageRun, Submission
+from runner.core.work import NO_SECRETS
+from runner.server import messages
 from runner.server.admission import digest
+from runner.server.database import Store
 from runner.server.folders import ServerRuns
 from runner.server.paths import upload_path
+from runner.server.scheduling import REHEARSED, SUBMITTED, QueueRow
 from runner.server.uploads import keep
+from runner.spec import milestones
+from runner.store import removal
 from runner.store import runs as records
-from runner.store import scratch
-from runner.submission import course, ending, files, host, outcome, planning, staging
-from runner.submission.files import Submitted
-from runner.submission.staging import StagedParts, StagingArea
-from runner.wire.capacity import Capacity
-from runner.wire.remote_runs import QueueState
-from runner.wire.submissions import StageRun, Submission
+from runner.submit import files, host, judging, outcome, planning, staging, standings
+from runner.submit.files import Submitted
+from runner.submit.staging import StagedParts, StagingArea
 
 FOLDER = "judged"
 """Where uploads are unpacked and runs are staged, below the folder of the uploads."""
@@ -111,7 +104,7 @@ class Judging:
             self._not_before[one.number] = now + AGAIN_S
             passing = isinstance(error, RaiError) and error.reason in LATER
             self._tries[one.number] = self._tries.get(one.number, 0) + (not passing)
-            logs.fault("judging_failed", error, submission=one.number)
+            messages.fault("judging_failed", error, submission=one.number)
             if self._tries[one.number] >= MOST_TRIES:
                 why = "the server failed to judge it"
                 self._end(one, Reason.INTERNAL, why, now)
@@ -121,14 +114,14 @@ class Judging:
     def _step(self, one: Submission, now: float, facts: Capacity) -> None:
         milestone = milestones.find(one.milestone, self._folders)
         stages = host.stages(milestone, gpu=facts.in_slurm or bool(facts.gpus))
-        with scratch.folder(self._uploads / FOLDER) as folder:
+        with removal.folder(self._uploads / FOLDER) as folder:
             after = one
             if one.going is not None:
                 row = self._store.run(one.going.run)
                 if row is not None and row.state is not QueueState.ENDED:
                     return
                 after = self._ended(one, one.going, row, milestone, folder)
-            stage = course.following(stages, after.runs)
+            stage = standings.following(stages, after.runs)
             if stage is None:
                 last = after.runs[-1]
                 self._end(one, last.reason or Reason.INTERNAL, last.why, now, after)
@@ -143,7 +136,9 @@ class Judging:
         waits = StageRun(stage.name, run.id)
         if self._store.judge(one, replace(after, runs=(*after.runs, waits)), run):
             number = one.number
-            logs.step("submission_run", submission=number, run=run.id, stage=stage.name)
+            messages.step(
+                "submission_run", submission=number, run=run.id, stage=stage.name
+            )
 
     def _end(
         self,
@@ -159,10 +154,10 @@ class Judging:
             reason=reason,
             message=why[:MOST_WHY],
             ended_at=max(now, one.received_at),
-            charged=one.charged and reason in course.CHARGED,
+            charged=one.charged and reason in standings.CHARGED,
         )
         if self._store.judge(one, done):
-            logs.step("submission_ended", submission=one.number, reason=reason)
+            messages.step("submission_ended", submission=one.number, reason=reason)
 
     def _ended(
         self,
@@ -187,12 +182,12 @@ class Judging:
             known = MeasurementHost(
                 *("", ""),
                 why_not_ranked=(*rehearsed, *sliced),
-                runs=course.latest(one.runs),
+                runs=standings.latest(one.runs),
                 golden=staging.golden(milestone).digest,
                 sources={file.path: file.sha256 for file in sent.team},
                 commit=one.commit,
             )
-            found = ending.of_run(milestone, stage, paths, record, folder, known)
+            found = judging.of_run(milestone, stage, paths, record, folder, known)
             reason, why = found.reason, found.message
             measured = found.measurement.brief if found.measurement else None
         over = replace(going, reason=reason, why=why[:MOST_WHY])
@@ -258,14 +253,14 @@ class Judging:
         sent, into = upload_path(self._uploads, one.team, one.sha256), folder / ".sent"
         if not into.exists():
             most = files.caps(milestone)
-            archive.unpack(sent, into, most, called="the submission")
+            pack.unpack(sent, into, most, called="the submission")
         found = files.look(into, files.placed(into, milestone))
         wrong = [p for p in found.problems if p.severity is Severity.ERROR]
         if wrong:
             raise UsageError(*(Problem(p.message, hint=p.hint) for p in wrong))
         # Its registry is not sent: its client looked at it.
         if found.plan is not None and found.plan.registry:
-            none = {"registry_files": (), "registry": digests.of_set({})}
+            none = {"registry_files": (), "registry": work.digest_of_set({})}
             found = replace(found, plan=replace(found.plan, **none))
         return found
 

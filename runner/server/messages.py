@@ -1,29 +1,92 @@
-"""HTTP messages: bodies that are read within bounds, answers in JSON, and refusals.
-
-A body of a few MiB may become many times that as values, and one person may have
-hundreds of requests under way: so bodies are bounded in bytes, in pace, and in how many
-are read and parsed at a time.
-"""
+"""HTTP messages read within bounds, answers, refusals, and the log of a server."""
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
+import traceback
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import msgspec
 from anyio import move_on_after
+from msgspec import json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.core import Problem, Reason
+from runner.core.screen import json_safe
+from runner.core.wire import JSON, PROBLEM_JSON, Refusal
 from runner.server import bounds
-from runner.wire import JSON, PROBLEM_JSON
-from runner.wire.refusals import Refusal
+
+NAME = "rai.server"
+LOGGERS = (NAME, "asyncio", "uvicorn", "uvicorn.error")
+MOST_CHARACTERS = 500
+MOST_TRACE = 20_000
+
+Fact = str | int | float | bool | None
+
+_log = logging.getLogger(NAME)
+
+
+class JsonLines(logging.Formatter):
+    """Write each record as a line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        facts: dict[str, Fact] = getattr(record, "facts", {})
+        line: dict[str, Fact] = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "step": record.getMessage(),
+            **{name: _cut(value) for name, value in facts.items()},
+        }
+        if record.exc_info and record.exc_info[0]:
+            trace = "".join(traceback.format_exception(*record.exc_info))
+            line["trace"] = trace[-MOST_TRACE:]
+        return json_safe(json.encode(line).decode())
+
+
+def _said_otherwise(record: logging.LogRecord) -> bool:
+    """Drop what uvicorn says of a stream that was ended: the request's line has it."""
+    return "without completing response" not in record.getMessage()
+
+
+def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """Send the log of this process, uvicorn's too, to a stream: stderr by default."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(_said_otherwise)
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        # uvicorn warns of each request that is none.
+        logger.setLevel(level if name == NAME else logging.ERROR)
+
+
+def step(name: str, /, **facts: Fact) -> None:
+    """Write that something happened."""
+    _log.info(name, extra={"facts": facts})
+
+
+def fault(name: str, error: BaseException, **facts: Fact) -> None:
+    """Write an error of the server, with its traceback."""
+    _log.error(name, exc_info=error, extra={"facts": facts})
+
+
+def _cut(value: Fact) -> Fact:
+    if not isinstance(value, str):
+        return value
+    # A name of a file or an address may hold half of a character.
+    text = value.encode(errors="backslashreplace").decode()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+
 
 BUSY_S = 5.0
 """After how many seconds to ask again where nothing tells a better time."""

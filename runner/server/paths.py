@@ -14,10 +14,10 @@ from pathlib import Path
 import platformdirs
 from msgspec import Struct, json
 
-from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.store.paths import Home
+from runner.system import files
 
 ROOTS_STATE = Path("/var/lib/rai-server")
 ROOTS_SOCKET = Path("/run/rai/server.sock")

@@ -13,22 +13,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import milestones
 from runner.core import Reason, RunRequest
 from runner.core.errors import RaiError
 from runner.core.milestone import HeldKind, Milestone, MilestoneRun, Reference, Trust
-from runner.database import Store
-from runner.scheduling.queue import STAFF
-from runner.server import logs
+from runner.core.wire import Capacity, QueueState, ServerGpu
+from runner.server import messages
+from runner.server.database import Store
 from runner.server.folders import ServerRuns
 from runner.server.judging import queued
+from runner.server.scheduling import STAFF
 from runner.server.workers import GpusOut
+from runner.spec import milestones
+from runner.store import removal
 from runner.store import runs as records
-from runner.store import scratch
-from runner.submission import ending, host, planning, staging
-from runner.submission.staging import StagedParts, StagingArea
-from runner.wire.capacity import Capacity, ServerGpu
-from runner.wire.remote_runs import QueueState
+from runner.submit import host, judging, planning, staging
+from runner.submit.staging import StagedParts, StagingArea
 
 EVERY_S = 3600.0
 FOLDER = "references"
@@ -83,7 +82,7 @@ class References:
                 self._next[gpu.uuid] = now + EVERY_S
                 self._begin(gpu, now)
         except Exception as error:
-            logs.fault("reference_failed", error)
+            messages.fault("reference_failed", error)
         finally:
             self._busy = False
 
@@ -94,7 +93,7 @@ class References:
             return
         milestone, stage, reference = found
         job, _ = planning.job(milestone, host.architecture(gpu), gpu.name)
-        with scratch.folder(self._uploads / FOLDER) as folder:
+        with removal.folder(self._uploads / FOLDER) as folder:
             parts = StagedParts(staging.judge_files(), (), job)
             staged = StagingArea(folder).stage(stage, parts)
             asked = RunRequest(
@@ -133,12 +132,12 @@ class References:
         del self._going[uuid]
         paths = self._runs.paths(run)
         record = records.read(paths)
-        if record is None or ending.reason(record) is not Reason.DONE:
-            logs.step("reference_unmeasured", run=run, gpu=uuid)
+        if record is None or judging.reason(record) is not Reason.DONE:
+            messages.step("reference_unmeasured", run=run, gpu=uuid)
             return
-        with scratch.folder(self._uploads / FOLDER) as folder:
-            ms = ending.measured(stage, paths, folder / "taken").reference_ms or 0.0
-        logs.step("reference", run=run, gpu=uuid, ms=round(ms, 4))
+        with removal.folder(self._uploads / FOLDER) as folder:
+            ms = judging.measured(stage, paths, folder / "taken").reference_ms or 0.0
+        messages.step("reference", run=run, gpu=uuid, ms=round(ms, 4))
         if abs(ms - reference.ms) > reference.band * reference.ms:
             why = f"the reference took {ms:.3f} ms in run {run}; this site expects"
             why += f" {reference.ms:g} ms, within {reference.band:.0%}"

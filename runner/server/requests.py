@@ -30,15 +30,15 @@ from starlette.types import Scope as AsgiScope
 
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.database import Store
-from runner.database.accounts import TOKEN, Identity
-from runner.scheduling.decision import QueueDecision
-from runner.scheduling.queue import ServerRules
-from runner.server import bounds, logs
+from runner.core.wire import Scope
+from runner.server import bounds, messages
 from runner.server.bounds import TryCounter, network
+from runner.server.database import Store
+from runner.server.database.accounts import TOKEN, Identity
+from runner.server.decision import QueueDecision
 from runner.server.folders import ServerRuns
 from runner.server.messages import DeniedError, refuse
-from runner.wire.accounts import Scope
+from runner.server.scheduling import ServerRules
 
 REVOKED = "revoked"
 OTHER = "other"
@@ -281,11 +281,11 @@ async def refused(request: Request, error: Exception) -> Response:
         case RaiError(reason=Reason.USAGE | Reason.BAD_SPEC | Reason.NOT_ALLOWED):
             known = refuse(error.reason, *error.problems)
         case RaiError(reason=Reason.BUSY):
-            logs.step("unable", request=context.id, why=str(error))
+            messages.step("unable", request=context.id, why=str(error))
             text = "a part of the server does not answer now"
             known = refuse(Reason.BUSY, text, hint="try again in a few seconds")
         case _:
-            logs.fault("fault", error, request=context.id)
+            messages.fault("fault", error, request=context.id)
             text = f"the server failed; its log says more under {context.id}"
             known = refuse(Reason.INTERNAL, text, hint="tell your staff")
     site.metrics.refused.labels(known.refusal.reason).inc()
@@ -337,7 +337,7 @@ class RequestMiddleware:
         if context.frequent and context.status == 200:
             return
         address = scope["client"][0] if scope.get("client") else ""
-        facts: dict[str, logs.Fact] = {
+        facts: dict[str, messages.Fact] = {
             "request": context.id,
             "method": scope["method"],
             "path": scope["path"],
@@ -356,7 +356,7 @@ class RequestMiddleware:
             facts["unwritten"], self._unwritten = self._unwritten, 0
         more = {"refused": context.refused, "ended_by": context.ended_by}
         facts |= {name: text for name, text in more.items() if text}
-        logs.step("request", **facts)
+        messages.step("request", **facts)
 
 
 def _ended(context: RequestContext) -> DeniedError:

@@ -14,22 +14,15 @@ from pathlib import Path
 from msgspec import Struct, field, json
 from msgspec.structs import replace
 
-from runner import __version__, files, places
-from runner.core import Problem
+from runner import __version__
+from runner.core import Problem, addresses
+from runner.core.addresses import SlurmTarget
 from runner.core.errors import BusyError, UsageError
-from runner.database import open_store
-from runner.process.others import apart
-from runner.server import (
-    certificate,
-    connections,
-    listening,
-    logs,
-    paths,
-    rules,
-    workers,
-)
+from runner.run import places
+from runner.server import connections, listening, messages, paths, rules, workers
 from runner.server.app import make_app
 from runner.server.connections import Listener
+from runner.server.database import open_store
 from runner.server.feeder import Feeder
 from runner.server.folders import ServerRuns
 from runner.server.judging import Judging
@@ -40,8 +33,8 @@ from runner.server.requests import Site
 from runner.server.workers import GpusOut
 from runner.store import settings
 from runner.store.paths import Home
-from runner.wire import addresses
-from runner.wire.addresses import SlurmTarget
+from runner.system import files
+from runner.system.machine import apart
 
 SELF = "self"
 FEEDER_ENDS_S = 5.0
@@ -101,7 +94,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         opened.callback(store.close)
         place = options.place or addresses.slurm_target(known.place)
         runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
-        logs.to_stream()
+        messages.to_stream()
         site_settings, _ = settings.load(options.environ, settings.settings_files(), {})
         own = site_settings.milestones
         judging = Judging(store, runs, folder.uploads, own)
@@ -124,14 +117,14 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             files.write(folder.reached, json.encode(at) + b"\n")
             for line in greeting(at, folder):
                 say(line)
-            logs.step("serving", url=at.url, socket=at.socket, version=__version__)
+            messages.step("serving", url=at.url, socket=at.socket, version=__version__)
 
         def stopping() -> None:
-            logs.step("stopping")
+            messages.step("stopping")
             app.state.end_streams()
 
         connections.serve(app, listeners, ready=ready, stopping=stopping)
-        logs.step("stopped")
+        messages.step("stopped")
 
 
 def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:
@@ -179,10 +172,10 @@ def _executor(
     if place is None:
         started = workers.children(home, options.environ)
         return workers.ThisMachine(home, started)
-    from runner.places.slurm import programs
-    from runner.server.cluster import SlurmCluster
+    from runner.run import slurm_programs
+    from runner.server.workers import SlurmCluster
 
-    programs.check()
+    slurm_programs.check()
     found, _ = settings.load(options.environ, settings.settings_files(), {})
     return SlurmCluster(home, place, found)
 
@@ -245,9 +238,7 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
         found = Path(given).absolute(), Path(key).absolute()
     elif not folder.certificate.exists():
         public = options.url and addresses.host_and_port(options.url)[0]
-        make = partial(
-            certificate.make, *found, listening.names(options.listen, public)
-        )
+        make = partial(listening.make, *found, listening.names(options.listen, public))
         if not apart(make):
             make()  # raises what is wrong
     return found
@@ -262,7 +253,7 @@ def _listening(
 ) -> tuple[list[Listener], ReachedAt]:
     """Bind the Unix socket, and what other machines reach, if that is asked for."""
     tls = _tls(options, folder)
-    context = certificate.loaded(*tls) if tls else None
+    context = listening.loaded(*tls) if tls else None
     found, url = [Listener(listening.unix(socket, SOCKET_MODE))], f"unix://{socket}"
     opened.callback(socket.unlink, missing_ok=True)
     opened.callback(found[0].bound.close)
@@ -279,7 +270,7 @@ def _listening(
         socket=str(socket),
         home=str(home.root),
         workers=str(options.workers or ""),
-        fingerprint=certificate.fingerprint(own) if own else "",
+        fingerprint=listening.fingerprint(own) if own else "",
         elsewhere=bool(options.environ.get(paths.DATABASE_VARIABLE, "").strip()),
         certificate=str(tls[0]) if tls else "",
     )

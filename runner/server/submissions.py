@@ -15,25 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner import archive, milestones
+from runner import pack
 from runner.core import Reason
 from runner.core.errors import RaiError
 from runner.core.milestone import Counted, Milestone
 from runner.core.screen import printable
-from runner.database.accounts import Identity
-from runner.database.submissions import Receipt
-from runner.server import logs
-from runner.server.admission import RUN_ID
-from runner.server.grading import Grading, Kept
-from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
-from runner.server.paths import SHA256
-from runner.server.queue import QueueSnapshot
-from runner.server.requests import Site
-from runner.server.runs import WAIT_S, RunRoutes
-from runner.server.uploads import free_bytes, size_there
-from runner.submission import course, files, host
-from runner.wire.capacity import Capacity
-from runner.wire.submissions import (
+from runner.core.wire import (
+    Capacity,
     MilestonePage,
     MilestoneView,
     StandingsPage,
@@ -41,6 +29,19 @@ from runner.wire.submissions import (
     SubmissionPage,
     SubmissionRequest,
 )
+from runner.server import messages
+from runner.server.admission import RUN_ID
+from runner.server.database.accounts import Identity
+from runner.server.database.submissions import Receipt
+from runner.server.grading import Grading, Kept
+from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
+from runner.server.paths import SHA256
+from runner.server.requests import Site
+from runner.server.runs import WAIT_S, QueueSnapshot, RunRoutes
+from runner.server.uploads import free_bytes, size_there
+from runner.spec import milestones
+from runner.submit import files, host
+from runner.submit import standings as course
 
 MOST_LISTED = 1000
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -76,7 +77,7 @@ class SubmissionRoutes:
         if new:
             self._site.wake()
             about = {"team": kept.team, "milestone": kept.milestone}
-            logs.step("submission_received", submission=kept.number, **about)
+            messages.step("submission_received", submission=kept.number, **about)
         return answer(kept, 201 if new else 200)
 
     async def get(self, request: Request) -> Response:
@@ -110,7 +111,9 @@ class SubmissionRoutes:
         if one.team != identity.team:
             raise refuse(Reason.NOT_ALLOWED, f"only {one.team} chooses its submission")
         chosen = await self._site.in_files(self._chosen, one)
-        logs.step("submission_chosen", submission=one.number, person=identity.person)
+        messages.step(
+            "submission_chosen", submission=one.number, person=identity.person
+        )
         return answer(chosen)
 
     async def milestones(self, request: Request) -> Response:
@@ -199,7 +202,7 @@ class SubmissionRoutes:
         if size is None:
             text = "the server does not have the packed submission"
             raise refuse(Reason.USAGE, text, status=404, hint="send it again")
-        if size > (most := archive.most_bytes(files.caps(milestone))):
+        if size > (most := pack.most_bytes(files.caps(milestone))):
             text = f"a submission to {milestone.name} has at most {most:,} bytes"
             raise refuse(Reason.USAGE, text, status=413)
         later = site.now() + WAIT_S
@@ -247,7 +250,7 @@ class SubmissionRoutes:
             try:
                 one = self._grading.milestone(name, team)
             except RaiError as error:
-                logs.step("milestone_unread", milestone=name, why=str(error))
+                messages.step("milestone_unread", milestone=name, why=str(error))
                 continue
             newest = store.submissions(team, one.name, 1, term)
             last = self._grading.marked(newest)

@@ -24,7 +24,7 @@ _SERVE = (
 )
 
 
-def units(
+def unit_files(
     rai: str, python: str, options: Sequence[str], *, docker: bool
 ) -> dict[str, str]:
     """Return the files by name; ``rai`` and ``python`` are the programs' whole paths.

@@ -15,21 +15,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from runner import files
 from runner.core import Problem
 from runner.core.errors import RaiError, UsageError
-from runner.core.units import DAY_S
-from runner.database import Store, open_store
-from runner.scheduling.queue import QueueRow, Role, ServerRules
-from runner.server import logs
+from runner.core.quantities import DAY_S
+from runner.core.wire import Capacity
+from runner.server import messages
+from runner.server.database import Store, open_store
 from runner.server.folders import ServerRuns
-from runner.server.paths import (
-    DATABASE_VARIABLE,
-    ServerFolder,
-    sqlite_url,
-    upload_path,
-)
-from runner.wire.capacity import Capacity
+from runner.server.paths import DATABASE_VARIABLE, ServerFolder, sqlite_url, upload_path
+from runner.server.scheduling import QueueRow, Role, ServerRules
+from runner.system import files
 
 EVERY_S = 60.0
 AT_ONCE = 100
@@ -112,7 +107,7 @@ class Upkeep:
         gone = [run_id for run_id in ids if run_id not in left]
         if gone:
             self._store.removed(gone)
-            logs.step("runs_removed", runs=len(gone), why=why)
+            messages.step("runs_removed", runs=len(gone), why=why)
         return len(gone)
 
     def _uploads(self, now: float, *, low: bool) -> None:
@@ -121,7 +116,7 @@ class Upkeep:
 
         before = now - (KEPT_UPLOAD_LOW_S if low else KEPT_UPLOAD_S)
         if gone := self._store.remove_uploads(before, drop):
-            logs.step("uploads_removed", uploads=gone)
+            messages.step("uploads_removed", uploads=gone)
 
     def _low_here(self) -> bool:
         with suppress(FileNotFoundError):  # nothing was uploaded yet

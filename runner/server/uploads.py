@@ -21,16 +21,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner import files
 from runner.core import MIB, Reason
-from runner.core.units import DAY_S
-from runner.database import Store
-from runner.database.accounts import Identity
-from runner.server import bounds, logs
+from runner.core.quantities import DAY_S
+from runner.server import bounds, messages
 from runner.server.bounds import TryCounter
+from runner.server.database import Store
+from runner.server.database.accounts import Identity
 from runner.server.messages import DeniedError, announced, nothing, pieces, refuse
 from runner.server.paths import SHA256, arriving_folder, upload_path
 from runner.server.requests import Site, context_of
+from runner.system import files
 
 LOOK_AGAIN_BYTES = 16 * MIB
 """After so many bytes of an upload the free disk is looked at again."""
@@ -140,7 +140,7 @@ class UploadRoutes:
         await run_in_threadpool(add, team, sha256, file.size, now)
         path = upload_path(self._site.uploads, team, sha256)
         await self._site.in_files(file.name_it, path)
-        logs.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
+        messages.step("upload_whole", team=team, sha256=sha256, bytes=file.size)
 
     def _admit(self, identity: Identity, sha256: str, size: int, final: bool) -> None:
         """Refuse a file that its role, its team's quota or the disk has no room for."""

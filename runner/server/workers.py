@@ -1,12 +1,8 @@
-"""Workers of this machine: a process each, which outlives the server that started it.
-
-By hand a worker is a child of the server in a session of its own. Where systemd listens
-for the server at a socket it starts each as another user, for each connection. Either
-way it is given one line, a run's id or `facts`, and writes one line back.
-"""
+"""What runs a server's runs: workers of this machine, or a cluster's jobs."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket as sockets
 import threading
@@ -19,9 +15,10 @@ from typing import Protocol
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
-from runner import __version__, files
-from runner.core import Problem, RunRequest, variables
-from runner.core.errors import BusyError, EngineError, RaiError
+from runner import __version__
+from runner.core import Problem, RunRequest, addresses, work
+from runner.core.addresses import SlurmTarget
+from runner.core.errors import BusyError, ConfigError, EngineError, RaiError
 from runner.core.request import (
     FACTS,
     FOR_SERVER,
@@ -30,16 +27,21 @@ from runner.core.request import (
     answer_from,
     to_json,
 )
-from runner.places.base import ANSWERED_WITHIN_S, WORKER
-from runner.places.slurm import submission
-from runner.process.detached import Detached
-from runner.scheduling.decision import RunStatus
+from runner.core.wire import Capacity
+from runner.run import prepare, slurm_programs
+from runner.run import slurm as cluster
+from runner.run.handover import needs_of
+from runner.run.local import ANSWERED_WITHIN_S, WORKER
+from runner.run.prepare import Options
+from runner.server.decision import RunStatus
 from runner.store import claim
+from runner.store import settings as stored
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
-from runner.store.scratch import locked
-from runner.store.settings import SETTINGS
-from runner.wire.capacity import Capacity
+from runner.store.removal import locked
+from runner.store.settings import SETTINGS, Settings
+from runner.system import files
+from runner.system.process import Detached
 
 CAPACITY = "capacity.json"
 """What was found last, in the home of the runs, for `rai server gpu` and `doctor`."""
@@ -57,8 +59,8 @@ SURVEYED_WITHIN_S = 120.0
 CONNECTED_WITHIN_S = 10.0
 PASSED = frozenset(
     (
-        *submission.OF_SBATCH,
-        *(*variables.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
+        *slurm_programs.OF_SBATCH,
+        *(*work.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
         *(setting.variable for setting in SETTINGS),
     )
 )
@@ -354,3 +356,59 @@ def kept(home: Home) -> Capacity | None:
         return as_now(json.decode(data, type=Capacity), GpusOut(home.root), home)
     except (OSError, ValueError):
         return None
+
+
+CLUSTER_FRESH_S = 5.0
+PARTITION = "partition"
+
+
+class SlurmCluster(Executor):
+    """A partition of the cluster whose Slurm this machine has."""
+
+    def __init__(self, home: Home, target: SlurmTarget, settings: Settings) -> None:
+        super().__init__(home)
+        self._target = target
+        self._options, self._settings = settings.slurm, stored.variables(settings)
+        self._node_gpus: int | None = None
+
+    def start(self, paths: RunPaths, asked: RunRequest) -> Answer:
+        """Submit a run's job; raise RaiError for words that sbatch does not have."""
+        named = dict(asked.terms.slurm)
+        target = SlurmTarget(named.pop(PARTITION, self._target.partition))
+        written = shlex.join(f"--{name}={value}" for name, value in named.items())
+        if (words := addresses.sbatch_words(written)) is None and named:
+            raise ConfigError(f"sbatch is not given {written[:200]!r}")
+        # Nothing of this process's environment says on the node what it does here.
+        settings = {**self._settings, "RAI_HOME": str(self._home.root)}
+        if asked.engine:
+            settings["RAI_ENGINE"] = asked.engine
+        asked = replace(asked, terms=replace(asked.terms, settings=settings))
+        # No role bounds cores or whole nodes: the site's settings say how many cores.
+        prepared = prepare.opened(paths, asked, Options(engine=asked.engine or None))
+        needs = replace(needs_of(prepared), cores=None, alone=False)
+        options = (*self._options, *(words or ()))
+        return cluster.hand_over(paths, target, asked, needs, options)
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._ended_s >= CLUSTER_FRESH_S
+
+    def _survey(self) -> Capacity:
+        """Return whether Slurm answers; the last GPUs stay where it does not."""
+        problems: tuple[Problem, ...] = ()
+        name = self._target.partition
+        try:
+            found = slurm_programs.partition_of(name)
+            text = f"no partition {name}" if name else "no partitions"
+            hint = "`sinfo` lists the partitions and their nodes"
+            if found is None:
+                problems = (Problem(f"Slurm has {text}", hint=hint),)
+            self._node_gpus = found.gpus if found else None
+        except RaiError as error:
+            problems = error.problems[:1]
+        return Capacity(
+            __version__,
+            () if problems else (str(self._target),),
+            problems=problems,
+            node_gpus=self._node_gpus,
+            home=str(self._home.root),
+        )

@@ -1,1 +1,1 @@
-"""Run folders, their index, and the settings."""
+"""Run folders, what is kept of them, and the settings."""

@@ -17,10 +17,10 @@ from typing import Self
 
 from msgspec import Struct, json
 
-from runner import files, machine
 from runner.core.errors import UsageError
-from runner.machine import ProcessIdentity
 from runner.store.paths import RunPaths
+from runner.system import files, machine
+from runner.system.machine import ProcessIdentity
 
 HERE, SERVER = "here", "server"
 MOST_BYTES = 4096

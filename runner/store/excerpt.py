@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from runner import files
 from runner.core import Stream
 from runner.core.events import CommandStarted, Event, Output
 from runner.store.paths import RunPaths
-from runner.store.tail import CHUNK_BYTES, Tail, parsed
+from runner.store.runs import CHUNK_BYTES, Tail, parsed
+from runner.system import files
 
 LAST_LINES = 200
 

@@ -16,11 +16,11 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from runner import files
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
-from runner.store import runs, tags
+from runner.store import run_files, runs
 from runner.store.paths import BUILD_FILES, Home, RunPaths
+from runner.system import files
 
 LATEST = "latest"
 SLACK_S = 5.0
@@ -203,7 +203,7 @@ def tagged(home: Home, pattern: str) -> list[str]:
     for name in sorted(runs.names(home)):
         # The fastest way, where there are thousands.
         if os.path.exists(f"{root}/{name}/tag"):  # noqa: PTH110
-            tag = tags.read(home.run(name))
+            tag = run_files.read_tag(home.run(name))
             found += [name] if _like(tag, pattern) else []
     return found
 
@@ -221,7 +221,7 @@ def find(home: Home, text: str) -> RunPaths:
     found: list[str] = []
     if files.is_text(text):
         # No tag reads as the beginning of an id.
-        found = [] if tags.problem(text) else tagged(home, text)
+        found = [] if run_files.tag_problem(text) else tagged(home, text)
         found = found or [n for n in sorted(runs.names(home)) if n.startswith(text)]
     if not found:
         raise UsageError(f"no run {text!r}; `rai runs` lists the runs")
@@ -292,6 +292,6 @@ def set_tag(home: Home, paths: RunPaths, tag: str) -> list[str]:
     """Give a run a tag, or none if it is ""; return the runs that lose this tag."""
     before = [name for name in tagged(home, tag) if name != paths.id] if tag else []
     for name in before:
-        tags.write(home.run(name).tag, "")
-    tags.write(paths.tag, tag)
+        run_files.write_text(home.run(name).tag, "")
+    run_files.write_text(paths.tag, tag)
     return before

@@ -1,13 +1,11 @@
-"""Build folders that were unpacked elsewhere, and when one may be replaced.
-
-Each gets a file ``.rai-run``, which lists the names, sizes and times of all in it. Only
-a folder that still holds just that is ever removed.
-"""
+"""Build folders that were unpacked elsewhere, and pages that a browser is shown."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -16,10 +14,12 @@ from urllib.parse import quote
 
 from msgspec import DecodeError, Struct, json
 
-from runner import archive, files, trees
-from runner.archive import RUN_FILE, Caps, Unpacked
+from runner import pack
 from runner.core import Problem
-from runner.core.errors import UsageError
+from runner.core.errors import ConfigError, UsageError
+from runner.pack import RUN_FILE, Caps, Unpacked
+from runner.store.paths import Home
+from runner.system import files, trees
 
 LONGEST_LIST = 32 << 20
 """The most bytes of the file; a folder that takes more is never replaced."""
@@ -52,9 +52,9 @@ def bring_back(
     """
     into = place(into)
     check(into, project, force=force)
-    if not archive.taken(into):
+    if not pack.taken(into):
         return _unpacked(build, into, caps)
-    aside = archive.folder_beside(into)
+    aside = pack.folder_beside(into)
     old = aside / into.name
     into.rename(old)
     try:
@@ -83,7 +83,7 @@ def check(into: Path, project: Path, *, force: bool) -> None:
         UsageError: with what to do.
     """
     into = place(into)
-    if not archive.taken(into):
+    if not pack.taken(into):
         return
     if not force:
         hint = "--force replaces it" if _read(into) else ""
@@ -135,7 +135,7 @@ def _refusal(into: Path, project: Path) -> str:
 
 def _unpacked(build: Path, into: Path, caps: Caps) -> Unpacked:
     """Unpack to a new folder and list it; without room for the list it is kept too."""
-    done = archive.unpack(build, into, caps, root="build")
+    done = pack.unpack(build, into, caps, root="build")
     listed, size = dict[str, Facts](), 0
     for name, facts in _entries(into):
         size += len(name)
@@ -190,3 +190,38 @@ def _read(folder: Path) -> UnpackedList | None:
         return json.decode(raw, type=UnpackedList)
     except (OSError, DecodeError):
         return None
+
+
+KEPT_S = 24 * 3600
+"""A browser may read a page again as long as it is open."""
+
+
+_SUFFIXES = (".html", ".md", ".json", ".xml")
+
+
+def keep_page(home: Home, what: str, page: str, suffix: str = ".html") -> Path:
+    """Write a page under a new name, which begins with ``what``; return its path.
+
+    Pages that are older than a day are removed.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    path = home.pages / f"{what}-{secrets.token_hex(8)}{suffix}"
+    try:
+        home.pages.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(home.pages)
+        files.write(path, page.encode(errors="replace"))
+    except OSError as error:
+        text = f"{home.pages} cannot be written: {error.strerror}"
+        hint = "set RAI_HOME to a folder that you can write to, or name a file with -o"
+        raise ConfigError(Problem(text, hint=hint)) from error
+    return path
+
+
+def _sweep(folder: Path) -> None:
+    oldest = time.time() - KEPT_S
+    for page in folder.iterdir():
+        with suppress(OSError):
+            if page.suffix in _SUFFIXES and page.lstat().st_mtime < oldest:
+                page.unlink()

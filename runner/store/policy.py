@@ -1,7 +1,4 @@
-"""Read a site's policy, whose ceilings and images a server's roles have too.
-
-What of it is wrong stops a run: it never counts as absent.
-"""
+"""Read a site's policy, whose ceilings and images a server's roles have too."""
 
 from __future__ import annotations
 
@@ -13,23 +10,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner import files
 from runner.core import LIMITS, Place, Problem, Profile
 from runner.core.errors import ConfigError
-from runner.core.policy import (
-    NO_POLICY,
-    AllowList,
-    Ceiling,
-    Policy,
-    PrivateTarget,
-)
+from runner.core.policy import NO_POLICY, AllowList, Ceiling, Policy, PrivateTarget
 from runner.core.quantities import SWITCH, Kind
-from runner.store import config_file
+from runner.system import files
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
-    from runner.yamlfile import Fields
+    from runner.spec.fields import Fields, Grammar
+
+
+MOST_BYTES = 1 << 20
+"""A larger file is refused."""
+
+
+def origin(place: Place | str) -> str:
+    """Return what says a value, by its place, or in words of its own."""
+    return place if isinstance(place, str) else f"file:{place.file}:{place.line}"
+
+
+def config_fields(
+    raw: bytes, file: str, grammar: Grammar, problems: list[Problem]
+) -> Fields | None:
+    """Read a file's bytes as a mapping; None where it is empty or no mapping."""
+    # The YAML parser takes longer to import than most commands take to run.
+    from runner.spec.fields import Fields
+    from runner.spec.yamlfile import Problems, compose, decode
+
+    found = Problems()
+    text = decode(raw, file, found)
+    node = compose(text, file, found) if text is not None else None
+    read = Fields.of(node, grammar, found)
+    if read is None:
+        problems += found.in_file_order()
+    return read
+
 
 FILE = Path("/etc/rai/policy.yml")
 """Only this file counts: no option, variable or setting names another."""
@@ -70,7 +87,7 @@ def read(file: Path = FILE, owner: int = ROOT) -> Policy:
         hint = "nothing runs without it: have it repaired by who keeps this machine"
         raise ConfigError(Problem(text, hint=hint)) from error
     problems: list[Problem] = []
-    fields = config_file.fields(raw, str(file), _KEYS, problems)
+    fields = config_fields(raw, str(file), _KEYS, problems)
     found = _policy(fields, str(file)) if fields else Policy(file=str(file))
     if fields:
         problems += fields.problems.in_file_order()
@@ -89,7 +106,7 @@ def _trusted(file: Path, owner: int) -> bytes:
         handle = _opened(Path(file.name), flags, folder)
         try:
             _check(os.fstat(handle), "it", owner)
-            return files.content(handle, config_file.MOST_BYTES, str(file))
+            return files.content(handle, MOST_BYTES, str(file))
         finally:
             os.close(handle)
     finally:
@@ -163,13 +180,13 @@ def _list(
     fields: Fields, key: str, example: str, wrong: Callable[[str], str]
 ) -> list[tuple[str, Place]] | None:
     """Read a list of names, with their places; None if there is no list."""
-    from runner.yamlfile import Scalar, kind
+    from runner.spec.yamlfile import ScalarNode, kind
 
     if not fields.has(key):
         return None
     names = []
     for path, node in fields.items(key, example):
-        name = node.text.strip() if isinstance(node, Scalar) else ""
+        name = node.text.strip() if isinstance(node, ScalarNode) else ""
         why = wrong(name) if name else "is not a name"
         if why:
             hint = f"expected e.g. `{key}: {example}`"

@@ -1,8 +1,9 @@
-"""Remove runs and data files, by hand or by the policy of the settings."""
+"""Decide which runs and data files to remove, and remove them."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -12,16 +13,186 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import files
-from runner.archive.datafiles.room import free
 from runner.core import GIB, MIB, Problem, Reason
 from runner.core.errors import ConfigError, RaiError
-from runner.core.units import DAY_S
-from runner.store import claim, keptdata, measurements, removal, retention, runs, tags
+from runner.core.quantities import DAY_S, size_text
+from runner.pack import datafiles
+from runner.pack.data_rules import free
+from runner.store import claim, removal, run_files, runs
 from runner.store.claim import Standing
 from runner.store.home import make, newest, warnings_of
 from runner.store.paths import Home, RunPaths
-from runner.store.retention import KeptRun, Retention
+from runner.system import files
+
+
+class KeptRun(Struct, frozen=True):
+    """A run that has ended, and the space that it takes, once that is measured."""
+
+    id: str
+    project: str
+    created_at: float
+    ended_at: float
+    tag: str = ""
+    size_bytes: int | None = None
+
+
+class Retention(Struct, frozen=True):
+    """How long ended runs are kept, and how much they may take together.
+
+    ``data_bytes`` is how much data files may take, which are kept as long as runs.
+    """
+
+    age_s: float = math.inf
+    size_bytes: float = math.inf
+    data_bytes: float = math.inf
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing is ever removed."""
+        return all(map(math.isinf, (self.age_s, self.size_bytes, self.data_bytes)))
+
+
+def expired(
+    runs: Sequence[KeptRun], keep: Retention, now: float, *, spare_latest: bool = False
+) -> list[KeptRun]:
+    """Return the ended runs to remove: those too old, then the oldest until all fit.
+
+    A tagged run is never among them. ``spare_latest`` keeps the latest run of each
+    project, unless the runs do not fit otherwise.
+    """
+    oldest = sorted(runs, key=_ended)
+    latest = _latest(oldest) if spare_latest else set[str]()
+    free = [run for run in oldest if not run.tag]
+    removed = [
+        run
+        for run in free
+        if now - _ended(run)[0] > keep.age_s and run.id not in latest
+    ]
+    gone = {run.id for run in removed}
+    left = sum(map(_size, oldest)) - sum(map(_size, removed))
+    rest = [run for run in free if run.id not in gone]
+    for run in sorted(rest, key=lambda run: (run.id in latest, _ended(run))):
+        if left <= keep.size_bytes:
+            break
+        removed.append(run)
+        left -= _size(run)
+    return removed
+
+
+class KeptFile(Struct, frozen=True):
+    """Something that is kept for later runs; nothing removes it while it is in use."""
+
+    name: str
+    used_at: float
+    size_bytes: int
+    in_use: bool = False
+
+
+def unneeded(files: Sequence[KeptFile], most_bytes: float, before: float) -> list[str]:
+    """Return what was last used before a time, then the oldest until the rest fits."""
+    left, found = sum(file.size_bytes for file in files), []
+    for file in sorted(files, key=lambda file: (file.used_at, file.name)):
+        if not file.in_use and (file.used_at < before or left > most_bytes):
+            found.append(file.name)
+            left -= file.size_bytes
+    return found
+
+
+def kept_by_tag(runs: Sequence[KeptRun], keep: Retention, now: float) -> list[KeptRun]:
+    """Return the tagged runs that ``expired`` would return if they had no tags."""
+    untagged = expired([replace(run, tag="") for run in runs], keep, now)
+    gone = {run.id for run in untagged}
+    return [run for run in runs if run.tag and run.id in gone]
+
+
+def for_space(
+    runs: Sequence[KeptRun], wanted_bytes: float, now: float
+) -> list[KeptRun]:
+    """Return the oldest runs that together take ``wanted_bytes``, or all that may go.
+
+    Those that ended within the last day, the latest of each project, and tagged ones
+    stay.
+    """
+    oldest = sorted(runs, key=_ended)
+    latest = _latest(oldest)
+    removed: list[KeptRun] = []
+    for run in oldest:
+        if wanted_bytes <= 0:
+            break
+        if not run.tag and run.id not in latest and now - _ended(run)[0] > DAY_S:
+            removed.append(run)
+            wanted_bytes -= _size(run)
+    return removed
+
+
+def _latest(oldest: Sequence[KeptRun]) -> set[str]:
+    return set({run.project: run.id for run in oldest}.values())
+
+
+def _ended(run: KeptRun) -> tuple[float, str]:
+    return (run.ended_at, run.id)
+
+
+def _size(run: KeptRun) -> int:
+    return run.size_bytes or 0
+
+
+_NAME = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
+"""The names of rai's own folders of data files."""
+
+
+def unneeded_data(folder: Path, most_bytes: float, before: float) -> tuple[str, ...]:
+    """Return what was last used before a time, then the oldest until the rest fits."""
+    return tuple(unneeded(_oldest_first(folder), most_bytes, before))
+
+
+def remove_data(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Remove data files that no run uses; return those that were removed."""
+    gone = []
+    for name in names:
+        with datafiles.removing(folder / name) as may:
+            if may:
+                removal.discard(folder, name)
+                gone.append(name)
+    removal.empty(folder, wait=True)
+    return tuple(gone)
+
+
+def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
+    """Remove the oldest unused files until more bytes fit among those that are kept.
+
+    Raises:
+        ConfigError: they do not fit, since runs use the others.
+    """
+    if math.isinf(most_bytes):
+        return
+    old = _oldest_first(folder)
+    left = sum(file.size_bytes for file in old) + wanted
+    for file in old:
+        if left <= most_bytes:
+            return
+        if remove_data(folder, [file.name]):
+            left -= file.size_bytes
+    if left > most_bytes:
+        text = (
+            f"the data files that active runs use would take more than"
+            f" {size_text(most_bytes)}, the setting keep_size"
+        )
+        raise ConfigError(Problem(text, hint="raise it, or wait for the other runs"))
+
+
+def _oldest_first(folder: Path) -> list[KeptFile]:
+    """Return what is kept; no links."""
+    found = []
+    with suppress(OSError):
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if _NAME.fullmatch(path.name) and not path.is_symlink():
+                    used_at = path.stat().st_mtime
+                    size = removal.size_bytes(path)
+                    found.append(KeptFile(path.name, used_at, size))
+    return sorted(found, key=lambda file: file.used_at)
+
 
 LOW_BYTES = 5 * GIB
 """Under this much free space old runs are removed before a run starts."""
@@ -60,14 +231,14 @@ def plan(
     home: Home, keep: Retention, now: float, *, spare_latest: bool = False
 ) -> Removal:
     """Return what is to be removed so that only what is to be kept is left."""
-    ended = _ended(home)
+    ended = _ended_runs(home)
     if not math.isinf(keep.size_bytes):
         ended = _measured(home, ended)
-    found = retention.expired(ended, keep, now, spare_latest=spare_latest)
+    found = expired(ended, keep, now, spare_latest=spare_latest)
     found = _measured(home, found)
-    tagged = retention.kept_by_tag(ended, keep, now)
+    tagged = kept_by_tag(ended, keep, now)
     before = now - max(keep.age_s, DAY_S)
-    data = keptdata.unneeded(home.data, keep.data_bytes, before)
+    data = unneeded_data(home.data, keep.data_bytes, before)
     return replace(_removal(home, found, data), tagged=tuple(tagged))
 
 
@@ -76,14 +247,14 @@ def projects(home: Home) -> set[str]:
     return {run.project for run in newest(home, lambda _: True)}
 
 
-def _ended(home: Home) -> list[KeptRun]:
+def _ended_runs(home: Home) -> list[KeptRun]:
     return [
         KeptRun(
             run.id,
             run.project,
             run.created_at,
             run.created_at if run.ended_at is None else run.ended_at,
-            tags.read(home.run(run.id)) or _counts(home.run(run.id)),
+            run_files.read_tag(home.run(run.id)) or _counts(home.run(run.id)),
         )
         for run in newest(home, lambda run: run.state.final)
     ]
@@ -91,7 +262,7 @@ def _ended(home: Home) -> list[KeptRun]:
 
 def _counts(paths: RunPaths) -> str:
     """Return a tag for a run of a submission that counts, "" for others."""
-    return COUNTED if measurements.counts(paths) else ""
+    return COUNTED if runs.measurement_counts(paths) else ""
 
 
 def _measured(home: Home, found: Iterable[KeptRun]) -> list[KeptRun]:
@@ -107,13 +278,15 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     The run ``spare`` stays.
     """
     folders = {run.id: home.run(run.id) for run in what.runs}
-    stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
-    stays |= {name for name, p in folders.items() if measurements.counts(p)}
+    stays = {
+        name for name, p in folders.items() if not over(p) or run_files.read_tag(p)
+    }
+    stays |= {name for name, p in folders.items() if runs.measurement_counts(p)}
     stays.add(spare)
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
     remove(home, [run.id for run in gone])
-    data = keptdata.remove(home.data, what.data)
+    data = remove_data(home.data, what.data)
     kept += sum(removal.size_bytes(home.data / n) for n in what.data if n not in data)
     return Removal(gone, data, what.freed_bytes - kept, what.tagged)
 
@@ -203,8 +376,8 @@ def _space(
     left = free(home.root)
     if left >= LOW_BYTES:
         return []
-    ended = _measured(home, _ended(home))
-    found = retention.for_space(ended, LOW_BYTES - left, now)
+    ended = _measured(home, _ended_runs(home))
+    found = for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
     what = carry_out(home, _removal(home, found, ()), spare)

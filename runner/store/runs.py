@@ -1,22 +1,30 @@
-"""Make, write and read the folders of the runs."""
+"""Make, write, read and follow the folders of the runs."""
 
 from __future__ import annotations
 
 import errno
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from msgspec.structs import replace
 
-from runner import files
 from runner.core import Problem, Reason, RunRecord, Stream, Verdict, events, record
-from runner.core.errors import ConfigError
-from runner.store import latest, sealed
+from runner.core.errors import ConfigError, RaiError
+from runner.core.events import Event, Output, from_line
+from runner.core.measurement import (
+    MEASUREMENT_BYTES,
+    Measurement,
+    MeasurementError,
+    from_json,
+    to_json,
+)
+from runner.store import run_files
 from runner.store.paths import Home, RunPaths
+from runner.system import files
 
 REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 """How a folder refuses a new file, of a user or of all."""
@@ -96,7 +104,7 @@ class Recorder:
                 # The caller left without waiting for the commands to end.
                 self.keep(events.Finished(INTERRUPTED))
             # The record comes last: whoever sees it may copy or remove the folder.
-            latest.remove(self.paths)
+            run_files.remove_latest(self.paths)
             if self.record is not None and self.record.state.final:
                 # Another machine may have recorded the run as lost.
                 self._end(record.to_json(self.record))
@@ -130,7 +138,7 @@ class Recorder:
         else:
             after = record.advance(self.record, at, event)
         if isinstance(event, events.Tick):
-            latest.write(self.paths, event, at)
+            run_files.write_latest(self.paths, event, at)
         if not isinstance(event, events.TRANSIENT):
             line = events.to_line(event, at)
             try:
@@ -200,7 +208,7 @@ def read(paths: RunPaths) -> RunRecord | None:
         found = record.from_json(files.read_below(paths.root, name, MOST_RECORD_BYTES))
     except (OSError, ValueError):
         try:
-            found = record.fold(stamped(paths)) or sealed.waiting(paths)
+            found = record.fold(stamped(paths)) or run_files.waiting_record(paths)
         except OSError:
             return None
     return None if found is None else replace(found, id=paths.id)
@@ -226,3 +234,107 @@ def names(home: Home) -> set[str]:
     if files.is_text("/".join(found)):
         return found
     return {name for name in found if files.is_text(name)}  # rai makes no others
+
+
+CHUNK_BYTES = 1 << 20
+Skip = Callable[[float, Output], int]
+
+
+class Tail:
+    """A reader of a run's events that continues where it stopped, at whole lines."""
+
+    def __init__(self, paths: RunPaths, read: int = 0) -> None:
+        """Begin at a place in events.jsonl, where a line begins."""
+        self._paths = paths
+        self._read = read
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a line."""
+        return self._read > 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the new lines of events.jsonl."""
+        if not self._paths.events.exists():
+            return
+        with files.open_regular(self._paths.events) as file:
+            file.seek(self._read)
+            for line in files.lines(file, MOST_LINE_BYTES):
+                self._read += len(line)
+                yield line
+
+    def events(self, skip: Skip = lambda *_: 0) -> Iterator[tuple[float, Event]]:
+        """Yield the new events with times; an Output in pieces, each with its bytes.
+
+        ``skip`` returns how many bytes are left out at the beginning of an Output.
+
+        Raises:
+            RaiError: a line is no event.
+        """
+        logs: dict[Stream, BinaryIO] = {}
+        with ExitStack() as opened:
+            for line in self.lines():
+                at, event = parsed(self._paths, line)
+                if not isinstance(event, Output):
+                    yield at, event
+                    continue
+                stream, begin = event.stream, skip(at, event)
+                if begin < event.length and stream not in logs:
+                    log = files.open_regular(self._paths.log(stream))
+                    logs[stream] = opened.enter_context(log)
+                for data in _pieces(logs.get(stream), event, begin):
+                    yield at, replace(event, data=data)
+
+
+def _pieces(log: BinaryIO | None, event: Output, begin: int) -> Iterator[bytes]:
+    left = event.length - begin
+    if log is None or left <= 0:
+        return
+    if log.tell() != event.offset + begin:
+        log.seek(event.offset + begin)
+    while left > 0 and (data := log.read(min(left, CHUNK_BYTES))):
+        left -= len(data)
+        yield data
+
+
+def parsed(paths: RunPaths, line: bytes) -> tuple[float, Event]:
+    """Parse a line of a run's events.jsonl; raise RaiError if it is no event."""
+    try:
+        at, event = from_line(line)
+        if isinstance(event, Output) and min(event.offset, event.length) < 0:
+            raise ValueError("output at a place below 0")
+    except ValueError as error:
+        raise RaiError(f"{paths.events} is damaged: {error}") from error
+    return at, event
+
+
+_MOST_BYTES = 4 * MEASUREMENT_BYTES
+"""What is kept is indented, and rai adds to it."""
+
+
+def measurement_of(paths: RunPaths) -> Measurement | None:
+    """Return what a run measured; None if that is nothing, or cannot be read."""
+    try:
+        found = files.read_below(paths.root, paths.measurement.name, _MOST_BYTES)
+        return from_json(found)
+    except (OSError, MeasurementError):
+        return None
+
+
+def measurements(home: Home) -> Iterator[tuple[RunPaths, Measurement]]:
+    """Yield the runs that measured a submission, and what they measured."""
+    for name in sorted(names(home)):
+        paths = home.run(name)
+        if (found := measurement_of(paths)) is not None:
+            yield paths, found
+
+
+def measurement_counts(paths: RunPaths) -> bool:
+    """Whether a run measured a submission that counts, as `rai ranking` lists it."""
+    found = measurement_of(paths)
+    return found is not None and found.counts
+
+
+def keep_measurement(paths: RunPaths, measurement: Measurement) -> None:
+    """Write a measurement into a run's folder, so that no reader sees half of it."""
+    files.write(paths.measurement, to_json(measurement))

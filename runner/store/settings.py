@@ -1,7 +1,4 @@
-"""Settings: flags, then environment, then the user's file, then the machine's.
-
-A site's policy, which no setting overrides, is read by ``store.policy``.
-"""
+"""Settings: flags, then environment, then the user's file, then the machine's."""
 
 from __future__ import annotations
 
@@ -15,19 +12,49 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 from msgspec import Struct
 
-from runner import files
-from runner.core import GIB, Place, Problem, Profile, Severity, quantities
-from runner.core.caps import UPLOAD, Caps
+from runner.core import GIB, Place, Problem, Profile, Severity, addresses, quantities
+from runner.core.addresses import SBATCH_OPTIONS
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
-from runner.core.units import DAY_S
-from runner.store import config_file
-from runner.wire import addresses
-from runner.wire.addresses import SBATCH_OPTIONS
+from runner.core.quantities import COUNT, DAY_S, SIZE, SWITCH, Kind
+from runner.core.work import UPLOAD, Caps
+from runner.spec.image_names import EXAMPLE, Rule, valid
+from runner.store import policy
+from runner.system import files
 
 if TYPE_CHECKING:
-    from runner.images.substitutes import Rule
-    from runner.yamlfile import Fields
+    from runner.spec.fields import Fields
+    from runner.spec.image_names import Rule
+
+
+SHOWN = f'`"someone/old-name:*": {EXAMPLE}`'
+
+
+def read(fields: Fields, key: str) -> tuple[Rule, ...]:
+    """Read the patterns at a key of a settings file, in their order there."""
+    # The YAML parser takes long to import; who has fields has it already.
+    from runner.spec.yamlfile import MappingNode, ScalarNode, kind
+
+    node = fields.node.get(key)
+    if node is None:
+        return ()
+    if isinstance(node, ScalarNode) and node.null:
+        fields.problems.warn(f"{key} is empty", node.place)
+        return ()
+    if not isinstance(node, MappingNode):
+        hint = f"expected a mapping of patterns to images, e.g. {SHOWN}"
+        fields.problems.error(f"{key} is {kind(node)}", node.place, hint)
+        return ()
+    rules = []
+    for pattern, value in node.entries:
+        if isinstance(value, ScalarNode) and valid(value.text.strip()):
+            found = Rule(pattern.text.strip(), value.text.strip(), pattern.place)
+            rules.append(found)
+            continue
+        hint = f"expected the name of an image, e.g. {SHOWN}"
+        text = f"{key}: the image for `{pattern.text}` is {kind(value)}"
+        fields.problems.error(text, value.place, hint)
+    return tuple(rules)
+
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
@@ -271,14 +298,14 @@ def _from_file(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a file's values, and the line of each."""
     try:
-        raw = files.read(file, config_file.MOST_BYTES)
+        raw = files.read(file, policy.MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return {}, {}
     except OSError as error:
         problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
         return {}, {}
     grammar = {"": (*(s.key for s in SETTINGS), IMAGES)}
-    fields = config_file.fields(raw, str(file), grammar, problems)
+    fields = policy.config_fields(raw, str(file), grammar, problems)
     if fields is None:
         return {}, {}
     values: dict[str, Any] = {}
@@ -293,12 +320,12 @@ def _from_file(
             values[s.key] = _absolute(found, file.parent.absolute())
             places[s.key] = fields.place(s.key)
     if fields.has(IMAGES):
-        from runner.store import image_rules  # few have any
+        # few have any
 
-        values[IMAGES] = image_rules.read(fields, IMAGES)
+        values[IMAGES] = read(fields, IMAGES)
         places[IMAGES] = fields.place(IMAGES)
     problems += fields.problems.in_file_order()
-    return values, {key: config_file.origin(place) for key, place in places.items()}
+    return values, {key: policy.origin(place) for key, place in places.items()}
 
 
 def _words(fields: Fields, setting: Setting) -> object | None:

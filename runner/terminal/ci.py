@@ -30,8 +30,8 @@ from pathlib import Path
 from runner.core import Severity
 from runner.core import events as ev
 from runner.core.screen import printable
-from runner.markup.reported import Annotation
 from runner.report import one_line
+from runner.report.exports import Annotation
 from runner.terminal import messages
 from runner.terminal.console import Console
 from runner.terminal.streams import Cursor, Sink

@@ -13,13 +13,23 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from runner import report
-from runner.core import RunRecord, Stream, record
+from runner.core import RunRecord, Stream, quantities, record
 from runner.core import events as ev
+from runner.core.quantities import size
 from runner.core.screen import MARK, printable, uncoloured
-from runner.report import size
-from runner.terminal import layout, look, messages
-from runner.terminal.look import RESET, Look, Tone, cut, painted, wrapped
-from runner.terminal.streams import Cursor, Sink, is_file, same_place
+from runner.terminal import layout, messages, streams
+from runner.terminal.streams import (
+    RESET,
+    Cursor,
+    Look,
+    Sink,
+    Tone,
+    cut,
+    is_file,
+    painted,
+    same_place,
+    wrapped,
+)
 
 COLOURS = {"red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "1;36"}
 """The mark's colours. The text keeps the terminal's own, which can be read on any
@@ -72,8 +82,8 @@ class LiveLine:
         now = time.monotonic()
         if self._shown and now - self._drawn_s < EVERY_S:
             return
-        able = look.of(self._sink.stream)
-        line = cut(text, (able.width or look.USUAL_WIDTH) - 1)
+        able = streams.of(self._sink.stream)
+        line = cut(text, (able.width or streams.USUAL_WIDTH) - 1)
         if line != self._shown:
             shown = painted(line, Tone.FAINT) if able.colour else line
             self._sink.own(f"{ERASE}{shown}")
@@ -130,7 +140,7 @@ class Console:
         self._own, self._unpacks = Sink(sys.stderr, filtered=filtered), unpacks
         stdout = Sink(out, filtered=filtered and not is_file(out))
         self._sinks = {Stream.STDOUT: stdout, Stream.STDERR: self._own}
-        live = look.of(sys.stderr).live and not quiet
+        live = streams.of(sys.stderr).live and not quiet
         self._live = LiveLine(self._own) if live else None
         self._cursor = Cursor()
         self._here = {Stream.STDOUT: here, Stream.STDERR: True}
@@ -237,7 +247,7 @@ class Console:
     def line(self, text: str, colour: str = "") -> None:
         """Print one of rai's own lines, with its mark."""
         if not self.quiet or colour == "red":
-            self._print(own(text, colour, look.of(sys.stderr)))
+            self._print(own(text, colour, streams.of(sys.stderr)))
 
     def announce(self, *run_ids: str) -> None:
         """Print once that measured commands repeat, and which runs' logs have them."""
@@ -316,7 +326,7 @@ class Console:
         """Print a line for each command, if there are several."""
         if len(done.commands) < 2:
             return
-        able = look.of(sys.stderr)
+        able = streams.of(sys.stderr)
         table, notes = report.summary(done)
         room = replace(able, width=able.width and able.width - 2)
         mark = RESET + painted(MARK, COLOURS["cyan"]) if able.colour else MARK
@@ -365,6 +375,6 @@ class Console:
             parts.append(f"CPU {max(share, 0.0):.0%}")
             self._used = (event.elapsed_s, event.cpu_s)
         if event.memory_bytes is not None:
-            parts.append(report.size(event.memory_bytes))
+            parts.append(quantities.size(event.memory_bytes))
         text = self._command.name or report.main_part(self._command.text)
         return " · ".join((*parts, printable(text)))

@@ -8,10 +8,9 @@ from itertools import zip_longest
 
 from runner import report
 from runner.core.screen import printable
-from runner.report.signs import sign
-from runner.terminal import look
-from runner.terminal.look import Look, Tone, cells, painted, wrapped
-from runner.terminal.streams import write_line
+from runner.report.phrases import sign
+from runner.terminal import streams
+from runner.terminal.streams import Look, Tone, cells, painted, wrapped, write_line
 
 GAP = 2
 LEAST_VALUE = 24
@@ -21,7 +20,7 @@ LEAST_VALUE = 24
 def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
     """Print a report's blocks on stdout or stderr."""
     out = sys.stderr if to_stderr else sys.stdout
-    able = look.of(out)
+    able = streams.of(out)
     for number, block in enumerate(shown):
         if number:
             write_line("", out)

@@ -7,10 +7,18 @@ from itertools import groupby
 from pathlib import Path
 
 from runner import report
-from runner.core import GpuState, GpuUse, ImageAction, Reason, RunRecord, Verdict
+from runner.core import (
+    GpuState,
+    GpuUse,
+    ImageAction,
+    Reason,
+    RunRecord,
+    Verdict,
+    quantities,
+)
 from runner.core import events as ev
 from runner.core.work import NO_GPU_HERE
-from runner.images import KEY_REPOSITORY
+from runner.spec.image_names import KEY_REPOSITORY
 from runner.store.paths import RunPaths
 
 CACHED = "Using the cached image. To rebuild: set build_image.no_cache: true."
@@ -45,7 +53,7 @@ def lines(
             return [("Packing your project directory.", "yellow")]
         case ev.Packed(_, size, members):
             entries = "1 entry" if members == 1 else f"{members} entries"
-            text = f"Project packed: {entries}, {report.size(size)}."
+            text = f"Project packed: {entries}, {quantities.size(size)}."
             return [(text, "green")]
         case ev.BuildStarted(reference, why, builder, unenforced):
             text = f"Building image {reference}: {why}; {builder}."

@@ -16,8 +16,7 @@ from types import FrameType
 
 from runner.core import Problem
 from runner.core.errors import UsageError
-from runner.core.screen import unmarked
-from runner.core.terminal import TerminalSize
+from runner.core.screen import TerminalSize, unmarked
 
 READ_BYTES = 4096
 LEAVE = b"\x1d"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import trees
+from runner.system import trees
 from tests.hostile import cases, drive, leftovers, results
 from tests.hostile.case import Case, Ended, Site
 from tests.hostile.columns import COLUMNS, Column, argv, environment

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import analysis, traces
 from runner.core.kernel_shapes import FILE, read
+from runner.figures import analysis, traces
 from tests import needs
 from tests.program import run_program
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
-from runner import findings
+from runner.figures import scanner
 from tests import outside
 from tests.program import run_program
 
@@ -107,7 +107,7 @@ def test_each_variants_figures_are_read_back_as_an_inference(name, variants):
     assert done.returncode == 0
     said = re.findall(r"^Variant: (\w+)$", done.stdout, re.MULTILINE)
     assert said == [variant for variant in variants if variant]
-    inferences = findings.find(done.stdout.encode()).inferences
+    inferences = scanner.find(done.stdout.encode()).inferences
     assert len(inferences) == len(variants)
     assert all(one.agreement == 1.0 for one in inferences)
     assert all(len(one.op_times_s) == 2 for one in inferences)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner import findings
 from runner.core import Findings, Source
+from runner.figures import scanner
 
 
 def bare(found: Findings) -> Findings:
@@ -26,4 +26,4 @@ def bare(found: Findings) -> Findings:
 
 def find(text: bytes | str) -> Findings:
     """Return the figures of a whole output without their sources."""
-    return bare(findings.find(text))
+    return bare(scanner.find(text))

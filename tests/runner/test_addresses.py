@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, ip_address, ip_network
 
 import pytest
 
-from runner.core.addresses import PRIVATE, is_in, is_private, network
+from runner.core.policy import PRIVATE, is_in, is_private, network
 
 
 @pytest.mark.parametrize(

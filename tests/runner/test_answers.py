@@ -6,11 +6,11 @@ import tracemalloc
 
 import pytest
 
-from runner import buildfile
-from runner.answers import CommandOutput
 from runner.core import Stream
+from runner.core.build_spec import Check
 from runner.core.events import Output
-from runner.core.expectations import Check
+from runner.figures.answers import CommandOutput
+from runner.spec import buildfile
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 EITHER = "{any_of: [{correctness: 0.8898}, {agreement: 1}]}"

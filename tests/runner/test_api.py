@@ -16,14 +16,13 @@ import msgspec
 import pytest
 
 import runner
-from runner import session
-from runner.archive.compressed import zstd
 from runner.core import Reason
 from runner.core import events as ev
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
+from runner.core.errors import Cancel, UsageError
 from runner.core.request import from_json, to_json
-from runner.places import sweep
+from runner.pack.write import zstd
+from runner.run import prepare, session
+from runner.run.places import sweep
 from runner.store.paths import Home, RunPaths
 from tests.conftest import ROOT
 from tests.program import run_program
@@ -137,7 +136,7 @@ def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
     paths.source.write_bytes(ran(other, tmp_path / "theirs").source.read_bytes())
 
     again = session.start(
-        session.reopen(paths, session.Options(engine="bare", home=home))
+        prepare.reopen(paths, prepare.Options(engine="bare", home=home))
     )
     events = list(again.events(Cancel()))
 
@@ -178,8 +177,8 @@ def test_a_crafted_archive_is_its_senders_fault_and_names_no_path(
     changed = msgspec.structs.replace(parcel, sha256=hashlib.sha256(data).hexdigest())
     paths.parcel.write_bytes(to_json(changed))
 
-    options = session.Options(engine="bare", home=home)
-    finished = list(session.start(session.reopen(paths, options)).events(Cancel()))[-1]
+    options = prepare.Options(engine="bare", home=home)
+    finished = list(session.start(prepare.reopen(paths, options)).events(Cancel()))[-1]
 
     assert finished.verdict.reason is reason, finished
     assert str(tmp_path) not in finished.verdict.message

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, commandline
 from runner.core import BuildSpec, GpuRequest
 from runner.core.errors import SpecError
+from runner.spec import buildfile, commandline
 from tests import outside
 from tests.runner.test_spec import texts
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import machine, places
-from runner.core import Reason, State, events
-from runner.core.request import RunRequest, to_json
-from runner.places import Standing
+from runner.core import Reason, RunRequest, State, events
+from runner.core.request import to_json
+from runner.run import places
 from runner.store import claim, runs
-from runner.store.claim import Claim, ClaimedError
+from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
+from runner.system import machine
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,19 +15,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import files, places
-from runner.archive import datafiles
-from runner.archive.datafiles import kept
 from runner.core import GIB, BuildSpec, DataResource, Reason, Verdict, events, record
 from runner.core.errors import ConfigError, UsageError
 from runner.core.policy import NO_POLICY
-from runner.core.units import DAY_S
-from runner.machine import describe
+from runner.core.quantities import DAY_S
+from runner.pack import datafiles
+from runner.run import places
 from runner.store import home as homes
-from runner.store import keptdata, measurements, prune, removal, runs, tags
+from runner.store import prune, removal, run_files, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
-from runner.store.retention import Retention
+from runner.store.prune import Retention
+from runner.system import files
+from runner.system.machine import describe
 from tests import program
 from tests.runner.submission.test_standings import measured
 
@@ -225,7 +225,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         ended(home, days=days, size=size)
         for days, size in ((40, 0), (50, 0), (5, 3 << 20), (1, 0))
     )
-    tags.write(kept.tag, "kept")
+    run_files.write_text(kept.tag, "kept")
     with begun(home) as held:
         always = {kept.id, held.paths.id}
 
@@ -390,31 +390,31 @@ def test_the_oldest_data_files_go_until_the_rest_fits(home):
 
 def test_data_files_that_a_run_uses_stay_and_make_no_room(home):
     used, free = downloaded(home, "a", 1 << 20, 2), downloaded(home, "b", 1 << 20, 1)
-    with kept.using(used):
-        keptdata.make_room(home.data, 2 << 20, 1000)
+    with datafiles.using(used):
+        prune.make_room(home.data, 2 << 20, 1000)
         assert used.exists() and not free.exists()
         with pytest.raises(ConfigError, match=r"more than 2MiB, the setting keep_size"):
-            keptdata.make_room(home.data, 2 << 20, 2 << 20)
-    keptdata.make_room(home.data, 2 << 20, 2 << 20)
+            prune.make_room(home.data, 2 << 20, 2 << 20)
+    prune.make_room(home.data, 2 << 20, 2 << 20)
     assert not used.exists()
 
 
 def test_a_folder_of_data_that_another_process_removes_is_made_again(home):
     folder = downloaded(home, "a", 1, 1)
-    with kept.removing(folder) as may:
+    with datafiles.removing(folder) as may:
         assert may
         removal.discard(home.data, folder.name)
-        with kept.using(folder, make=True), kept.removing(folder) as again:
+        with datafiles.using(folder, make=True), datafiles.removing(folder) as again:
             assert folder.is_dir() and not again
 
 
 def test_a_submission_that_counts_stays_as_a_tagged_run_does(home):
     counted, rehearsed = (ended(home, days=40) for _ in range(2))
     found = measured(0.7)
-    measurements.keep(counted, found)
+    runs.keep_measurement(counted, found)
     assert found.host
     why = replace(found.host, why_not_ranked=("a rehearsal",))
-    measurements.keep(rehearsed, replace(found, host=why))
+    runs.keep_measurement(rehearsed, replace(found, host=why))
 
     planned = rai(home, "prune", "--dry-run").stdout
     assert planned.endswith(f"Kept: {counted.id} (in rai ranking)\n")
@@ -429,7 +429,7 @@ def test_a_tag_names_one_run_wherever_a_run_is_named(home):
     assert homes.find(home, "best") == one
     assert homes.set_tag(home, two, "best") == [one.id]
     assert homes.find(home, "best") == two
-    assert (tags.read(one), tags.read(two)) == ("", "best")
+    assert (run_files.read_tag(one), run_files.read_tag(two)) == ("", "best")
     assert homes.set_tag(home, two, "") == []
     with pytest.raises(UsageError, match="no run 'best'"):
         homes.find(home, "best")
@@ -440,21 +440,21 @@ def test_a_tag_names_one_run_wherever_a_run_is_named(home):
     ["latest", "", "beef", "0123456789", ".a", "-x", "a/b", "a b", "x" * 65, "é"],
 )
 def test_a_tag_reads_neither_as_a_run_nor_as_an_option_nor_as_a_path(text):
-    assert tags.problem(text)
+    assert run_files.tag_problem(text)
 
 
 @pytest.mark.parametrize(
     "text", ["best", "v1.2", "2019-final", "A", "beef_1", "x" * 64]
 )
 def test_a_word_is_a_tag(text):
-    assert tags.problem(text) is None
+    assert run_files.tag_problem(text) is None
 
 
 @pytest.mark.parametrize("content", [b"latest", b"\x1b[31m", b"x" * 500, b"beef\n"])
 def test_what_is_no_tag_in_a_folder_that_somebody_copied_is_none(home, content):
     run = ended(home)
     run.tag.write_bytes(content)
-    assert tags.read(run) == ""
+    assert run_files.read_tag(run) == ""
     assert listed(home) == {run.id}
 
 

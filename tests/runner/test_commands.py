@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner import commandline
 from runner.core import Place, Reason, Severity
 from runner.core.errors import SpecError
+from runner.spec import command_problems, commandline
 from tests.program import run_program
 
 BASH = shutil.which("bash")
@@ -135,7 +135,7 @@ def test_a_script_runs_under_bash_with_pipefail_or_else_under_sh():
 def test_a_quote_that_is_not_closed_is_an_error_with_its_place(line):
     place = Place("rai_build.yml", 12, 7)
 
-    (problem,) = commandline.problems(line, place)
+    (problem,) = command_problems.problems(line, place)
 
     assert problem.severity is Severity.ERROR
     assert problem.place == place
@@ -147,7 +147,7 @@ def test_a_quote_that_is_not_closed_is_an_error_with_its_place(line):
 
 @pytest.mark.parametrize("line", ["", "  ", '""', "'' x", "a\0b"])
 def test_a_line_without_a_program_to_start_is_an_error(line):
-    (problem,) = commandline.problems(line)
+    (problem,) = command_problems.problems(line)
 
     assert problem.severity is Severity.ERROR
 
@@ -174,7 +174,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
     ],
 )
 def test_what_is_probably_not_meant_gets_a_warning(line, said):
-    (problem,) = commandline.problems(line)
+    (problem,) = command_problems.problems(line)
 
     assert problem.severity is Severity.WARNING
     assert said in problem.message
@@ -199,7 +199,7 @@ def test_what_is_probably_not_meant_gets_a_warning(line, said):
     ],
 )
 def test_an_ordinary_line_gets_no_warning(line):
-    assert commandline.problems(line) == []
+    assert command_problems.problems(line) == []
 
 
 words = st.lists(
@@ -216,7 +216,7 @@ def test_without_a_shell_the_words_are_those_of_a_posix_split(line):
         expected = shlex.split(line)
     except ValueError:
         return
-    if commandline.problems(line) and not expected:
+    if command_problems.problems(line) and not expected:
         return
     invocation = commandline.plan(line)
     if not invocation.shell:
@@ -226,7 +226,9 @@ def test_without_a_shell_the_words_are_those_of_a_posix_split(line):
 @settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_any_text_is_planned_or_refused_and_never_breaks(line):
-    errors = [p for p in commandline.problems(line) if p.severity is Severity.ERROR]
+    errors = [
+        p for p in command_problems.problems(line) if p.severity is Severity.ERROR
+    ]
     if not errors:
         invocation = commandline.plan(line)
         assert all(commandline.argv(invocation, bash=True)[:1])
@@ -316,7 +318,7 @@ def test_a_direct_line_has_the_words_that_bash_would_give_it(line, argv):
     ],
 )
 def test_a_misspelled_program_is_told_which_one_was_meant(line, name):
-    (problem,) = commandline.problems(line)
+    (problem,) = command_problems.problems(line)
     assert problem.severity is Severity.WARNING
     assert problem.hint == f"did you mean `{name}`?"
 
@@ -332,4 +334,6 @@ def test_a_misspelled_program_is_told_which_one_was_meant(line, name):
     ],
 )
 def test_a_program_that_may_be_another_is_left_alone(line):
-    assert [p for p in commandline.problems(line) if "did you mean" in p.hint] == []
+    assert [
+        p for p in command_problems.problems(line) if "did you mean" in p.hint
+    ] == []

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.commandline.programs import claimed, exporting
 from runner.core import ProfileFile
+from runner.spec.commandline import claimed, exporting
 
 NVPROF = ("t.nvprof", "t.nvprof.31", "out/t.nvprof.31.1", "t.nvvp", "t.prof")
 NSYS = ("report1.nsys-rep", "report1.qdrep", "report1.sqlite")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from runner import engines
+from runner.client import profile
 from runner.core import GIB, Profile, Severity
 from runner.core.errors import ConfigError
-from runner.remote import profile
 from runner.store import settings
 from tests.odd_files import sparse
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import machine
-from runner.archive import datafiles
-from runner.archive.datafiles import DataPlaces
 from runner.core import BuildSpec, DataMount, DataResource, Place
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy, PrivateTarget
+from runner.pack import datafiles
+from runner.pack.datafiles import DataPlaces
+from runner.system import machine
 
 CONTENT = b"ten thousand pictures" * 100_000
 MD5 = hashlib.md5(CONTENT).hexdigest()

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.archive import datafiles
-from runner.archive.datafiles import DataPlaces, hosts
-from runner.archive.datafiles.download import Times
-from runner.archive.datafiles.hosts import UnavailableError
 from runner.core import BuildSpec, DataResource, Limits, Place
 from runner.core.errors import ConfigError, NotAllowedError
 from runner.core.events import DataReady, Event, Progress
 from runner.core.policy import AllowList, Policy, PrivateTarget
+from runner.pack import data_rules, datafiles
+from runner.pack.data_rules import UnavailableError
+from runner.pack.datafiles import DataPlaces
+from runner.pack.download import Times
 from tests.odd_servers import OK, Answer, endlessly, serving, whole
 
 CONTENT = b"picture" * 1000
@@ -124,8 +124,8 @@ def test_a_policy_allows_a_private_network_or_a_host_by_its_name(target, places)
 def test_one_private_address_among_those_of_a_host_is_enough():
     found = [ip_address("203.0.113.7"), ip_address("10.0.0.1")]
     with pytest.raises(UnavailableError, match=r"files\.org \(10\.0\.0\.1\) is of"):
-        hosts.check("files.org", found, HERE)
-    hosts.check("files.org", found[:1], HERE)
+        data_rules.check("files.org", found, HERE)
+    data_rules.check("files.org", found[:1], HERE)
 
 
 @pytest.mark.parametrize("to", ["127.0.0.2", "0", "[::1]"])

@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import places, session
 from runner.cli.main import _status
-from runner.core import Reason, record
+from runner.core import Reason, RunRequest, record
 from runner.core.errors import RaiError
-from runner.core.request import RunRequest
-from runner.core.variables import Secrets
+from runner.core.work import Secrets
 from runner.engines.docker import DockerEngine
-from runner.process import descendants
-from runner.process.detached import Detached, python
+from runner.run import local, places, prepare, session
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
+from runner.system.machine import descendants
+from runner.system.process import Detached, python
 from tests import waiting
 from tests.program import RAI, rai
 from tests.runner.test_hangup import Terminal
@@ -211,7 +210,7 @@ def test_a_run_that_ends_before_it_begins_ends_its_client_as_an_attached_one(fol
 
 
 def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder):
-    prepared = session.prepare(Path(project(folder, "true")))
+    prepared = prepare.prepare(Path(project(folder, "true")))
     secret = Secrets(spec_text="commands: {build: [{}, {}]}")
     asked = replace(prepared.request.asked, secret=secret)
     other = replace(prepared, request=replace(prepared.request, asked=asked))
@@ -226,7 +225,7 @@ def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder)
 
 def test_a_worker_that_fails_is_told_in_one_line():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = places.LocalWorker(run)
+    worker = local.LocalWorker(run)
     asked = RunRequest("/p", "rai_build.yml", "commands: {build: ['true']}", "0")
     run.spec.mkdir()
 
@@ -247,7 +246,7 @@ def test_a_program_that_is_left_to_itself_leaves_no_zombie():
 
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
+    worker = subprocess.Popen(python("runner.run.worker"), stdin=subprocess.PIPE)
     worker.stdin.write(json.dumps(str(run.root)).encode() + b"\n")
     worker.stdin.flush()
     waiting.until(run.holder.exists)
@@ -262,7 +261,7 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     said(run, "waiting")
 
     said_to_it = json.dumps(str(run.root)).encode() + b"\n" + run.parcel.read_bytes()
-    second = subprocess.run(python("runner.worker"), input=said_to_it, check=False)
+    second = subprocess.run(python("runner.run.worker"), input=said_to_it, check=False)
     assert second.returncode == 0
 
     gate.touch()

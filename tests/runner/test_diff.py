@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from runner import report
-from runner.comparison import Change
 from runner.core import (
     CommandRecord,
     EngineFacts,
@@ -36,10 +35,11 @@ from runner.core import (
     Source,
     Verdict,
 )
-from runner.report import diff
-from runner.report.diff.nouns import FilesChange
+from runner.figures.comparison import Change
+from runner.report import diff, diff_blocks, diff_nouns
+from runner.report.diff_nouns import FilesChange
 from runner.terminal.layout import lines
-from runner.terminal.look import Look
+from runner.terminal.streams import Look
 from tests.runner import records
 
 MACHINE = Machine("here", "Linux", "cpu", 2, 1 << 30, "3.11", "0.1.0")
@@ -65,36 +65,40 @@ RUN = records.ended(
 AGAIN = replace(RUN, id="b2", created_at=200.0, ended_at=204.0, replays="a1")
 
 
-def between(after: RunRecord, before: RunRecord = RUN, **sides: Any) -> diff.RunDiff:
+def between(
+    after: RunRecord, before: RunRecord = RUN, **sides: Any
+) -> diff_nouns.RunDiff:
     old = {name: values[0] for name, values in sides.items()}
     new = {name: values[1] for name, values in sides.items()}
-    return diff.between(diff.DiffSide(before, **old), diff.DiffSide(after, **new))
+    return diff.between(
+        diff_nouns.DiffSide(before, **old), diff_nouns.DiffSide(after, **new)
+    )
 
 
 def unlike(after: RunRecord, before: RunRecord = RUN) -> dict[str, tuple[str, str]]:
-    return {m.what: (m.before, m.after) for m in diff.unlike(before, after)}
+    return {m.what: (m.before, m.after) for m in diff.incomparable(before, after)}
 
 
-def titles(found: diff.RunDiff, **options: bool) -> list[str]:
-    shown = diff.blocks(found, **options)
+def titles(found: diff_nouns.RunDiff, **options: bool) -> list[str]:
+    shown = diff_blocks.blocks(found, **options)
     return [b.title if isinstance(b, report.Table) else b.rows[0][0] for b in shown]
 
 
-def table(found: diff.RunDiff, title: str, **options: bool) -> report.Table:
-    shown = diff.blocks(found, **options)
+def table(found: diff_nouns.RunDiff, title: str, **options: bool) -> report.Table:
+    shown = diff_blocks.blocks(found, **options)
     (one,) = (b for b in shown if isinstance(b, report.Table) and title in b.title)
     return one
 
 
-def said(found: diff.RunDiff, name: str) -> str:
+def said(found: diff_nouns.RunDiff, name: str) -> str:
     """Return the value of a name that stands above or below the tables."""
-    pairs = [b.rows for b in diff.blocks(found) if isinstance(b, report.Pairs)]
+    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, report.Pairs)]
     return dict(row for rows in pairs for row in rows)[name]
 
 
-def names(found: diff.RunDiff) -> list[str]:
+def names(found: diff_nouns.RunDiff) -> list[str]:
     """Return the names that stand above or below the tables."""
-    pairs = [b.rows for b in diff.blocks(found) if isinstance(b, report.Pairs)]
+    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, report.Pairs)]
     return [name for rows in pairs for name, _ in rows]
 
 
@@ -109,7 +113,7 @@ def test_equal_runs_show_no_table_and_a_count_of_the_rows_left_out():
     assert diff.differences(found) == ()
     assert found.mismatches == ()
     assert titles(found) == ["before", "verdict", "not shown"]
-    *_, last = diff.blocks(found)
+    *_, last = diff_blocks.blocks(found)
     assert last == report.Pairs((("not shown", "37 equal rows: rai diff a1 b2 --all"),))
     assert "Figures" in titles(found, everything=True)
 
@@ -255,7 +259,7 @@ def test_what_is_not_comparable_comes_before_any_figure_with_its_consequences():
     other = replace(RUN.gpu, gpus=(Gpu("GPU-2", "H200", 0),))
     found = between(replace(AGAIN, gpu=other, data_md5={"/data/a": "22"}))
 
-    _, first, *_ = diff.blocks(found)
+    _, first, *_ = diff_blocks.blocks(found)
 
     assert first.title == (
         "Not comparable: the times, results and memory below say nothing about the code"
@@ -274,7 +278,7 @@ def test_what_may_explain_a_difference_is_told_with_care():
     )
 
 
-def verdicts(found: diff.RunDiff) -> dict[str, str]:
+def verdicts(found: diff_nouns.RunDiff) -> dict[str, str]:
     return {one.metric: one.verdict for one in found.figures}
 
 
@@ -481,7 +485,7 @@ def test_what_a_record_quotes_reaches_a_terminal_escaped():
     text = "".join(
         line
         for width in (None, 80)
-        for block in diff.blocks(found, everything=True)
+        for block in diff_blocks.blocks(found, everything=True)
         for line in lines(block, Look(width=width))
     )
 

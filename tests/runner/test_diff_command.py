@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    Machine,
-    Reason,
-    Verdict,
-    record,
-)
+from runner.core import Machine, Reason, Verdict, record
 from runner.store.paths import Home
 from tests.program import rai
 from tests.runner import records

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import doctor
 from runner.cli.doctor import carry_out
 from runner.core import ImageAction, ImagePlan
-from runner.doctor import Finding, Health
-from runner.doctor.remedies import (
+from runner.engines import doctor
+from runner.engines.doctor import Finding, Health
+from runner.engines.remedies import (
     FORBIDDING,
     INSTALLERS,
     Needs,

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import machine
 from runner.store.paths import Home, RunPaths
+from runner.system import machine
 from tests import program
 from tests.program import RAI, run_program
 from tests.runner.engines.daemon import Daemon, daemon, problem

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import evidence
-from runner.archive.compressed import zstd
-from runner.core import (
-    CommandRecord,
-    ProfileFile,
-    Stream,
-    events,
-)
+from runner.core import CommandRecord, ProfileFile, Stream, events
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
+from runner.figures.traces import sums
+from runner.pack.write import zstd
+from runner.report import evidence
 from runner.store.paths import RunPaths
-from runner.traces import totals
 from tests.nvprof import recording
 from tests.runner.engines.running import source
 from tests.runner.records import command, ended
@@ -213,8 +208,8 @@ def test_profiles_that_take_too_long_together_are_named(tmp_path, monkeypatch):
 
 
 def test_many_profiles_share_the_names_that_one_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(totals, "FEWEST", 1)
-    monkeypatch.setattr(totals, "MOST_LAUNCHES", 3)
+    monkeypatch.setattr(sums, "FEWEST", 1)
+    monkeypatch.setattr(sums, "MOST_LAUNCHES", 3)
     kept = KeptRun(tmp_path, command(0))
     file = profile(tmp_path)
     kept.built({"a.nvprof": file})
@@ -228,7 +223,7 @@ def test_many_profiles_share_the_names_that_one_may_have(tmp_path, monkeypatch):
         assert len(trace.launches) == 1
         assert len(trace.totals) == 4
         assert len(trace.problems) == 3
-        assert [one.name for one in trace.totals if one.name == totals.OTHERS]
+        assert [one.name for one in trace.totals if one.name == sums.OTHERS]
         for figure in ("count", "total_s"):
             before, now = (
                 sum(getattr(one, figure) for one in each.totals)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner import buildfile
 from runner.core import Place
+from runner.core.build_spec import Expectation
 from runner.core.errors import SpecError
-from runner.core.expectations import Expectation
+from runner.spec import buildfile
 
 TEXT = """\
 commands:

@@ -6,7 +6,7 @@ import pytest
 
 from runner.core import BuildImage, Reason
 from runner.core.errors import ImageError
-from runner.images import fetches
+from runner.spec import dockerfile
 
 ASKED = BuildImage()
 
@@ -37,7 +37,7 @@ ASKED = BuildImage()
 )
 def test_an_add_that_may_fetch_is_refused(line):
     with pytest.raises(ImageError, match="ADD") as caught:
-        fetches.check(f"{line}\n", ASKED, buildkit=False)
+        dockerfile.check(f"{line}\n", ASKED, buildkit=False)
     assert caught.value.reason is Reason.NOT_ALLOWED
 
 
@@ -54,7 +54,7 @@ def test_an_add_that_may_fetch_is_refused(line):
     ],
 )
 def test_what_the_project_has_may_be_added(line):
-    fetches.check(f"FROM a\n{line}\n", ASKED, buildkit=True)
+    dockerfile.check(f"FROM a\n{line}\n", ASKED, buildkit=True)
 
 
 def test_a_front_end_that_is_not_dockers_is_refused_where_there_are_any():
@@ -62,14 +62,14 @@ def test_a_front_end_that_is_not_dockers_is_refused_where_there_are_any():
         "docker/dockerfile:1",
         "docker.io/docker/dockerfile-upstream@sha256:1",
     ):
-        fetches.check(f"# syntax={name}\nFROM a\n", ASKED, buildkit=True)
+        dockerfile.check(f"# syntax={name}\nFROM a\n", ASKED, buildkit=True)
     own = "# syntax=somebody/frontend\nFROM a\n"
-    fetches.check(own, ASKED, buildkit=False)
+    dockerfile.check(own, ASKED, buildkit=False)
     with pytest.raises(ImageError, match="somebody/frontend is none of Docker's"):
-        fetches.check(own, ASKED, buildkit=True)
+        dockerfile.check(own, ASKED, buildkit=True)
     given = BuildImage(args=(("BUILDKIT_SYNTAX", "somebody/frontend"),))
     with pytest.raises(ImageError, match="none of Docker's"):
-        fetches.check("FROM a\n", given, buildkit=True)
+        dockerfile.check("FROM a\n", given, buildkit=True)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_a_front_end_that_is_not_dockers_is_refused_where_there_are_any():
 def test_a_variable_that_doubles_itself_is_refused_at_its_line(line):
     text = "ARG A=xy\n" + f"{line}\n" * 40 + "FROM a\n"
     with pytest.raises(ImageError, match=r"Dockerfile:1[0-9]:1: the variable `A` is"):
-        fetches.check_variables(text, ASKED)
+        dockerfile.check_variables(text, ASKED)
 
 
 def test_a_path_that_grows_line_by_line_is_none():
     line = "ENV PATH=/opt/bin:$PATH LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH\n"
-    fetches.check_variables("FROM a\n" + line * 200, ASKED)
+    dockerfile.check_variables("FROM a\n" + line * 200, ASKED)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import files
+from runner.system import files
 
 
 @pytest.fixture

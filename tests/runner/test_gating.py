@@ -10,10 +10,11 @@ from random import Random
 import pytest
 
 from runner.cli import gating
-from runner.comparison import Comparison, compare
-from runner.comparison.gate import GateOutcome
 from runner.core import RunRecord
-from runner.report.diff import DiffSide, between
+from runner.figures.comparison import Comparison, compare
+from runner.figures.gate import GateOutcome
+from runner.report.diff import between
+from runner.report.diff_nouns import DiffSide
 from tests.program import rai
 
 pytestmark = pytest.mark.programs

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import git
-from runner.git import repository as repositories
+from runner.pack import git
 
 pytestmark = pytest.mark.programs
 
@@ -292,7 +291,7 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(name, repository):
     "name", [".git/config", ".git/info/exclude", ".git/index", ".gitignore"]
 )
 def test_a_pipe_that_git_would_read_leaves_the_commit(name, repository, monkeypatch):
-    monkeypatch.setattr(repositories, "STATUS_S", 0.5)
+    monkeypatch.setattr(git, "STATUS_S", 0.5)
     (repository / name).unlink(missing_ok=True)
     os.mkfifo(repository / name)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import git
-from runner.core.cancel import Cancel
-from runner.core.errors import RaiError, UsageError
+from runner.core.errors import Cancel, RaiError, UsageError
+from runner.pack import git
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs
@@ -271,7 +270,7 @@ def test_a_repository_gives_no_files_of_another(way, repository, tmp_path):
 
 
 def test_an_object_that_is_a_pipe_is_said_in_time(repository, monkeypatch):
-    monkeypatch.setattr("runner.git.commits.LOOK_UP_S", 0.5)
+    monkeypatch.setattr("runner.pack.git.LOOK_UP_S", 0.5)
     wanted = call(repository, "rev-parse", "HEAD")
     loose = repository / ".git/objects" / wanted[:2] / wanted[2:]
     loose.unlink()

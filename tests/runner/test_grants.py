@@ -16,7 +16,7 @@ from runner.core import (
     WayTried,
 )
 from runner.core import events as ev
-from runner.core.cancel import Cancel
+from runner.core.errors import Cancel
 from runner.core.request import Terms
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_job import PROJECT, carry_out

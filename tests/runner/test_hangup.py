@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive
+from runner import pack
 from tests.program import RAI, rai
 from tests.waiting import running, until
 
@@ -112,7 +112,7 @@ def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
     build = home / "rai" / "runs" / str(record["id"]) / "build.tar.zst"
     assert (record["state"], record["exit_code"]) == ("cancelled", 130)
     with (
-        archive.open_tar(build) as stream,
+        pack.open_tar(build) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         assert "build/kept" in [member.name for member in tar]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import images
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -16,7 +15,7 @@ from runner.core import (
     Origin,
     Push,
 )
-from runner.images import labels, parts
+from runner.spec import dockerfile, image_names, images
 
 TEXT = "FROM debian:bookworm-slim AS cpu\nFROM cpu AS gpu\n"
 MINE = Origin("project", "machine", "folder")
@@ -67,8 +66,8 @@ CHANGES = [
 
 @pytest.mark.parametrize(("now", "said"), CHANGES)
 def test_one_part_that_changed_is_the_reason_and_makes_another_key(now, said):
-    assert parts.reason(now, MINE, [one()]) == said
-    assert parts.key(now) != parts.key(made_of())
+    assert dockerfile.reason(now, MINE, [one()]) == said
+    assert dockerfile.key(now) != dockerfile.key(made_of())
 
 
 def test_the_order_of_arguments_does_not_count():
@@ -79,7 +78,7 @@ def test_a_base_that_the_build_pulled_gives_the_key_of_the_next_run():
     lacking = planned(present={})
     assert lacking.parts
 
-    bases = parts.checksum_of_bases(lacking.bases, FACTS.present)
+    bases = dockerfile.checksum_of_bases(lacking.bases, FACTS.present)
 
     assert replace(lacking.parts, bases=bases) == made_of()
 
@@ -99,8 +98,8 @@ ELSEWHERE = replace(MINE, machine="another")
 def test_without_an_earlier_build_of_this_very_project_that_is_said(built):
     now = made_of(**EDITED)
 
-    assert parts.reason(now, MINE, built) == "no earlier build"
-    assert parts.reason(now, None, [one()]) == "no earlier build"
+    assert dockerfile.reason(now, MINE, built) == "no earlier build"
+    assert dockerfile.reason(now, None, [one()]) == "no earlier build"
 
 
 def test_the_last_build_of_the_same_target_is_compared_with():
@@ -108,7 +107,7 @@ def test_the_last_build_of_the_same_target_is_compared_with():
     same = one(made_of(context_sha256="decaf"), created_at=2.0)
     newest = one(made_of(GPU), created_at=3.0)
 
-    assert parts.reason(made_of(), MINE, [older, newest, same]) == "files changed"
+    assert dockerfile.reason(made_of(), MINE, [older, newest, same]) == "files changed"
 
 
 def test_the_plan_of_a_run_says_what_changed():
@@ -119,11 +118,11 @@ def test_the_plan_of_a_run_says_what_changed():
 
 
 def marked(build: BuildImage, **facts) -> dict[str, str]:
-    return labels.written(planned(build, **facts))
+    return image_names.label(planned(build, **facts))
 
 
 def read(found: dict[str, str], *tags: str) -> BuiltImage | None:
-    return labels.read("sha256:x", tags, found, 5, 1.0)
+    return image_names.read_label("sha256:x", tags, found, 5, 1.0)
 
 
 def test_what_is_written_on_an_image_is_read_back():
@@ -164,6 +163,8 @@ def test_an_image_that_only_has_its_label_from_ours_is_not_ours(tags, recognised
 
 
 def test_the_label_of_a_base_that_rai_built_is_replaced():
-    bare = labels.written(images.plan(BuildSpec("f", build_image=BuildImage()), None))
+    bare = image_names.label(
+        images.plan(BuildSpec("f", build_image=BuildImage()), None)
+    )
 
     assert bare.keys() == marked(BUILD).keys()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import images
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -14,7 +13,7 @@ from runner.core import (
     ImageParts,
     Origin,
 )
-from runner.images import inventory
+from runner.spec import image_names, images
 
 MINE = Origin("project", "machine", "folder")
 OTHER = Origin("project", "machine", "another folder")
@@ -65,7 +64,7 @@ OLD_GPU = built("rai-build:old-gpu", 0, "gpu")
     ],
 )
 def test_what_a_later_build_of_the_project_replaced_is_outdated(images, planned, gone):
-    found = inventory.outdated(images, MINE, planned)
+    found = image_names.outdated(images, MINE, planned)
 
     assert [one.id for one in found] == [one.id for one in gone]
 
@@ -73,9 +72,9 @@ def test_what_a_later_build_of_the_project_replaced_is_outdated(images, planned,
 def test_an_image_is_current_by_its_name_whoever_built_it():
     theirs = built(CPU, 1, origin=OTHER)
 
-    assert inventory.current(theirs, plans("cpu"))
-    assert not inventory.current(built(GPU, 1), plans("cpu"))
-    assert not inventory.current(theirs, plans())
+    assert image_names.current(theirs, plans("cpu"))
+    assert not image_names.current(built(GPU, 1), plans("cpu"))
+    assert not image_names.current(theirs, plans())
 
 
 NAMED = built("rai-build:1", 1, tags=("rai-build:1", "me/it:1"), names=("me/it:1",))
@@ -95,7 +94,7 @@ FOREIGN = built("rai-build:1", 1, tags=("rai-build:1", "mine:1"))
     ],
 )
 def test_what_is_used_or_has_a_name_of_its_own_stays(one, everything, names, why):
-    found = inventory.prune([one], everything=everything)
+    found = image_names.prune([one], everything=everything)
 
     assert [r.tags for r in found.removals] == ([] if names is None else [names])
     assert [kept.why for kept in found.kept] == ([] if why is None else [why])
@@ -104,9 +103,9 @@ def test_what_is_used_or_has_a_name_of_its_own_stays(one, everything, names, why
 def test_what_comes_free_at_least_is_what_each_shares_with_none():
     images = [built("a", 1, shared_bytes=60), built("b", 1, shared_bytes=None)]
 
-    found = inventory.prune(images, everything=False)
+    found = image_names.prune(images, everything=False)
 
-    assert inventory.least_freed_bytes(found.removals) == 140
+    assert image_names.least_freed_bytes(found.removals) == 140
 
 
 @pytest.mark.parametrize(
@@ -122,4 +121,4 @@ def test_only_old_builds_of_these_projects_that_later_ones_replaced_are_found(
     origins, before, gone
 ):
     found = [built("rai-build:new", 4), OLDER, replace(OLD, origin=OTHER)]
-    assert inventory.replaced(found, origins, before) == gone
+    assert image_names.replaced(found, origins, before) == gone

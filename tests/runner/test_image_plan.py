@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import images
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -17,7 +16,7 @@ from runner.core import (
     Reason,
 )
 from runner.core.errors import ImageError, SpecError
-from runner.images import dockerfile
+from runner.spec import dockerfile, image_names, images
 
 PLACE = Place("rai_build.yml", 9, 3)
 TEXT = "ARG BASE=debian:bookworm-slim\nFROM ${BASE} AS cpu\nRUN x\nFROM cpu AS gpu\n"
@@ -51,7 +50,7 @@ def test_a_named_image_is_pulled_only_where_the_engine_lacks_it(name, tags, acti
     plan = images.plan(named(name), facts(*tags))
 
     assert action is plan.action
-    assert plan.reference == images.normalise(name)
+    assert plan.reference == image_names.normalise(name)
     assert plan.build is None
 
 
@@ -67,7 +66,7 @@ def test_a_named_image_is_pulled_only_where_the_engine_lacks_it(name, tags, acti
     ],
 )
 def test_a_name_is_written_as_engines_list_it(tag, full):
-    assert full == images.normalise(tag)
+    assert full == image_names.normalise(tag)
 
 
 def test_an_image_is_built_once_and_reused_while_nothing_changes():
@@ -154,8 +153,8 @@ def test_names_that_rai_keeps_for_itself_are_refused(name):
 
 @pytest.mark.parametrize("name", ["Upper/case", "a b", "-x", "a:", "x/", "ümlaut"])
 def test_names_that_docker_would_refuse_are_refused_before_the_build(name):
-    assert images.problems(built(image_name=name))
-    assert images.problems(built(push=Push(name)))
+    assert images.name_problems(built(image_name=name))
+    assert images.name_problems(built(push=Push(name)))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +167,7 @@ def test_names_that_docker_would_refuse_are_refused_before_the_build(name):
     ],
 )
 def test_ordinary_names_are_accepted(name):
-    assert images.problems(built(image_name=name, push=Push(name))) == []
+    assert images.name_problems(built(image_name=name, push=Push(name))) == []
 
 
 @pytest.mark.parametrize(

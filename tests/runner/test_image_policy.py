@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import images
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -18,8 +17,8 @@ from runner.core import (
 )
 from runner.core.errors import ImageError, NotAllowedError
 from runner.core.policy import NO_POLICY, AllowList, Policy
-from runner.images import allowed
-from runner.images.names import fits
+from runner.spec import images
+from runner.spec.image_names import fits
 
 HERE = Place("/etc/rai/policy.yml", 5, 9)
 LISTED = AllowList(("debian:*", "registry.example.org/course/*"), HERE)
@@ -54,7 +53,7 @@ def test_a_pattern_fits_repository_and_tag_each_by_itself(pattern, name, expecte
 
 def refused(spec: BuildSpec, *words: str) -> list[str]:
     listed = AllowList((*LISTED.patterns, *words), HERE)
-    return [str(one) for one in allowed.problems(spec, Policy(images=(listed,)))]
+    return [str(one) for one in images.not_allowed(spec, Policy(images=(listed,)))]
 
 
 def test_the_message_names_what_was_asked_the_list_and_its_line():
@@ -74,11 +73,11 @@ def test_the_message_names_what_was_asked_the_list_and_its_line():
 
 def test_an_image_is_built_only_where_each_list_has_the_word():
     one, other = Policy(images=(ALSO,)), Policy(images=(ALSO, LISTED))
-    assert allowed.problems(BuildSpec("f.yml"), one) == []
-    assert len(allowed.problems(BuildSpec("f.yml"), other)) == 1
-    assert allowed.problems(BuildSpec("f.yml"), other, builds=False) == []
+    assert images.not_allowed(BuildSpec("f.yml"), one) == []
+    assert len(images.not_allowed(BuildSpec("f.yml"), other)) == 1
+    assert images.not_allowed(BuildSpec("f.yml"), other, builds=False) == []
     named = BuildSpec("f.yml", image="build")
-    assert "; allowed are gcc" in str(allowed.problems(named, one)[0])
+    assert "; allowed are gcc" in str(images.not_allowed(named, one)[0])
 
 
 def test_no_build_takes_the_name_of_a_listed_image():
@@ -89,7 +88,7 @@ def test_no_build_takes_the_name_of_a_listed_image():
 
 
 def test_without_a_list_every_image_is_allowed():
-    assert allowed.problems(BuildSpec("f.yml", image="gcc"), NO_POLICY) == []
+    assert images.not_allowed(BuildSpec("f.yml", image="gcc"), NO_POLICY) == []
 
 
 FACTS = ImageFacts({"rai-build:1": "sha256:old"}, "linux/amd64", "FROM gcc")

@@ -6,13 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, images, session
-from runner.core import BuildImage, BuildSpec, Place, Profile, Reason, Substitute
+from runner import pack
+from runner.core import (
+    Archive,
+    BuildImage,
+    BuildSpec,
+    Place,
+    Profile,
+    Reason,
+    Substitute,
+)
 from runner.core.errors import ConfigError, ImageError, UsageError
-from runner.core.work import Archive
-from runner.images import substitutes
-from runner.images.substitutes import Rule
-from runner.report.words import named_by
+from runner.report.phrases import named_by
+from runner.run import prepare, validation
+from runner.spec import image_names, images
+from runner.spec.image_names import Rule
 from runner.store import settings
 from runner.store.paths import RunPaths
 
@@ -31,27 +39,27 @@ def named(image: str | None = OLD, **more) -> BuildSpec:
 def test_the_option_wins_then_the_first_rule_that_fits():
     rules = [rule("a/*", "none"), rule("illinoisimpact/*", "one"), rule("*", "two")]
 
-    assert substitutes.decide(named(), "b/c:1", rules) == Substitute(
+    assert image_names.decide(named(), "b/c:1", rules) == Substitute(
         OLD, "b/c:1", "--image"
     )
-    by_rule = substitutes.decide(named(), None, rules)
+    by_rule = image_names.decide(named(), None, rules)
     assert by_rule == Substitute(OLD, "one", "images in config.yml:2:3")
-    assert substitutes.decide(named("gcc"), None, rules[:2]) is None
+    assert image_names.decide(named("gcc"), None, rules[:2]) is None
 
 
 def test_no_rule_concerns_an_image_that_is_built_and_the_option_does():
     built = named(build_image=BuildImage())
 
-    assert substitutes.decide(built, None, [rule("*")]) is None
-    assert substitutes.decide(named(None), None, [rule("*")]) is None
-    run = substitutes.applied(built, substitutes.decide(built, "b/c", ()))
+    assert image_names.decide(built, None, [rule("*")]) is None
+    assert image_names.decide(named(None), None, [rule("*")]) is None
+    run = image_names.applied(built, image_names.decide(built, "b/c", ()))
     assert (run.image, run.build_image, run.profile) == ("b/c", None, "compatible")
     assert images.plan(run, None).build is None
 
 
 def test_an_option_that_is_no_name_is_refused_with_an_example():
     with pytest.raises(UsageError, match=r'--image is "Bad Name".*someone/project:1'):
-        substitutes.decide(named(), "Bad Name", ())
+        image_names.decide(named(), "Bad Name", ())
 
 
 def write(file: Path, text: str) -> Path:
@@ -105,23 +113,23 @@ def home(tmp_path, monkeypatch) -> Path:
 def test_a_parcel_carries_what_was_decided_whatever_the_settings_say_now(
     project, home, tmp_path
 ):
-    request = session.prepare(project).request
+    request = prepare.prepare(project).request
     assert (request.spec.image, request.profile) == ("my/course", Profile.COMPATIBLE)
     folder = RunPaths(tmp_path / "run")
     folder.root.mkdir()
     packed = Archive(folder.source, "c0ffee", 1, 1, 1)
-    archive.seal(request.asked, packed, None, folder.parcel)
+    pack.seal(request.asked, packed, None, folder.parcel)
     write(home / "config" / "rai" / "config.yml", 'images: {"*/*": another/one}\n')
 
-    again = session.reopen(folder).request
+    again = prepare.reopen(folder).request
 
     assert again.spec == request.spec
     assert again.spec.substitute.asked == OLD
 
 
 def test_validate_plans_the_image_of_a_run_and_says_who_names_it(project):
-    by_rule = session.validate(project)
-    by_option = session.validate(project, session.Options(image="b/c:1"))
+    by_rule = validation.validate(project)
+    by_option = validation.validate(project, prepare.Options(image="b/c:1"))
 
     assert by_rule.image.reference == "my/course:latest"
     assert (by_option.image.reference, by_option.image.asked) == ("b/c:1", OLD)
@@ -129,19 +137,19 @@ def test_validate_plans_the_image_of_a_run_and_says_who_names_it(project):
 
 
 def test_an_image_that_cannot_be_pulled_is_told_with_both_names():
-    spec = substitutes.applied(named(), Substitute(OLD, "b/c:1", "--image"))
+    spec = image_names.applied(named(), Substitute(OLD, "b/c:1", "--image"))
     pulled = ImageError("b/c:1 cannot be pulled", reason=Reason.IMAGE_NOT_FOUND)
 
-    error = substitutes.explained(pulled, images.plan(spec, None))
+    error = image_names.explained(pulled, images.plan(spec, None))
 
     assert str(error) == f"b/c:1 cannot be pulled (--image names it in place of {OLD})"
     assert error.reason is Reason.IMAGE_NOT_FOUND
-    assert '`"b/c:*": NAME`' in substitutes.advice("b/c:1")
-    assert "--image NAME" in substitutes.advice("b/c:1")
+    assert '`"b/c:*": NAME`' in image_names.advice("b/c:1")
+    assert "--image NAME" in image_names.advice("b/c:1")
 
 
 def test_an_engine_without_images_says_which_name_it_ignores():
-    spec = substitutes.applied(named(), Substitute(OLD, "b/c:1", "--image"))
+    spec = image_names.applied(named(), Substitute(OLD, "b/c:1", "--image"))
 
     said = images.ignored(spec, "local")
 

@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 
-from runner import buildfile, job, places
-from runner.archive import FolderProject, SealedProject, datafiles
 from runner.core import (
     JobRequest,
     Outcome,
     ProfileFile,
     Reason,
     RunRecord,
+    RunRequest,
     State,
     events,
     record,
 )
-from runner.core.cancel import Cancel
-from runner.core.request import RunRequest
-from runner.job.rounds import GoOn
-from runner.store import latest, runs
+from runner.core.errors import Cancel
+from runner.pack import FolderProject, SealedProject, datafiles
+from runner.run import job, places
+from runner.run.job import GoOn
+from runner.spec import buildfile
+from runner.store import run_files, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home
 from tests.runner.engines.fake import FakeEngine, FakeResult
@@ -348,7 +349,7 @@ def test_nothing_of_a_runs_folder_goes_after_its_record_is_there(project, monkey
 
     def heard(event: events.Event) -> None:
         (paths,) = (home.run(name) for name in runs.names(home))
-        latest.write(paths, tick, 0.0)
+        run_files.write_latest(paths, tick, 0.0)
 
     home = Home(project.parent / "home")
     found, _, _ = carry_out(project, FakeEngine(), heard=heard)

@@ -9,7 +9,7 @@ import pytest
 from runner.report import Pairs, Table
 from runner.terminal.console import own
 from runner.terminal.layout import lines, rows, tone
-from runner.terminal.look import Look, Tone, cells, cut, look, wrapped
+from runner.terminal.streams import Look, Tone, cells, cut, look, wrapped
 
 COMMAND = "/usr/bin/time python $RAI_SOURCE_DIR/project/m1.1.py"
 WHY = "skipped: needs a GPU, and this run has none"

@@ -6,19 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import buildfile
-from runner.core import (
-    LIMITS,
-    Command,
-    Limits,
-    Profile,
-    Reason,
-    policy,
-    quantities,
-)
+from runner.core import LIMITS, Command, Limits, Profile, Reason, policy, quantities
 from runner.core.errors import ConfigError
 from runner.core.quantities import SWITCH
-from runner.report.words import allowed
+from runner.report.phrases import allowed
+from runner.spec import buildfile
 from tests.runner import policies
 
 rows = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.key)

@@ -9,8 +9,8 @@ import pytest
 
 from runner.core import Findings, Inference, Machine, Reason, Stream, Verdict
 from runner.core import events as ev
-from runner.core.expectations import Check
-from runner.store import latest, runs
+from runner.core.build_spec import Check
+from runner.store import run_files, runs
 from runner.store.paths import Home
 from runner.terminal import console as live
 from runner.terminal.console import Console
@@ -223,16 +223,16 @@ def test_a_tick_of_a_command_that_has_ended_is_not_shown(terminal, watch):
 
 def test_what_a_command_uses_is_left_for_another_process_until_the_run_ends(tmp_path):
     paths = runs.create(Home(tmp_path))
-    assert latest.read(paths) is None
+    assert run_files.read_latest(paths) is None
     tick = ev.Tick(0, 9.0, 1.5, 1 << 20)
     with runs.Recorder(paths) as recorder:
         for event in (BEGIN, STARTED, tick):
             recorder.keep(event)
-        found = latest.read(paths)
+        found = run_files.read_latest(paths)
         assert found and found[1] == tick
         assert b"Tick" not in paths.events.read_bytes()
         paths.latest.write_bytes(b"{half of")
-        assert latest.read(paths) is None
+        assert run_files.read_latest(paths) is None
     assert not paths.latest.exists()
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Findings, GpuFault, GpuFaultKind, Reason
-from runner.findings import combined, find, gpu_faults
-from runner.findings.gpu_faults import LONGEST_LINE, fault
+from runner.core.figures import combined
+from runner.figures import printed
+from runner.figures.printed import LONGEST_LINE, fault
+from runner.figures.scanner import find
 
 KIND = GpuFaultKind
 
@@ -129,10 +131,10 @@ def test_what_only_resembles_a_fault_is_none(line):
 def test_every_name_and_sentence_is_found_among_dull_lines():
     dull = "dull\n" * 300
     told = [
-        *gpu_faults._SENTENCES.items(),
-        *((f"CUDA error: {said}", kind) for said, kind in gpu_faults._COMMON.items()),
-        *((f"CUDA_ERROR_{name}", kind) for name, kind in gpu_faults._KINDS.items()),
-        *((f"cudaError{name}", kind) for name, kind in gpu_faults._KINDS.items()),
+        *printed._SENTENCES.items(),
+        *((f"CUDA error: {said}", kind) for said, kind in printed._COMMON.items()),
+        *((f"CUDA_ERROR_{name}", kind) for name, kind in printed._KINDS.items()),
+        *((f"cudaError{name}", kind) for name, kind in printed._KINDS.items()),
     ]
     for line, kind in told:
         found = find(f"{dull}{line}\n{dull}")

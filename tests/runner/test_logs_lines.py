@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.findings.scanner import LINE_LIMIT, LineReader
+from runner.figures.scanner import LINE_LIMIT, LineReader
 
 PIECES = st.sampled_from(
     (

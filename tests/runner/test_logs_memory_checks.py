@@ -4,7 +4,8 @@ import pytest
 
 from runner import report
 from runner.core import Findings, record
-from runner.findings import combined, find
+from runner.core.figures import combined
+from runner.figures.scanner import find
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from msgspec import json
 
 from runner.core import Findings, KernelCounters, Source
 from runner.core.figures import combined, fitting
-from runner.findings import Scanner, attributed
+from runner.figures.scanner import Scanner
+from runner.figures.sources import attributed
 from tests.runner.sourceless import find
 
 CSV = """\

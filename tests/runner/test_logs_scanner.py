@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from runner.core import Findings, GpuFaultKind, Inference, TimeUsage
-from runner.findings import Scanner, combined, find, fitting, scanner
+from runner.core.figures import combined, fitting
+from runner.figures import scanner
+from runner.figures.scanner import Scanner, find
 from tests.runner.sourceless import bare
 
 OUTPUT = b"""\

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runner import report
-from runner.answers import CommandOutput
-from runner.commandline import programs
 from runner.core import (
+    Command,
     CommandRecord,
     Findings,
     Outcome,
@@ -15,9 +14,10 @@ from runner.core import (
     Source,
     Stream,
 )
-from runner.core.build_spec import Command
 from runner.core.events import Output
-from runner.findings import find
+from runner.figures.answers import CommandOutput
+from runner.figures.scanner import find
+from runner.spec import commandline
 from runner.terminal.layout import blocks
 
 TABLE = """\
@@ -118,7 +118,7 @@ def test_a_time_of_several_variants_is_of_none():
     ],
 )
 def test_the_batch_size_is_the_scripts_argument(line, size):
-    assert programs.batch_size(line) == size
+    assert commandline.batch_size(line) == size
     assert ran(line, TILED).inferences[0].source.batch_size == size
 
 
@@ -152,7 +152,7 @@ def test_a_printed_batch_size_counts_before_the_argument(line):
     ],
 )
 def test_the_tools_that_run_along_are_those_the_line_starts(line, tools):
-    assert programs.tools(line) == tools
+    assert commandline.tools(line) == tools
     assert ran(line, TILED).inferences[0].source.under == tools
 
 

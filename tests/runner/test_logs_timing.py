@@ -3,7 +3,7 @@
 import pytest
 
 from runner.core import Findings, TimeUsage
-from runner.findings import find
+from runner.figures.scanner import find
 
 TAIL = "0inputs+2624outputs (0major+27189minor)pagefaults 0swaps"
 

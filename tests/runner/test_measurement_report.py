@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from runner import report
 from runner.core.measurement import Measurement, MeasurementHost, read
 from runner.terminal.layout import lines
-from runner.terminal.look import Look
+from runner.terminal.streams import Look
 from tests.runner.judge import made
 
 SPREAD = "the ratios of the rounds spread by 7.2% of their median"

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, engines, images, session
+from runner import engines
 from runner.cli import common, init, main, original
 from runner.core import BuildSpec, Command, Place, Reason
 from runner.core.errors import EngineError, ImageError, UsageError
-from runner.core.variables import Secrets
-from runner.session.project import build_file
+from runner.core.work import Secrets
+from runner.run import prepare, validation
+from runner.run.project import build_file
+from runner.spec import buildfile, images
 
 
 @pytest.fixture
@@ -57,8 +59,8 @@ def test_a_variable_with_two_values_is_refused_and_no_value_shown(monkeypatch):
 def test_a_value_too_short_to_be_masked_is_warned_of(project):
     values = {"N": "5", "PIN": "1234567", "TOKEN": "secret", "NONE": ""}
 
-    prepared = session.prepare(
-        write(project, "ls"), session.Options(secrets=Secrets(values))
+    prepared = prepare.prepare(
+        write(project, "ls"), prepare.Options(secrets=Secrets(values))
     )
 
     told = [p.message.partition(":")[0] for p in prepared.warnings]
@@ -69,8 +71,8 @@ def test_a_value_too_short_to_be_masked_is_warned_of(project):
 def test_a_secret_that_stands_in_the_build_file_too_is_warned_of(project):
     values = {"TOKEN": "sesame-open", "OTHER": "another-one", "N": "5"}
 
-    prepared = session.prepare(
-        write(project, "./get sesame-open 5"), session.Options(secrets=Secrets(values))
+    prepared = prepare.prepare(
+        write(project, "./get sesame-open 5"), prepare.Options(secrets=Secrets(values))
     )
 
     told = [str(p) for p in prepared.warnings if "build file" in p.message]
@@ -82,8 +84,8 @@ def test_a_secret_that_stands_in_the_build_file_too_is_warned_of(project):
 def test_a_name_that_no_image_can_have_is_an_error_where_an_image_is_needed(project):
     write(project, "ls", image="debian bookworm")
 
-    by_default = session.validate(project, session.Options(engine="auto"))
-    local = session.validate(project, session.Options(engine="local"))
+    by_default = validation.validate(project, prepare.Options(engine="auto"))
+    local = validation.validate(project, prepare.Options(engine="local"))
 
     assert by_default.reason is Reason.IMAGE_NOT_FOUND
     assert '"debian bookworm" is not a valid image name' in str(by_default.problems[-1])
@@ -93,7 +95,7 @@ def test_a_name_that_no_image_can_have_is_an_error_where_an_image_is_needed(proj
 
 
 def test_a_plan_for_this_machines_programs_has_no_image(project):
-    found = session.validate(write(project, "ls"), session.Options(engine="local"))
+    found = validation.validate(write(project, "ls"), prepare.Options(engine="local"))
 
     assert found.ok
     assert found.image is None
@@ -101,7 +103,9 @@ def test_a_plan_for_this_machines_programs_has_no_image(project):
 
 
 def test_what_the_bare_engine_refuses_is_wrong_in_the_build_file(project):
-    found = session.validate(write(project, "ls /src"), session.Options(engine="bare"))
+    found = validation.validate(
+        write(project, "ls /src"), prepare.Options(engine="bare")
+    )
     spec = BuildSpec("f", commands=(Command("ls /src", place=Place("f", 1, 1)),))
 
     with pytest.raises(EngineError) as caught:

@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, doctor, places
-from runner.archive import read
+from runner import pack
 from runner.cli.main import _status
-from runner.core import Reason, State, Verdict, events
+from runner.core import Reason, State, Verdict, events, work
 from runner.core.errors import RaiError
-from runner.machine import describe
+from runner.engines import doctor
+from runner.pack import read
+from runner.run import places
 from runner.store import runs
 from runner.store.claim import Claim, Standing
 from runner.store.paths import Home, RunPaths
+from runner.system.machine import describe
 from tests.runner.test_claim import rewritten
 
 DONE = events.Finished(Verdict(True, True, None, Reason.DONE))
@@ -91,7 +93,7 @@ def huge(path: Path) -> None:
 def test_no_command_waits_for_or_reads_all_of_what_is_no_file_of_a_run(
     name, odd, where, rai, tmp_path
 ):
-    output = events.Output(0, events.Stream.STDOUT, b"hello\n")
+    output = events.Output(0, work.Stream.STDOUT, b"hello\n")
     paths = begun(where, output, DONE)
     (paths.root / name).unlink(missing_ok=True)
     odd(paths.root / name)
@@ -113,7 +115,7 @@ def test_an_archive_that_is_a_pipe_is_not_waited_for(tmp_path):
     pipe(tmp_path / "build.tar.zst")
 
     with pytest.raises(RaiError, match="not a regular file"):
-        archive.unpack(tmp_path / "build.tar.zst", tmp_path / "out")
+        pack.unpack(tmp_path / "build.tar.zst", tmp_path / "out")
 
 
 def test_a_run_elsewhere_is_listed_with_its_machine_and_can_be_removed_by_force(
@@ -196,7 +198,7 @@ def test_what_a_killed_unpacking_left_goes_with_the_next_to_the_same_place(tmp_p
         alike = tmp_path / ".out.rai-unpacking-others"
         alike.mkdir()
 
-        archive.creatable(into)
+        pack.creatable(into)
 
         assert not left.exists()
         assert going_on.exists()
@@ -211,7 +213,7 @@ def test_a_folder_that_another_process_unpacks_into_is_left_alone(tmp_path):
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX)
 
-    archive.creatable(tmp_path / "out")
+    pack.creatable(tmp_path / "out")
 
     assert other.exists()
     os.close(handle)

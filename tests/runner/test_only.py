@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import session
-from runner.buildfile.selection import left_out
+from runner import engines
 from runner.core import Command, Outcome, Reason, RunRecord
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
+from runner.core.errors import Cancel, UsageError
 from runner.engines import Choice
-from runner.session import run as runs
+from runner.run import prepare, session
+from runner.spec.buildfile import left_out
 from tests.runner.engines.fake import FakeEngine, FakeResult
 
 COMMANDS = (
@@ -58,12 +57,12 @@ SPEC = "commands: {build: [{run: first, name: one}, second, third]}\n"
 def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> RunRecord:
     folder.joinpath("rai_build.yml").write_text(SPEC)
     engine = FakeEngine({"second": FakeResult(exit_code=code)})
-    monkeypatch.setattr(runs.engines, "choose", lambda *_, **__: Choice((engine,), ""))
-    prepared = session.prepare(folder, session.Options(only=("2",)))
+    monkeypatch.setattr(engines, "choose", lambda *_, **__: Choice((engine,), ""))
+    prepared = prepare.prepare(folder, prepare.Options(only=("2",)))
     run = session.start(prepared)
     list(run.events(Cancel()))
     assert engine.ran == ["second"]
-    again = session.reopen(run.paths).request
+    again = prepare.reopen(run.paths).request
     assert (again.asked.only, again.left_out) == (("2",), {0, 2})
     return run.record
 
@@ -92,6 +91,6 @@ def test_what_is_left_out_gets_no_warnings(tmp_path):
     text = "commands: {build: ['echo \"$A\"', 'echo \"$B\"']}\n"
     (tmp_path / "rai_build.yml").write_text(text)
 
-    warned = session.prepare(tmp_path, session.Options(only=("2",))).warnings
+    warned = prepare.prepare(tmp_path, prepare.Options(only=("2",))).warnings
 
     assert [w.message.split()[0] for w in warned if w.place] == ["`$B`"]

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, trees
-from runner.archive import source
+from runner import pack
 from runner.core.errors import RaiError, UsageError
+from runner.pack import source
 from runner.store import outputs
 from runner.store.paths import Home
+from runner.system import trees
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def archived(home: Home, run: str, folder: Path) -> Path:
     """Keep a folder as a run's build folder, and remove it."""
     path = home.run(run).build
     path.parent.mkdir()
-    with archive.BuildWriter(path) as writer:
+    with pack.BuildWriter(path) as writer:
         for data in source.pack(folder, "build"):
             writer.write(data)
     trees.remove(folder)
@@ -47,8 +48,8 @@ def archived(home: Home, run: str, folder: Path) -> Path:
 
 def bring_back(
     build: Path, into: Path, project: Path, *, force: bool = False
-) -> archive.Unpacked:
-    return outputs.bring_back(build, into, archive.BUILD, project, force=force)
+) -> pack.Unpacked:
+    return outputs.bring_back(build, into, pack.BUILD, project, force=force)
 
 
 def listed(folder: Path) -> list[str]:
@@ -291,7 +292,7 @@ def test_a_folder_in_the_project_is_not_sent_though_it_changed_or_moved(kept, pr
     (into / "deep" / "mine").touch()
     shutil.copytree(into, project / "copy")
 
-    found = archive.survey(project)
+    found = pack.survey(project)
 
     assert found.members == ()
     why = "built in: a build folder, unpacked by rai (.rai-run)"
@@ -300,7 +301,7 @@ def test_a_folder_in_the_project_is_not_sent_though_it_changed_or_moved(kept, pr
         ("results/", why),
     ]
     (project / ".raiignore").write_text("!/copy/\n")
-    names = {member.name for member in archive.survey(project).members}
+    names = {member.name for member in pack.survey(project).members}
     assert "copy/deep/mine" in names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from runner.core import Stream
-from runner.core.pace import MANY, MOST_PIECES, OutputPace
+from runner.core.events import MANY, MOST_PIECES, OutputPace
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive
-from runner.archive import contents
-from runner.archive.compressed import JOB_BYTES
+from runner import pack
 from runner.core import Archive, Severity
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Progress, Warned
+from runner.pack import contents
+from runner.pack.write import JOB_BYTES
 from runner.store.settings import SETTINGS
 from tests.runner.rights import permissions_that_count
 
-LOOSE = archive.Caps(1 << 40, 1 << 20, 1 << 40)
+LOOSE = pack.Caps(1 << 40, 1 << 20, 1 << 40)
 
 
 def tree(root: Path, *names: str, **files: str) -> Path:
@@ -40,18 +40,18 @@ def tree(root: Path, *names: str, **files: str) -> Path:
 
 def sent(project: Path) -> list[str]:
     """Name the files and links that would be sent."""
-    members = archive.survey(project).members
-    return [m.name for m in members if m.kind is not archive.MemberKind.FOLDER]
+    members = pack.survey(project).members
+    return [m.name for m in members if m.kind is not pack.MemberKind.FOLDER]
 
 
 def left(project: Path) -> dict[str, str]:
-    return {item.name: item.why for item in archive.survey(project).left_out}
+    return {item.name: item.why for item in pack.survey(project).left_out}
 
 
 def packed(
-    project: Path, into: Path, caps: archive.Caps = LOOSE
+    project: Path, into: Path, caps: pack.Caps = LOOSE
 ) -> tuple[Archive, list[Progress]]:
-    steps, seen = archive.pack(archive.survey(project), into, caps), []
+    steps, seen = pack.pack(pack.survey(project), into, caps), []
     while True:
         try:
             seen.append(next(steps))
@@ -61,7 +61,7 @@ def packed(
 
 def members(path: Path) -> dict[str, tarfile.TarInfo]:
     with (
-        archive.open_tar(path) as stream,
+        pack.open_tar(path) as stream,
         tarfile.open(fileobj=stream, mode="r|", errors="surrogateescape") as tar,
     ):
         return {info.name: info for info in tar}
@@ -86,7 +86,7 @@ def test_the_same_content_gives_the_same_hash_whatever_its_times_modes_and_order
 def test_the_archive_says_what_it_is(tmp_path):
     project = tree(tmp_path / "p", "a", "b/c")
     made, _ = packed(project, tmp_path / "p.tar.zst")
-    with archive.open_tar(made.path) as stream:
+    with pack.open_tar(made.path) as stream:
         raw = stream.read()
     assert made.sha256 == hashlib.sha256(raw).hexdigest()
     assert made.raw_bytes == len(raw) and len(raw) % tarfile.RECORDSIZE == 0
@@ -115,7 +115,7 @@ def test_a_file_larger_than_what_one_thread_takes_arrives_whole(tmp_path):
     assert len(content) > 2 * JOB_BYTES
     (project / "large").write_bytes(content)
     made, _ = packed(project, tmp_path / "a.tar.zst")
-    archive.unpack(made.path, tmp_path / "back")
+    pack.unpack(made.path, tmp_path / "back")
     assert (tmp_path / "back/large").read_bytes() == content
 
 
@@ -139,7 +139,7 @@ def test_names_that_are_not_utf8_arrive_byte_for_byte(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(name)
     made, _ = packed(project, tmp_path / "a.tar.zst")
-    archive.unpack(made.path, tmp_path / "back")
+    pack.unpack(made.path, tmp_path / "back")
     for name in names:
         assert (tmp_path / "back" / os.fsdecode(name)).read_bytes() == name
 
@@ -148,7 +148,7 @@ def test_progress_ends_at_the_sum_of_the_sizes(tmp_path):
     project = tree(tmp_path / "p", "a")
     for n in range(3):
         (project / f"large{n}").write_bytes(bytes(9 << 20))
-    total = archive.survey(project).total_bytes
+    total = pack.survey(project).total_bytes
     _, seen = packed(project, tmp_path / "a")
     assert [s.done for s in seen] == sorted(s.done for s in seen)
     assert len(seen) == 5 and seen[-1] == Progress("pack", total, total)
@@ -183,7 +183,7 @@ def test_gitignore_and_raiignore_add_up_and_raiignore_is_the_last_word(tmp_path)
     tree(project, raiignore="c\n!b\n", dockerignore="d\n")
     assert [n for n in sent(project) if n in "abcd"] == ["b", "d"]
     assert left(project) == {"a": ".gitignore:1: a", "c": ".raiignore:1: c"}
-    assert archive.survey(project).rules == (".raiignore", ".gitignore")
+    assert pack.survey(project).rules == (".raiignore", ".gitignore")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_raiignore_brings_back_what_is_in_a_folder_of_gitignore(
 def test_without_rules_everything_else_goes(tmp_path):
     project = tree(tmp_path / "p", "__pycache__/x.pyc", "a")
     assert sent(project) == ["__pycache__/x.pyc", "a"]
-    assert archive.survey(project).rules == ()
+    assert pack.survey(project).rules == ()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_gitignores_in_folders_count_beside_a_raiignore_which_overrides_them(tmp
     project = tree(tmp_path / "p", "sub/x", "sub/y", raiignore="!/sub/y\n")
     tree(project / "sub", gitignore="x\ny\n")
     assert sent(project) == [".raiignore", "sub/.gitignore", "sub/y"]
-    assert archive.survey(project).rules == (".raiignore", "sub/.gitignore")
+    assert pack.survey(project).rules == (".raiignore", "sub/.gitignore")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
@@ -311,7 +311,7 @@ def test_an_ignored_folder_is_not_even_looked_into(tmp_path, monkeypatch):
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", noted)
-    archive.survey(project)
+    pack.survey(project)
     assert looked == ["p"]
 
 
@@ -334,7 +334,7 @@ def test_rules_and_names_are_compared_byte_by_byte(tmp_path):
 def test_a_line_that_cannot_be_searched_for_is_a_warning(line, tmp_path, recwarn):
     project = tree(tmp_path / "p", "a", "b", gitignore=f"{line}\nb\n")
     assert sent(project) == [".gitignore", "a"]
-    (problem,) = archive.survey(project).problems
+    (problem,) = pack.survey(project).problems
     said = f".gitignore:1:1: warning: {line!r} is not a pattern and is ignored"
     assert str(problem).startswith(said)
     assert not recwarn.list
@@ -355,7 +355,7 @@ def test_thousands_of_rules_are_read(tmp_path):
 def test_too_many_rules_are_refused_and_send_nothing(tmp_path):
     rules = "".join(f"a*{number}*b*\n" for number in range(3000))
     project = tree(tmp_path / "p", "a", gitignore=rules)
-    (problem,) = archive.survey(project).problems
+    (problem,) = pack.survey(project).problems
     assert ".gitignore has too many rules" in str(problem)
     assert problem.severity is Severity.ERROR
 
@@ -366,7 +366,7 @@ def test_over_a_ceiling_the_largest_are_named_with_a_rule_and_a_setting(tmp_path
         (project / f"file{n}").write_bytes(bytes(n << 20))
     (project / "data[1]" / "deep").mkdir(parents=True)
     (project / "data[1]" / "deep" / "large").write_bytes(bytes(9 << 20))
-    caps = archive.Caps(total_bytes=10 << 20, members=5, file_bytes=6 << 20)
+    caps = pack.Caps(total_bytes=10 << 20, members=5, file_bytes=6 << 20)
     with pytest.raises(NotAllowedError) as caught:
         packed(project, tmp_path / "a", caps)
     assert str(caught.value).splitlines() == [
@@ -396,11 +396,11 @@ def test_a_message_names_the_settings_that_there_are():
 
 def test_a_tree_without_end_is_not_walked_to_its_end(tmp_path):
     project = tree(tmp_path / "p", *(f"{n:03}/file" for n in range(100)))
-    caps = archive.Caps(total_bytes=1 << 30, members=10, file_bytes=1 << 30)
-    found = archive.survey(project, caps=caps)
+    caps = pack.Caps(total_bytes=1 << 30, members=10, file_bytes=1 << 30)
+    found = pack.survey(project, caps=caps)
     assert found.cut and len(found.members) <= 52
     with pytest.raises(NotAllowedError, match="the project has more than 51 files"):
-        list(archive.pack(found, tmp_path / "a", caps))
+        list(pack.pack(found, tmp_path / "a", caps))
 
 
 def test_the_list_of_what_is_left_out_is_bounded_and_secrets_are_in_it(
@@ -409,7 +409,7 @@ def test_the_list_of_what_is_left_out_is_bounded_and_secrets_are_in_it(
     monkeypatch.setattr(contents, "LEFT_OUT_KEPT", 3)
     project = tree(tmp_path / "p", *(f"{n}.o" for n in range(9)), "x/.env", "y.o")
     tree(project, gitignore="*.o\n")
-    found = archive.survey(project)
+    found = pack.survey(project)
     assert [item.name for item in found.left_out] == ["0.o", "1.o", "2.o", "x/.env"]
     assert found.left_out_count == 11
 
@@ -433,10 +433,8 @@ def test_secrets_are_left_out_by_their_names_and_said(tmp_path):
     assert reasons["deep/.env"] == "a secret by its name: .env"
     assert reasons["server.KEY"] == "a secret by its name: *.key"
     assert reasons[".ssh/"] == "a secret by its name: .ssh/"
-    assert {item.by for item in archive.survey(project).left_out} == {
-        archive.LeftBy.SECRET
-    }
-    (warning,) = archive.survey(project).warnings
+    assert {item.by for item in pack.survey(project).left_out} == {pack.LeftBy.SECRET}
+    (warning,) = pack.survey(project).warnings
     assert str(warning) == (
         "warning: left out because they look like secrets: .ENV, .aws/,"
         " .docker/config.json, .env, .env.local and 14 more;"
@@ -472,7 +470,7 @@ def test_gitignore_does_not_bring_back_a_secret(tmp_path):
 
 
 def test_the_packing_of_a_project_warns_of_secrets(tmp_path):
-    project = archive.FolderProject(tree(tmp_path / "p", "a", "id_rsa"))
+    project = pack.FolderProject(tree(tmp_path / "p", "a", "id_rsa"))
     told = [e.text for e in project.pack(tmp_path / "x") if isinstance(e, Warned)]
     assert told == [
         "left out because they look like secrets: id_rsa;"
@@ -483,12 +481,12 @@ def test_the_packing_of_a_project_warns_of_secrets(tmp_path):
 
 def test_folders_that_rai_made_are_left_out_unless_raiignore_names_them(tmp_path):
     project = tree(tmp_path / "p", "results/out.txt", "results/deep/x", "sub/results/y")
-    found = archive.survey(project, "results")
+    found = pack.survey(project, "results")
     assert [item.name for item in found.left_out] == ["results/"]
     assert found.left_out[0].why == "built in: rai's own home folder"
     assert [m.name for m in found.members] == ["sub", "sub/results", "sub/results/y"]
     tree(project, raiignore="!/results/out.txt\n")
-    names = [m.name for m in archive.survey(project, "results").members]
+    names = [m.name for m in pack.survey(project, "results").members]
     assert "results/out.txt" in names and "results/deep/x" not in names
 
 
@@ -496,7 +494,7 @@ def test_files_that_vanish_or_change_meanwhile_are_all_named_and_nothing_is_left
     tmp_path,
 ):
     project = tree(tmp_path / "p", "a", "gone", "grown", "link", "pipe", "dir")
-    survey = archive.survey(project)
+    survey = pack.survey(project)
     (project / "grown").write_text("much longer than before, to be sure")
     for name in ("gone", "link", "pipe", "dir"):
         (project / name).unlink()
@@ -504,7 +502,7 @@ def test_files_that_vanish_or_change_meanwhile_are_all_named_and_nothing_is_left
     os.mkfifo(project / "pipe")
     (project / "dir").mkdir()
     with pytest.raises(UsageError) as caught:
-        list(archive.pack(survey, tmp_path / "a"))
+        list(pack.pack(survey, tmp_path / "a"))
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert "cannot read gone: no such file or directory" in lines
@@ -518,14 +516,14 @@ def test_a_folder_that_became_a_link_leads_to_nothing_outside(tmp_path):
     project = tree(tmp_path / "p", "dir/file")
     tree(tmp_path / "elsewhere", "file")
     (tmp_path / "elsewhere/file").write_text("this is secret!!")
-    survey = archive.survey(project)
+    survey = pack.survey(project)
     (project / "dir/file").unlink()
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../elsewhere")
     (tmp_path / "elsewhere/file").write_bytes(b"x" * survey.total_bytes)
 
     with pytest.raises(UsageError, match="a link leads out of the folder"):
-        list(archive.pack(survey, tmp_path / "a"))
+        list(pack.pack(survey, tmp_path / "a"))
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".raiignore"])
@@ -540,7 +538,7 @@ def test_rules_outside_of_the_project_or_without_end_are_not_read(kind, name, tm
         os.truncate(project / name, 2 << 20)
 
     with pytest.raises(UsageError, match=f"{name} cannot be read") as caught:
-        list(archive.pack(archive.survey(project), tmp_path / "a"))
+        list(pack.pack(pack.survey(project), tmp_path / "a"))
     assert "secret" not in str(caught.value)
 
 
@@ -575,7 +573,7 @@ def test_folders_that_nest_without_end_are_refused(tmp_path):
 def test_a_packing_that_is_stopped_leaves_nothing_behind(tmp_path):
     project = tree(tmp_path / "p", "a")
     (project / "large").write_bytes(bytes(40 << 20))
-    steps = archive.pack(archive.survey(project), tmp_path / "a", LOOSE)
+    steps = pack.pack(pack.survey(project), tmp_path / "a", LOOSE)
     next(steps)
     steps.close()
     assert {path.name for path in tmp_path.iterdir()} == {"p"}
@@ -584,7 +582,7 @@ def test_a_packing_that_is_stopped_leaves_nothing_behind(tmp_path):
 def test_an_archive_that_is_there_stays_until_the_new_one_is_whole(tmp_path):
     project = tree(tmp_path / "p", "a")
     (tmp_path / "x").write_text("old")
-    steps = archive.pack(archive.survey(project), tmp_path / "x", LOOSE)
+    steps = pack.pack(pack.survey(project), tmp_path / "x", LOOSE)
     next(steps)
     assert (tmp_path / "x").read_text() == "old"
     list(steps)
@@ -596,6 +594,6 @@ def test_links_that_lead_out_of_the_project_are_named_once(tmp_path):
     for name, target in {"a": "/etc/passwd", "b": "../x", "in": "file"}.items():
         (project / name).symlink_to(target)
 
-    (warning,) = archive.survey(project).warnings
+    (warning,) = pack.survey(project).warnings
 
     assert warning.message == "these links lead out of the project: a, b"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import pictures
-from runner.pictures.scales import Scale, round_value, width, written
-from runner.report.charts import Bar, BarChart, Chart, Mark, Roof, Roofline, RoofPoint
+from runner.report import pictures
+from runner.report.blocks import Bar, BarChart, Chart, Mark, Roof, Roofline, RoofPoint
+from runner.report.pictures import Scale, round_value, width, written
 
 ODD = "\x1b]0;x\x07\x9b2J\u202e✱ <script>alert(1)</script>\"'&]]>\ud800\ufffe $x^2$"
 UNSEEN = {*"\x07\x1b\x9b\u202e✱\ud800\ufffe"}

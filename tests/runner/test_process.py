@@ -12,22 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from runner import process
 from runner.core import Reason, Stream
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.core.events import Output, Tick
+from runner.system import child, machine, process
 from tests.waiting import until
 
 pytestmark = pytest.mark.programs
 
 
-def stream(line: str, **options) -> Generator[Output | Tick, None, process.Ended]:
+def stream(line: str, **options) -> Generator[Output | Tick, None, child.Ended]:
     wanted = {"timeout_s": 20.0, "cancel": Cancel(), "room": process.room(1 << 30)}
     return process.stream(["sh", "-c", line], **(wanted | options))
 
 
-def follow(line: str, **options) -> tuple[list[Output | Tick], process.Ended]:
+def follow(line: str, **options) -> tuple[list[Output | Tick], child.Ended]:
     events = []
     running = stream(line, **options)
     while True:
@@ -193,7 +192,7 @@ def test_marked_processes_are_found_wherever_they_went(tmp_path: Path):
     follow(line, env={"PATH": os.environ["PATH"], "MARK": "of this test"})
     pid = int(file.read_text())
     assert alive(pid)
-    process.kill_marked("MARK", "of this test")
+    machine.kill_marked("MARK", "of this test")
     until(lambda: not alive(pid))
 
 

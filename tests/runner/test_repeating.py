@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, session
-from runner.buildfile.selection import repeating
-from runner.core.cancel import Cancel
-from runner.core.errors import NotAllowedError, UsageError
-from runner.core.limits import Limits
+from runner import engines
+from runner.core import Limits, Place
+from runner.core.errors import Cancel, NotAllowedError, UsageError
 from runner.core.policy import NO_POLICY, Ceiling, Policy
-from runner.core.problem import Place
-from runner.core.samples import MOST_ROUNDS
+from runner.core.record import MOST_ROUNDS
 from runner.engines import Choice
-from runner.session import run as runs
-from runner.session.prepare import Options
+from runner.run import prepare as session
+from runner.run import session as run_session
+from runner.run.prepare import Options
+from runner.spec import buildfile
+from runner.spec.buildfile import repeating
 from tests.program import rai
 from tests.runner.engines.fake import FakeEngine, FakeResult
 
@@ -71,7 +71,7 @@ def test_a_site_that_limits_the_time_limits_the_budget():
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "rai_build.yml").write_text(SPEC)
     engine = FakeEngine({"./final": TIMED})
-    monkeypatch.setattr(runs.engines, "choose", lambda *_, **__: Choice((engine,), ""))
+    monkeypatch.setattr(engines, "choose", lambda *_, **__: Choice((engine,), ""))
 
     def prepare(**options) -> tuple[session.Prepared, FakeEngine]:
         return session.prepare(tmp_path, Options(**options)), engine
@@ -81,7 +81,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
     wanted, engine = prepared(repeat=3, measured=("3",), budget="5m")
-    run = session.start(wanted)
+    run = run_session.start(wanted)
     list(run.events(Cancel()))
     assert engine.ran == ["make", "./final", "./report", "./report", "./report"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner import images, report
+from runner import report
 from runner.core import (
     BuildSpec,
     Command,
@@ -25,11 +25,11 @@ from runner.core import (
 )
 from runner.core.quantities import brief
 from runner.figures import table as figures
-from runner.job import preparation
-from runner.report.figures import profile
-from runner.report.names import shortened
-from runner.report.run import op_time_s
-from runner.report.words import day
+from runner.report.findings import profile
+from runner.report.phrases import day, shortened
+from runner.report.runs import op_time_s
+from runner.run import preparation
+from runner.spec import images
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
 TABLE = ProfileTable(

@@ -13,7 +13,7 @@ import pytest
 
 from runner.cli import main
 from runner.core import Outcome, Reason, RunRecord, State, Verdict, record
-from runner.report.document import Report
+from runner.report.document.nouns import Report
 from runner.store.paths import Home
 from tests.runner.document.made import command, inference, run
 

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from runner.core import RunRequest
 from runner.core.policy import RolePolicy
-from runner.core.request import RunRequest, Terms, from_json, to_json
-from runner.core.variables import Secrets
+from runner.core.request import Terms, from_json, to_json
+from runner.core.work import Secrets
 
 ASKED = RunRequest(
     "/home/ada/net",

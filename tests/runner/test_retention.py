@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.units import DAY_S
-from runner.store.retention import KeptRun, Retention, expired, for_space
+from runner.core.quantities import DAY_S
+from runner.store.prune import KeptRun, Retention, expired, for_space
 
 NOW = 100 * DAY_S
 

@@ -17,7 +17,7 @@ from runner.core.policy import (
     over,
     within,
 )
-from runner.images import allowed
+from runner.spec import images
 
 LINE = Place("/etc/rai/policy.yml", 2, 3)
 ROLE = "the role `student` of this server"
@@ -76,7 +76,7 @@ def test_an_image_has_to_be_on_both_lists():
 
     def problems(image: str) -> list[str]:
         spec = BuildSpec("rai_build.yml", image=image)
-        return [p.message for p in allowed.problems(spec, both)]
+        return [p.message for p in images.not_allowed(spec, both)]
 
     assert problems("course/rai:1") == []
     assert problems("debian:12") == [
@@ -89,7 +89,7 @@ def test_an_image_has_to_be_on_both_lists():
 
 
 def test_a_role_with_an_empty_list_allows_no_image():
-    found = allowed.other("debian:12", within(NO_POLICY, role(images=())))
+    found = images.other("debian:12", within(NO_POLICY, role(images=())))
     assert [p.hint for p in found] == ["no image is allowed"]
 
 

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from runner.core import (
-    Reason,
-    RunRecord,
-    Workspace,
-    events,
-    record,
-)
-from runner.core.cancel import Cancel
-from runner.core.samples import MOST_ROUNDS
-from runner.core.terminal import Terminal
+from runner.core import Reason, RunRecord, Workspace, events, record
+from runner.core.errors import Cancel
+from runner.core.record import MOST_ROUNDS
+from runner.core.screen import Terminal
 from runner.store import runs
 from tests.runner import test_job
 from tests.runner.engines.fake import FakeEngine, FakeResult

@@ -24,11 +24,11 @@ from runner.core import (
     record,
 )
 from runner.core.errors import UsageError
-from runner.machine import describe
-from runner.report.run import Listed, table
-from runner.store import tags
+from runner.report.runs import Listed, table
+from runner.store import run_files
 from runner.store.home import RunQuery, before, find, latest, list_runs, set_tag
 from runner.store.paths import Home
+from runner.system.machine import describe
 from tests.runner import records
 
 
@@ -212,15 +212,15 @@ def test_a_run_that_cannot_be_read_is_named_and_can_be_removed(home, capsys):
 
 def test_a_note_is_one_line_of_text_and_bounded(home):
     paths = home.run("a1")
-    assert tags.note_problem("äß " * 166) is None
+    assert run_files.note_problem("äß " * 166) is None
     for wrong in ("", " ", "x" * 501, "a\nb", "a\x1b[2Jb", "a\u202eb"):
-        assert tags.note_problem(wrong) is not None, wrong
+        assert run_files.note_problem(wrong) is not None, wrong
     for found in (b"\xff", b"a\x1b[2J\n", b"x" * 100_000):
         paths.note.write_bytes(found)
-        assert tags.note(paths) == ""
+        assert run_files.read_note(paths) == ""
     paths.note.unlink()
     paths.note.symlink_to("/etc/hostname")
-    assert tags.note(paths) == ""
+    assert run_files.read_note(paths) == ""
 
 
 def test_the_table_has_commits_if_they_are_asked_for_and_notes_if_there_are_any():
@@ -249,7 +249,7 @@ def test_without_runs_the_table_says_which_are_missing(home, capsys):
 
 
 def test_json_has_the_note_and_the_tag_of_each_run(home, capsys):
-    tags.write(home.run("f6").note, "fast <b>")
+    run_files.write_text(home.run("f6").note, "fast <b>")
     runs.runs(number=1, command="x.py", as_json=True)
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["id"], shown["note"], shown["tag"]) == ("f6", "fast <b>", None)
@@ -276,14 +276,14 @@ def test_a_note_is_given_replaced_and_removed_by_the_command(home, capsys):
     }
     assert removed == "Run a1 has no note."
     assert not home.run("a1").note.exists()
-    assert tags.read(home.run("a1")) == "base"
+    assert run_files.read_tag(home.run("a1")) == "base"
     for wrong in ({}, {"name": "x", "remove": True}, {"note": "a\nb"}):
         with pytest.raises(UsageError):
             tag("a1", **wrong)
 
 
 def test_show_has_the_note_of_a_run(home, capsys):
-    tags.write(home.run("a1").note, "the baseline")
+    run_files.write_text(home.run("a1").note, "the baseline")
     show.show("a1")
     assert "\nnote     the baseline\n" in capsys.readouterr().out
     show.show("a1", as_json=True)

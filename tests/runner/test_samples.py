@@ -6,16 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from runner import report
-from runner.core import (
-    CommandRecord,
-    Findings,
-    Inference,
-    Outcome,
-    RunRecord,
-    record,
-)
-from runner.core.expectations import Check
-from runner.core.samples import Spread, samples, spread
+from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord, record
+from runner.core.build_spec import Check
+from runner.core.record import Spread, samples, spread
 from tests.runner import records
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import buildfile
 from runner.core import (
     GIB,
     MIB,
@@ -24,6 +23,7 @@ from runner.core import (
     Severity,
 )
 from runner.core.errors import SpecError
+from runner.spec import buildfile
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
 MAKE = "commands: {build: [make]}\n"

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import session
 from runner.core import EngineFacts, Reason
 from runner.core import events as ev
-from runner.core.cancel import Cancel
-from runner.core.errors import NotAllowedError
-from runner.engines import strict
-from runner.session import Options
+from runner.core.errors import Cancel, NotAllowedError
+from runner.engines import base
+from runner.run import prepare, session
+from runner.run.prepare import Options
 from tests.runner import policies
 
 SETTING = "the setting strict_limits"
@@ -23,7 +22,7 @@ PROJECT = {"rai_build.yml": BUILD_FILE}
 
 
 def run(project: Path, options: Options) -> list[ev.Event]:
-    return list(session.start(session.prepare(project, options)).events(Cancel()))
+    return list(session.start(prepare.prepare(project, options)).events(Cancel()))
 
 
 def end(events: list[ev.Event]) -> ev.Finished:
@@ -49,7 +48,7 @@ def test_without_strict_limits_the_same_run_is_carried_out(project):
 def test_each_limit_is_named_with_what_to_do_about_it():
     facts = EngineFacts("local", unenforced=("memory", "system calls", "pids"))
     with pytest.raises(NotAllowedError) as caught:
-        strict.check(facts, SETTING)
+        base.check(facts, SETTING)
     groups, calls = caught.value.problems
     assert groups.message == (
         "the local engine cannot enforce memory, pids here, which the setting"
@@ -61,20 +60,20 @@ def test_each_limit_is_named_with_what_to_do_about_it():
 
 def test_a_build_is_refused_for_what_its_builder_ignores():
     with pytest.raises(NotAllowedError, match="cannot enforce pids here in image bui"):
-        strict.check_build("docker", ("pids",), SETTING)
-    strict.check_build("docker", (), SETTING)
-    strict.check_build("docker", ("pids",), "")
+        base.check_build("docker", ("pids",), SETTING)
+    base.check_build("docker", (), SETTING)
+    base.check_build("docker", ("pids",), "")
 
 
 def test_roots_builds_are_told_what_else_the_engine_must_be_like():
     with pytest.raises(NotAllowedError) as caught:
-        strict.check_build("docker", ("pids",), SETTING)
+        base.check_build("docker", ("pids",), SETTING)
     assert "native.cgroupdriver=cgroupfs" in caught.value.problems[0].hint
 
 
 def test_an_engine_that_enforces_all_is_not_refused():
-    strict.check(EngineFacts("docker"), SETTING)
-    strict.check(EngineFacts("bare", unenforced=("memory",)), "")
+    base.check(EngineFacts("docker"), SETTING)
+    base.check(EngineFacts("bare", unenforced=("memory",)), "")
 
 
 @pytest.mark.root

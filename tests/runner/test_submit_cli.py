@@ -75,7 +75,7 @@ def test_gradescope_gets_the_problems_of_a_project_that_is_refused(project, tmp_
 
 
 def test_without_a_name_the_milestones_are_listed_with_their_deadlines(tmp_path, home):
-    text = (ROOT / "runner/milestones/m2.yml").read_text()
+    text = (ROOT / "runner/spec/milestones/m2.yml").read_text()
     (tmp_path / "site").mkdir()
     due = "deadline: 2026-01-02 23:59 UTC\n"
     (tmp_path / "site/m2.yml").write_text(text + due)

@@ -21,6 +21,7 @@ from runner.core import (
     State,
     Stream,
     Verdict,
+    quantities,
 )
 from runner.core import events as ev
 from runner.terminal.console import Console
@@ -193,7 +194,7 @@ def test_a_time_span_reads_as_a_person_would_write_it(value, text):
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")],
 )
 def test_a_size_reads_with_a_binary_unit(value, text):
-    assert text == report.size(value)
+    assert text == quantities.size(value)
 
 
 def test_a_command_that_is_done_is_told_by_its_number_and_name(capfd):

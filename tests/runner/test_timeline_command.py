@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import archive
-from runner.archive import source
+from runner import pack
 from runner.cli.timeline import timeline
-from runner.core import (
-    ProfileFile,
-    State,
-    record,
-)
+from runner.core import ProfileFile, State, record
 from runner.core.errors import UsageError
-from runner.store import pages
+from runner.pack import source
+from runner.store import outputs
 from runner.store.paths import Home
 from tests.nvprof import recording
 from tests.runner import records
@@ -49,7 +45,7 @@ def ended(home, profile, tmp_path):
             run = replace(run, ended_at=None, verdict=None)
         paths.record.write_bytes(record.to_json(run))
         if names:
-            with archive.BuildWriter(paths.build) as writer:
+            with pack.BuildWriter(paths.build) as writer:
                 for data in source.pack(folder, "build"):
                     writer.write(data)
 
@@ -160,13 +156,13 @@ def test_without_an_output_the_page_is_kept_and_named(
 
 def test_pages_are_private_and_old_ones_are_removed(home):
     at = Home(home / "rai")
-    first = pages.keep(at, "timeline", "<p>")
+    first = outputs.keep_page(at, "timeline", "<p>")
     assert first.read_text() == "<p>"
     assert first.parent.stat().st_mode & 0o077 == 0
-    old = time.time() - pages.KEPT_S - 60
+    old = time.time() - outputs.KEPT_S - 60
     os.utime(first, (old, old))
     other = first.with_name("mine.txt")
     other.write_text("not a page")
     os.utime(other, (old, old))
-    second = pages.keep(at, "timeline", "<p>")
+    second = outputs.keep_page(at, "timeline", "<p>")
     assert sorted(first.parent.iterdir()) == sorted([other, second])

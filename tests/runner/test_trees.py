@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import trees
-from runner.archive import read, source
 from runner.engines.disk import ENTRY_BYTES, used
+from runner.pack import read, source
+from runner.system import trees
 from tests.runner.engines.running import source as tar_of
 from tests.runner.rights import permissions_that_count
 
@@ -127,7 +127,7 @@ def test_more_names_than_are_removed_at_once_are_removed(
 
 
 def archive_of(path: Path, names: list[str]) -> Path:
-    from runner.archive.compressed import zstd
+    from runner.pack.write import zstd
 
     path.write_bytes(zstd.compress(tar_of(dict.fromkeys(names, b""))().read()))
     return path

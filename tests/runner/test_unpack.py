@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import archive, files
-from runner.archive.compressed import zstd
-from runner.archive.contents import MemberKind, leaves
-from runner.archive.meter import ArchiveMeter
-from runner.archive.read import HostileNameError, Tree
+from runner import pack
 from runner.core import Reason
 from runner.core.errors import EngineError, NotAllowedError, RaiError, UsageError
+from runner.pack.contents import MemberKind, leaves
+from runner.pack.meter import ArchiveMeter
+from runner.pack.read import HostileNameError, Tree
+from runner.pack.write import zstd
+from runner.system import files
 
-SMALL = archive.Caps(total_bytes=1 << 20, members=10, file_bytes=100_000)
+SMALL = pack.Caps(total_bytes=1 << 20, members=10, file_bytes=100_000)
 
 
 def member(
@@ -75,11 +76,9 @@ def test_files_folders_and_links_come_out_with_two_modes(tmp_path):
         link("build/latest", "bin/tool"),
         hard("build/again", "build/a.txt"),
     )
-    done = archive.unpack(
-        compressed(tmp_path, raw), tmp_path / "deep/out", root="build"
-    )
+    done = pack.unpack(compressed(tmp_path, raw), tmp_path / "deep/out", root="build")
     out = tmp_path / "deep/out"
-    assert done == archive.Unpacked(5, len(raw))
+    assert done == pack.Unpacked(5, len(raw))
     assert (out / "a.txt").read_bytes() == (out / "again").read_bytes() == b"hello"
     assert (out / "latest").readlink() == Path("bin/tool")
     assert (out / "empty").is_dir() and oct(out.stat().st_mode) == "0o40755"
@@ -93,7 +92,7 @@ def test_long_and_odd_names_come_out_of_every_tar_format(form, tmp_path):
     names = ["d/" * 30 + "x" * 200, "ä\udcff", "mit leer"]
     raw = tar_of(*(member(name, name.encode("utf-8", "replace")) for name in names),
                  form=form)  # fmt: skip
-    archive.unpack(compressed(tmp_path, raw), tmp_path / "out")
+    pack.unpack(compressed(tmp_path, raw), tmp_path / "out")
     for name in names:
         found = (tmp_path / "out" / name).read_bytes()
         assert found == name.encode("utf-8", "replace")
@@ -127,7 +126,7 @@ def test_long_and_odd_names_come_out_of_every_tar_format(form, tmp_path):
 def test_a_hostile_archive_is_refused_as_a_whole(members, said, tmp_path):
     path = compressed(tmp_path, tar_of(*members))
     with pytest.raises(NotAllowedError) as caught:
-        archive.unpack(path, tmp_path / "out", SMALL)
+        pack.unpack(path, tmp_path / "out", SMALL)
     assert said in str(caught.value) and str(path) in str(caught.value)
     assert nothing_but(tmp_path, "in.tar.zst")
 
@@ -136,13 +135,13 @@ def test_a_name_with_a_zero_byte_is_refused(tmp_path):
     info, _ = member("x")
     info.pax_headers = {"path": "a\0b"}
     with pytest.raises(NotAllowedError, match="NUL"):
-        archive.unpack(compressed(tmp_path, tar_of((info, b""))), tmp_path / "out")
+        pack.unpack(compressed(tmp_path, tar_of((info, b""))), tmp_path / "out")
 
 
 def test_members_outside_the_expected_root_are_refused(tmp_path):
     raw = tar_of(member("build/a"), member("buildings/b"))
     with pytest.raises(NotAllowedError, match="'buildings/b' is not in build/"):
-        archive.unpack(compressed(tmp_path, raw), tmp_path / "out", root="build")
+        pack.unpack(compressed(tmp_path, raw), tmp_path / "out", root="build")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,7 @@ def test_members_outside_the_expected_root_are_refused(tmp_path):
 )
 def test_devices_and_pipes_are_left_out_and_said(kind, tmp_path):
     raw = tar_of(member("odd", kind=kind), member("a", b"a"))
-    done = archive.unpack(compressed(tmp_path, raw), tmp_path / "out")
+    done = pack.unpack(compressed(tmp_path, raw), tmp_path / "out")
     assert done.members == 1
     assert done.left_out == ("'odd' is a device or a pipe",)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["a"]
@@ -173,7 +172,7 @@ def test_devices_and_pipes_are_left_out_and_said(kind, tmp_path):
     ],
 )
 def test_links_that_lead_out_or_nowhere_are_left_out_and_said(members, tmp_path):
-    done = archive.unpack(compressed(tmp_path, tar_of(*members)), tmp_path / "out")
+    done = pack.unpack(compressed(tmp_path, tar_of(*members)), tmp_path / "out")
     (said,) = done.left_out
     assert "x" in said
     assert not (tmp_path / "out" / "x").is_symlink()
@@ -209,7 +208,7 @@ def test_no_maze_of_links_leads_out_of_the_folder(seed, tmp_path_factory):
         parts = draw.choices([*names, "d", "e", "..", ".", "d/e"], k=draw.randint(1, 4))
         members.append(link(name, "/".join(parts)))
     path = compressed(root, tar_of(folder("d/e"), *members))
-    archive.unpack(path, root / "out")
+    pack.unpack(path, root / "out")
     inside = (root / "out").resolve()
     for made in (root / "out").rglob("*"):
         if made.is_symlink() and made.exists():
@@ -219,9 +218,9 @@ def test_no_maze_of_links_leads_out_of_the_folder(seed, tmp_path_factory):
 def test_more_bytes_than_the_ceiling_are_refused_while_they_are_decompressed(tmp_path):
     path = compressed(tmp_path, tar_of(member("a", bytes(64 << 20))))
     assert path.stat().st_size < 10_000
-    caps = archive.Caps(total_bytes=1 << 20, members=10, file_bytes=1 << 40)
+    caps = pack.Caps(total_bytes=1 << 20, members=10, file_bytes=1 << 40)
     with pytest.raises(NotAllowedError, match="holds more than 1,048,576 bytes"):
-        archive.unpack(path, tmp_path / "out", caps)
+        pack.unpack(path, tmp_path / "out", caps)
     assert nothing_but(tmp_path, "in.tar.zst")
 
 
@@ -230,7 +229,7 @@ def test_a_name_without_end_is_refused_before_it_is_held_in_memory(tmp_path):
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
     raw = info.tobuf(tarfile.GNU_FORMAT) + b"a" * (2 << 20)
     with pytest.raises(NotAllowedError, match="name without end"):
-        archive.unpack(compressed(tmp_path, raw), tmp_path / "out")
+        pack.unpack(compressed(tmp_path, raw), tmp_path / "out")
 
 
 def long_names(count: int) -> bytes:
@@ -276,7 +275,7 @@ WHOLE = tar_of(member("a", bytes(5000)), member("b", b"b"))
 def test_a_damaged_archive_is_an_error_and_leaves_no_folder(raw, tmp_path):
     path = compressed(tmp_path, raw)
     with pytest.raises(RaiError, match="cannot be read"):
-        archive.unpack(path, tmp_path / "out")
+        pack.unpack(path, tmp_path / "out")
     assert nothing_but(tmp_path, "in.tar.zst")
 
 
@@ -284,12 +283,12 @@ def test_a_file_that_is_not_compressed_is_an_error(tmp_path):
     path = tmp_path / "in.tar.zst"
     path.write_bytes(WHOLE)
     with pytest.raises(RaiError, match="cannot be read"):
-        archive.unpack(path, tmp_path / "out")
+        pack.unpack(path, tmp_path / "out")
     path.write_bytes(zstd.compress(random.Random(1).randbytes(9000))[:5000])
     with pytest.raises(RaiError, match="cannot be read"):
-        archive.unpack(path, tmp_path / "out")
+        pack.unpack(path, tmp_path / "out")
     with pytest.raises(RaiError, match="cannot be unpacked"):
-        archive.unpack(tmp_path / "absent", tmp_path / "out")
+        pack.unpack(tmp_path / "absent", tmp_path / "out")
 
 
 def test_unpacking_never_touches_what_is_there(tmp_path):
@@ -297,16 +296,16 @@ def test_unpacking_never_touches_what_is_there(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(UsageError, match="already exists"):
-        archive.unpack(path, tmp_path / "out")
+        pack.unpack(path, tmp_path / "out")
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(UsageError, match="already exists"):
-        archive.unpack(path, tmp_path / "dangling")
+        pack.unpack(path, tmp_path / "dangling")
 
 
 def test_an_empty_folder_may_be_unpacked_into(tmp_path):
     (tmp_path / "out").mkdir()
 
-    archive.unpack(compressed(tmp_path, WHOLE), tmp_path / "out")
+    pack.unpack(compressed(tmp_path, WHOLE), tmp_path / "out")
 
     assert any((tmp_path / "out").iterdir())
 
@@ -314,13 +313,13 @@ def test_an_empty_folder_may_be_unpacked_into(tmp_path):
 def test_a_build_folder_is_kept_as_it_came(tmp_path):
     raw = tar_of(folder("build"), member("build/out", bytes(20 << 20)))
     path = tmp_path / "build.tar.zst"
-    with archive.BuildWriter(path) as writer:
+    with pack.BuildWriter(path) as writer:
         for at in range(0, len(raw), 65_537):
             writer.write(raw[at : at + 65_537])
         assert not path.exists(), "half a file is never seen under its name"
     assert (writer.members, writer.raw_bytes) == (2, len(raw))
     assert writer.size_bytes == path.stat().st_size < 100_000
-    with archive.open_tar(path) as stream:
+    with pack.open_tar(path) as stream:
         assert stream.read() == raw
     assert nothing_but(tmp_path, "build.tar.zst")
 
@@ -331,7 +330,7 @@ def test_nothing_is_kept_as_setuid_however_the_stream_is_cut(sizes):
     for (info, _), mode in zip(members, (0o4755, 0o2750, 0o1777), strict=True):
         info.mode = mode
     raw = tar_of(folder("build"), *members)
-    meter, at, kept = ArchiveMeter(archive.BUILD), 0, b""
+    meter, at, kept = ArchiveMeter(pack.BUILD), 0, b""
     while at < len(raw):
         for size in sizes:
             kept += meter.feed(raw[at : at + size])
@@ -345,14 +344,14 @@ def test_nothing_is_kept_as_setuid_however_the_stream_is_cut(sizes):
 
 
 def test_where_nothing_was_written_there_is_no_file(tmp_path):
-    with archive.BuildWriter(tmp_path / "b") as writer:
+    with pack.BuildWriter(tmp_path / "b") as writer:
         pass
     assert (writer.members, writer.size_bytes) == (0, 0)
     assert nothing_but(tmp_path)
 
 
 def test_a_build_folder_is_discarded_when_its_keeper_fails(tmp_path):
-    with pytest.raises(KeyError), archive.BuildWriter(tmp_path / "b") as writer:
+    with pytest.raises(KeyError), pack.BuildWriter(tmp_path / "b") as writer:
         writer.write(WHOLE)
         raise KeyError
     assert nothing_but(tmp_path)
@@ -369,7 +368,7 @@ def test_a_build_folder_is_discarded_when_its_keeper_fails(tmp_path):
 def test_a_build_folder_over_a_ceiling_ends_as_a_disk_limit(raw, tmp_path):
     with (
         pytest.raises(RaiError, match="the build folder h") as caught,
-        archive.BuildWriter(tmp_path / "b", SMALL) as writer,
+        pack.BuildWriter(tmp_path / "b", SMALL) as writer,
     ):
         writer.write(raw)
     assert caught.value.reason is Reason.DISK_LIMIT
@@ -383,7 +382,7 @@ def test_a_build_folder_over_a_ceiling_ends_as_a_disk_limit(raw, tmp_path):
 def test_a_build_folder_that_is_damaged_is_the_engines_error(raw, said, tmp_path):
     with (
         pytest.raises(EngineError, match=said),
-        archive.BuildWriter(tmp_path / "b") as writer,
+        pack.BuildWriter(tmp_path / "b") as writer,
     ):
         writer.write(raw)
     assert nothing_but(tmp_path)
@@ -399,7 +398,7 @@ def test_names_that_differ_by_case_are_two_files_where_the_file_system_has_both(
     if files.ignores_case(tmp_path):
         pytest.skip("this file system ignores case")
     path = compressed(tmp_path, tar_of(member(one, b"1"), member(other, b"2")))
-    archive.unpack(path, tmp_path / "out", SMALL)
+    pack.unpack(path, tmp_path / "out", SMALL)
     assert (tmp_path / "out" / one).read_bytes() == b"1"
     assert (tmp_path / "out" / other).read_bytes() == b"2"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, session
+from runner import engines
 from runner.core import Reason
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
-from runner.core.variables import Secrets
+from runner.core.errors import Cancel, UsageError
+from runner.core.work import Secrets
 from runner.engines import Choice
-from runner.session import run as runs
+from runner.run import prepare, session
+from runner.spec import buildfile
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_spec import wrong
 
@@ -72,19 +72,19 @@ PROJECT = {"rai_build.yml": SPEC}
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     says = FakeResult(b"with hunter2\nOp Time: 0.5\n", b"hunter2", exit_code=1)
     made = FakeEngine({"./bench": says})
-    monkeypatch.setattr(runs.engines, "choose", lambda *_, **__: Choice((made,), "x"))
+    monkeypatch.setattr(engines, "choose", lambda *_, **__: Choice((made,), "x"))
     return made
 
 
-def started(project: Path, **options) -> runs.Run:
-    given = session.Options(secrets=Secrets({"TOKEN": "hunter2"}), **options)
-    return session.start(session.prepare(project, given))
+def started(project: Path, **options) -> session.Run:
+    given = prepare.Options(secrets=Secrets({"TOKEN": "hunter2"}), **options)
+    return session.start(prepare.prepare(project, given))
 
 
 def test_commands_get_them_all_and_the_command_line_wins(project, engine):
     secrets = Secrets({"BATCH": "7"})
-    options = session.Options(secrets=secrets, keep_going=True)
-    run = session.start(session.prepare(project, options))
+    options = prepare.Options(secrets=secrets, keep_going=True)
+    run = session.start(prepare.prepare(project, options))
     list(run.events(Cancel()))
     assert engine.variables == [{"BATCH": "7", "EMPTY": ""}] * 2
 
@@ -107,16 +107,16 @@ def test_a_repeated_run_needs_the_values_again(project, engine):
     list(run.events(Cancel()))
 
     with pytest.raises(UsageError, match="-e TOKEN=VALUE"):
-        session.reopen(run.paths)
+        prepare.reopen(run.paths)
     with pytest.raises(UsageError, match="only TOKEN"):
-        session.reopen(run.paths, values={"TOKEN": "a", "OTHER": "b"})
-    again = session.reopen(run.paths, values={"TOKEN": "another"})
+        prepare.reopen(run.paths, values={"TOKEN": "a", "OTHER": "b"})
+    again = prepare.reopen(run.paths, values={"TOKEN": "another"})
     assert again.request.asked.secret.values == {"TOKEN": "another"}
 
 
 def test_wrong_names_and_values_are_all_told(project):
     values = {"1X": "", "RAI_HOME": "x", "A": "\0", "B": "x" * 70_000, "C": "\udc80"}
     with pytest.raises(UsageError) as caught:
-        session.prepare(project, session.Options(secrets=Secrets(values)))
+        prepare.prepare(project, prepare.Options(secrets=Secrets(values)))
     assert len(caught.value.problems) == 5
     assert caught.value.reason is Reason.USAGE

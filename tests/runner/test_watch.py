@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive, session
+from runner import pack as archive
 from runner.core import (
     CommandRecord,
     Findings,
@@ -22,9 +22,10 @@ from runner.core import (
     RunRecord,
     Verdict,
 )
-from runner.core.cancel import Cancel
-from runner.report.versus import Series, versus
-from runner.session import Watcher, watching
+from runner.core.errors import Cancel
+from runner.report.ending import Series, versus
+from runner.run import watching
+from runner.run.watching import Watcher
 from runner.store.settings import Settings
 from tests.program import RAI
 from tests.runner import records
@@ -85,7 +86,7 @@ def watcher(
 ) -> Iterator[Watcher]:
     if request.param == "looking":
         monkeypatch.setattr(watching, "_LINUX", False)
-    with session.watcher(project, Settings(tmp_path), project / "built") as made:
+    with watching.watcher(project, Settings(tmp_path), project / "built") as made:
         yield made
 
 

@@ -7,14 +7,14 @@ import yaml
 
 from runner.core import Limit, Severity
 from runner.core.quantities import SIZE
-from runner.yamlfile import (
-    Fields,
-    Mapping,
+from runner.spec import yamlfile
+from runner.spec.fields import Fields
+from runner.spec.yamlfile import (
+    MappingNode,
     Problems,
-    Scalar,
-    Sequence,
+    ScalarNode,
+    SequenceNode,
     compose,
-    composer,
     decode,
 )
 
@@ -33,9 +33,9 @@ def tree(text):
 
 def plain(node):
     """Return a tree as Python values, all of them text."""
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         return {key.text: plain(value) for key, value in node.entries}
-    if isinstance(node, Sequence):
+    if isinstance(node, SequenceNode):
         return [plain(item) for item in node.items]
     return node.text
 
@@ -79,7 +79,7 @@ def test_scalars_are_the_text_that_stands_there(text, value):
 def test_an_empty_document_is_no_problem_of_the_tree(text):
     node, problems = tree(text)
 
-    assert node is None or (isinstance(node, Scalar) and node.null)
+    assert node is None or (isinstance(node, ScalarNode) and node.null)
     assert problems == []
 
 
@@ -149,7 +149,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("loader", [composer.LOADER, yaml.SafeLoader])
+@pytest.mark.parametrize("loader", [yamlfile.LOADER, yaml.SafeLoader])
 @pytest.mark.parametrize(("text", "where", "said"), WRONG)
 def test_what_is_no_yaml_is_one_error_with_its_place(text, where, said, loader):
     problems = Problems()

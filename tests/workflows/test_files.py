@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runner import buildfile
-from runner.buildfile import selection
+from runner.spec import buildfile
 from tests.program import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,7 +170,7 @@ def test_what_is_started_by_hand_has_to_be_a_commits_whole_id(named):
 def test_what_a_push_is_compared_by_is_one_command_of_our_build_file():
     words = re.findall(r"--command '?([^' ]+)", SCRIPTS["Compare"])
     spec, _ = buildfile.parse((ROOT / "rai_build.yml").read_text(), "rai_build.yml")
-    (chosen,) = selection.chosen(spec.commands, words, "--command")
+    (chosen,) = buildfile.chosen(spec.commands, words, "--command")
     assert "project/final.py 10000" in spec.commands[chosen].text
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from runner import images, session
+from runner import engines
 from runner.cli import common
 from runner.core import BuildImage, BuildSpec, ImageAction, Reason
-from runner.core.cancel import Cancel
-from runner.core.errors import UsageError
+from runner.core.errors import Cancel, UsageError
 from runner.core.events import BuildStarted
-from runner.engines import imagestore, strict
-from runner.engines.imagestore import KEEPING
-from runner.report import size
-from runner.session.project import folder_project
+from runner.core.quantities import size
+from runner.engines import KEEPING, base
+from runner.run import prepare
+from runner.run.project import folder_project
+from runner.spec import images
 from runner.terminal.console import Console
 from runner.terminal.streams import say
 
@@ -56,22 +56,22 @@ def build(
     An image is built again only if something has changed. Its reference is the only
     line on stdout.
     """
-    from runner.cli import interrupt
+    from runner.cli import common
 
-    prepared = session.prepare(path, session.Options())
+    prepared = prepare.prepare(path, prepare.Options())
     request, settings = prepared.request, prepared.settings
     console = Console(to_stderr=True)
     common.warn(prepared.warnings)
-    store = imagestore.store(settings.engine, request.spec)
+    store = engines.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     project = folder_project(request.project, settings)
     plan = images.plan(spec, store.image_facts(project, spec), request.policy)
     cancel = Cancel()
-    with interrupt.cancel_on_signals(cancel, console):
+    with common.cancel_on_signals(cancel, console):
         for event in store.prepare(plan, project, cancel):
             if isinstance(event, BuildStarted):
                 missing, by = event.unenforced, request.strict_limits
-                strict.check_build(KEEPING, missing, by)
+                base.check_build(KEEPING, missing, by)
             console.show(event)
     console.close()
     if cancel.requested:

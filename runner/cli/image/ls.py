@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from runner import engines
 from runner.cli import common
 from runner.core import BuiltImage, record
-from runner.engines import imagestore
-from runner.images import inventory
 from runner.report import Block, Pairs
+from runner.spec import image_names
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.image.project import ImageProject
+    from runner.cli.image.common import ImageProject
 
 
 def ls(
@@ -32,11 +32,11 @@ def ls(
 
     If the project's image would be built again, the reason is shown.
     """
-    from runner.cli.image import project as projects
+    from runner.cli.image import common as projects
 
     settings = common.settings()
     spec = projects.spec(path)
-    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
+    store = engines.store(settings.engine, spec or projects.NO_SPEC)
     built = projects.built(store)
     project = projects.project(store, spec, settings) if spec else None
     if as_json:
@@ -50,23 +50,27 @@ def ls(
 def _shown(
     built: Sequence[BuiltImage], project: ImageProject | None, machine: str
 ) -> list[Block]:
-    from runner.cli.image import words
+    from runner.cli.image import common as projects
 
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
 
     def state(image: BuiltImage) -> str:
-        current = "current" if inventory.current(image, plans) else ""
+        current = "current" if image_names.current(image, plans) else ""
         older = "older" if image in old else ""
         used = "in use" if image.containers else ""
         return ", ".join(filter(None, (current or older, used)))
 
-    shown: list[Block] = [words.table(built, machine, "state", state)] if built else []
-    if more := words.contents(built):
+    shown: list[Block] = (
+        [projects.table(built, machine, "state", state)] if built else []
+    )
+    if more := projects.contents(built):
         shown.append(more)
     if project:
         name = project.origin.name
-        rows = [(f"{name} {words.target(p)}".rstrip(), words.source(p)) for p in plans]
+        rows = [
+            (f"{name} {projects.target(p)}".rstrip(), projects.source(p)) for p in plans
+        ]
         rows += [(name, str(problem)) for problem in project.problems]
         shown.append(Pairs(tuple(rows)))
     return shown
@@ -77,8 +81,8 @@ def _plain(built: Sequence[BuiltImage], project: ImageProject | None) -> dict[st
     old = project.outdated(built) if project else []
     images = [
         {
-            "reference": inventory.reference(image),
-            "current": inventory.current(image, plans),
+            "reference": image_names.reference(image),
+            "current": image_names.current(image, plans),
             "older": image in old,
             **record.plain(image),
         }

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import engines
 from runner.cli import common
 from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import UsageError
-from runner.engines import imagestore
-from runner.images import inventory
-from runner.images.inventory import Kept, Prune
-from runner.report import size
+from runner.core.quantities import size
+from runner.spec import image_names
+from runner.spec.image_names import Kept, Prune
 from runner.store.settings import Settings
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
@@ -46,14 +46,14 @@ def prune(
     Images that a container uses, or that have a name of your own, are kept. --all also
     removes images with the name that a build file gave them.
     """
-    from runner.cli.image import project as projects
+    from runner.cli.image import common as projects
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("cannot ask for confirmation here: add --yes or --dry-run")
     settings = common.settings()
     spec = None if everything and path is None else projects.spec(path or Path())
-    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
-    found = inventory.prune(
+    store = engines.store(settings.engine, spec or projects.NO_SPEC)
+    found = image_names.prune(
         _candidates(store, spec, settings, everything), everything=everything
     )
     _show(found, store.origin(Path()).machine)
@@ -69,7 +69,7 @@ def prune(
 def _candidates(
     store: DockerEngine, spec: BuildSpec | None, settings: Settings, everything: bool
 ) -> list[BuiltImage]:
-    from runner.cli.image import project as projects
+    from runner.cli.image import common as projects
 
     built = projects.built(store)
     if spec is None:
@@ -82,7 +82,7 @@ def _candidates(
 
 def _show(found: Prune, machine: str) -> None:
     """Show what would be removed, what that frees, and what is kept."""
-    from runner.cli.image import words
+    from runner.cli.image import common as projects
 
     _show_kept(found.kept)
     if not found.removals:
@@ -90,10 +90,10 @@ def _show(found: Prune, machine: str) -> None:
         return
 
     def names(image: BuiltImage) -> str:
-        return ", ".join(inventory.other_names(image))
+        return ", ".join(image_names.other_names(image))
 
-    blocks([words.table(found.removals, machine, "names", names)])
-    least = size(inventory.least_freed_bytes(found.removals))
+    blocks([projects.table(found.removals, machine, "names", names)])
+    least = size(image_names.least_freed_bytes(found.removals))
     say(f"{_images(len(found.removals))} to remove; at least {least} to free")
 
 
@@ -107,7 +107,7 @@ def _remove(store: DockerEngine, images: Sequence[BuiltImage]) -> None:
 
 def _show_kept(kept: Sequence[Kept]) -> None:
     for one in kept:
-        say(f"Keeping {inventory.reference(one.image)}: {one.why}")
+        say(f"Keeping {image_names.reference(one.image)}: {one.why}")
 
 
 def _images(number: int) -> str:

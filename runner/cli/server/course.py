@@ -13,8 +13,8 @@ from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.quantities import TIME
+from runner.core.wire import Decision
 from runner.terminal.streams import say
-from runner.wire.submissions import Decision
 
 MOST_TIMES = 20
 Milestone = Annotated[str, typer.Argument(metavar="MILESTONE", help="Of what.")]
@@ -125,7 +125,7 @@ def export(
     A folder has the sources, the report, the output and measurement.json of the
     submission that counts: for MOSS, JPlag or eyes.
     """
-    from runner.server import grades
+    from runner.server import grading as grades
 
     with opening.opened(state) as (folder, store):
         grading = opening.grading(folder, store)

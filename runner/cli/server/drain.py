@@ -30,8 +30,8 @@ def drain(
 
     It works beside the store; by a staff login with --on, or where no store is here.
     """
-    from runner.remote import profile
-    from runner.wire.remote_runs import MOST_WHY
+    from runner.client import profile
+    from runner.core.wire import MOST_WHY
 
     why = " ".join((reason or USUAL).split())
     if off and reason is not None:
@@ -51,7 +51,7 @@ def drain(
 
 def _here(state: Path | None, why: str) -> tuple[int, int]:
     """Drain the queue of the store here; return how many runs run and wait."""
-    from runner.wire.remote_runs import QueueState
+    from runner.core.wire import QueueState
 
     with opening.opened(state) as (_, store):
         store.drain(why)
@@ -63,7 +63,7 @@ def _here(state: Path | None, why: str) -> tuple[int, int]:
 
 def _there(on: str | None, why: str) -> tuple[int, int]:
     """Drain the queue of a server as the person who is logged in there."""
-    from runner.remote.api import ServerClient
+    from runner.client.api import ServerClient
 
     with ServerClient(common.server(on)) as client:
         view = client.drain(why)

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import files
 from runner.cli import common
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.screen import cell
+from runner.system import files
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from runner.database.accounts import Invitation, IssuedCode
+    from runner.server.database.accounts import Invitation, IssuedCode
     from runner.server.paths import ReachedAt
 
 STDIN = "-"
@@ -108,12 +108,12 @@ def _write(path: Path, issued: Sequence[IssuedCode], at: ReachedAt | None) -> No
 def _invitations(
     who: Sequence[str], team: str | None, role: str, roles: Collection[str]
 ) -> list[Invitation]:
-    from runner.database.accounts import Invitation
-    from runner.server import teams
+    from runner.server import rules
+    from runner.server.database.accounts import Invitation
 
     if team is not None:
         found = [Invitation(team, person, role) for person in who]
-        teams.check(found, roles, "--team")
+        rules.check(found, roles, "--team")
         return found
     if role:
         raise UsageError("--role is for --team; in a file it is the third column")
@@ -121,13 +121,13 @@ def _invitations(
         raise UsageError("name one file, or a team by --team")
     (name,) = who
     if name == STDIN:
-        data = sys.stdin.buffer.read(teams.MOST_BYTES + 1)
-        return teams.parse(data, "stdin", roles)
+        data = sys.stdin.buffer.read(rules.MOST_BYTES + 1)
+        return rules.parse_teams(data, "stdin", roles)
     try:
-        data = files.read(Path(name), teams.MOST_BYTES)
+        data = files.read(Path(name), rules.MOST_BYTES)
     except OSError as error:
         raise UsageError(files.problem(error)) from error
-    return teams.parse(data, name, roles)
+    return rules.parse_teams(data, name, roles)
 
 
 def _about(invitations: Sequence[Invitation]) -> str:

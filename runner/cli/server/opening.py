@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 import typer
 
 from runner.core import Problem
+from runner.core.addresses import SlurmTarget, slurm_target
 from runner.core.errors import UsageError
-from runner.wire.addresses import SlurmTarget, slurm_target
 
 if TYPE_CHECKING:
-    from runner.database import Store
+    from runner.server.database import Store
     from runner.server.grading import Grading
     from runner.server.paths import ServerFolder
 
@@ -125,7 +125,7 @@ def folder(state: Path | None) -> ServerFolder:
 @contextmanager
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
-    from runner.database import open_store
+    from runner.server.database import open_store
 
     found = folder(state)
     store = open_store(found.database_url(os.environ), upgrade=False)
@@ -137,8 +137,8 @@ def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
 
 def note(store: Store, act: str, about: str = "") -> None:
     """Keep an act of staff, by the user of this machine who asked for it."""
-    from runner import machine
-    from runner.database.accounts import AuditEntry
+    from runner.server.database.accounts import AuditEntry
+    from runner.system import machine
 
     who = machine.user()
     if (by := os.environ.get("SUDO_USER")) and who == "root":

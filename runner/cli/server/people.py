@@ -14,9 +14,9 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.database import Store
-    from runner.database.accounts import PersonRow, TokenRow
     from runner.report import Table
+    from runner.server.database import Store
+    from runner.server.database.accounts import PersonRow, TokenRow
 
 
 def people(

@@ -13,8 +13,8 @@ from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.database import Store
-    from runner.database.accounts import TokenRow
+    from runner.server.database import Store
+    from runner.server.database.accounts import TokenRow
 
 
 def revoke(

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from runner import files
 from runner.cli import common
 from runner.core import Problem, Severity
 from runner.core.errors import UsageError
+from runner.system import files
 from runner.terminal.streams import put, say
 
 HOMES = ("/home/", "/root/", "/run/user/")
@@ -53,7 +53,7 @@ def units(
         text = f"the units' users cannot reach {program}"
         hint = "install rai in /opt, and run `units` of that one"
         common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
-    made = systemd.units(program, sys.executable, options, docker=docker)
+    made = systemd.unit_files(program, sys.executable, options, docker=docker)
     if directory is None:
         for name, text in made.items():
             where = SYSUSERS / name if name == systemd.USERS else name

@@ -25,19 +25,18 @@ from runner.core import (
     Reason,
     Workspace,
 )
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.core.events import Event
-from runner.core.terminal import Terminal
+from runner.core.screen import Terminal
 from runner.engines.docker.endpoint import API_TIMEOUT_S, EngineProbe, probe
-from runner.gpu.watch import OnThisMachine
+from runner.engines.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
-    from runner.archive import Project
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
-    from runner.engines.docker.gpu.options import GpuSupport
-    from runner.engines.docker.images.built import Removed
+    from runner.engines.docker.gpu import GpuSupport
+    from runner.engines.docker.images import Removed
+    from runner.pack import Project
 
 __all__ = ["DockerEngine", "probe"]
 
@@ -73,7 +72,7 @@ class DockerEngine(OnThisMachine):
 
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts:
         """Return the engine's images and the inputs of a build."""
-        from runner.engines.docker.images.prepare import image_facts
+        from runner.engines.docker.images import image_facts
 
         return image_facts(self._client, project, spec)
 
@@ -81,47 +80,47 @@ class DockerEngine(OnThisMachine):
         self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull, build or reuse the image; the last event is ImageReady."""
-        from runner.engines.docker.images.prepare import prepare
+        from runner.engines.docker.images import prepare
 
         return prepare(self._client, self._probe, self._info, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
         """Return what the labels of a project's images say of its folder."""
-        from runner.engines.docker.images.built import origin
+        from runner.engines.docker.images import origin
 
         return origin(project)
 
     def image_bytes(self, reference: str) -> int:
         """Return an image's size in bytes, shared layers included."""
-        from runner.engines.docker.images.built import size_bytes
+        from runner.engines.docker.images import size_bytes
 
         return size_bytes(self._client, reference)
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """Return the images that rai built."""
-        from runner.engines.docker.images.built import built
+        from runner.engines.docker.images import built
 
         return built(self._client)
 
     def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names; return those kept and the bytes freed."""
-        from runner.engines.docker.images.built import remove
+        from runner.engines.docker.images import remove
 
         return remove(self._client, images)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return the GPUs that containers can use; another machine's by a container."""
-        from runner.engines.docker.gpu.query import situation
+        from runner.engines.docker.gpu import situation
 
         return situation(self._client, self._support, image)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU: by a file on this machine, by a container on another."""
         if self._support.shared:
-            from runner.gpu import nvidia
+            from runner.engines.gpu import nvidia
 
             return nvidia.hold(gpu, run_id)
-        from runner.engines.docker.gpu.query import hold
+        from runner.engines.docker.gpu import hold
 
         return hold(self._client, gpu, run_id)
 
@@ -132,9 +131,9 @@ class DockerEngine(OnThisMachine):
 
         A step's own terminal is made by the engine, in the container.
         """
-        from runner.engines.docker.container.share import of_this_process
-        from runner.engines.docker.container.stage import run
         from runner.engines.docker.facts import can_close
+        from runner.engines.docker.owner import of_this_process
+        from runner.engines.docker.stage import run
 
         support = self._support if work.gpu else None
         closes = work.limits.network and can_close(self._info, self._probe.endpoint)
@@ -166,7 +165,7 @@ class DockerEngine(OnThisMachine):
     @property
     def _support(self) -> GpuSupport:
         from runner.engines.docker.facts import gpus
-        from runner.engines.docker.gpu.options import GpuSupport
+        from runner.engines.docker.gpu import GpuSupport
 
         return GpuSupport(
             gpus(self._info, self._api_version, self._probe.endpoint), self.machine

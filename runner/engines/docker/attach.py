@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from runner.background import BackgroundReader
 from runner.core import Stream
 from runner.engines.docker.client import Client, Pulse, UnusableError, hang_up
+from runner.system.background import BackgroundReader
 
 READ_BYTES = 1 << 18
 POLL_S = 0.1

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from runner import files
 from runner.core import Problem
+from runner.system import files
 
 DEFAULT_URL = (
     "npipe:////./pipe/docker_engine"

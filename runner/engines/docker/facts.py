@@ -6,11 +6,11 @@ import platform
 from typing import Any
 
 from runner.core import DockerGpus, EngineFacts
-from runner.engines import private
+from runner.engines import network
 from runner.engines.docker.client import Client, failing
-from runner.engines.docker.container.disk import measured_by_root
 from runner.engines.docker.endpoint import Endpoint
-from runner.images import architecture
+from runner.engines.docker.usage import measured_by_root
+from runner.spec import images
 
 Info = dict[str, Any]
 
@@ -43,7 +43,7 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
         how,
         unenforced=_unenforced(info, endpoint),
         unenforced_with_network=() if can_close(info, endpoint) else (PRIVATE,),
-        architecture=architecture.normal(info.get("Architecture") or ""),
+        architecture=images.normal(info.get("Architecture") or ""),
         unenforced_in_builds=unenforced_in_builds(info, endpoint),
     )
 
@@ -101,7 +101,7 @@ def can_close(info: Info, endpoint: Endpoint) -> bool:
     """
     if "BuildahVersion" in info or not measured_by_root():
         return False
-    return is_here(info, endpoint) and not private.refusal()
+    return is_here(info, endpoint) and not network.refusal()
 
 
 def _unenforced(info: Info, endpoint: Endpoint) -> tuple[str, ...]:

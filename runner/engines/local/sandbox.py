@@ -12,14 +12,21 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from runner import process
-from runner.archive import source
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
-from runner.engines.folders import temporary
-from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import FIRST, HOSTNAME, Layout, Owner, layout
-from runner.engines.local.tools import provide, write_guards
+from runner.engines.imageless import temporary
+from runner.engines.local.layout import (
+    FIRST,
+    HOSTNAME,
+    TIME,
+    Layout,
+    Owner,
+    host,
+    layout,
+)
+from runner.engines.local.seccomp import provide, write_guards
+from runner.pack import source
+from runner.system import process
 
 OWNER = (10001, 10001)
 """The user and group that root changes to, which no machine uses."""

@@ -1,16 +1,21 @@
-"""The system calls that a command in a sandbox may not make. Pure.
-
-The list follows Docker's default profile: what changes mounts, namespaces, the kernel
-or the clock, what reaches past the sandbox (keyrings, file handles, other programs'
-descriptors), and what has had most of the kernel's faults. Debuggers keep ptrace.
-"""
+"""The system calls that a sandbox refuses, and programs put in place of the host's."""
 
 from __future__ import annotations
 
 import errno
+import os
+import re
+import shlex
+import shutil
+import stat
 import struct
+from pathlib import Path
 
 from msgspec import Struct
+
+from runner.core import Invocation
+from runner.engines.imageless import Folders
+from runner.engines.local.layout import FIRST, TOOLS, Host
 
 LAST_KNOWN = 466
 """The newest call of Linux 6.13. Newer ones do not exist for a command."""
@@ -99,7 +104,7 @@ class _Instruction(Struct, frozen=True):
     label: str = ""
 
 
-def program(machine: str) -> bytes | None:
+def filter_program(machine: str) -> bytes | None:
     """Return the filter for a machine (as ``os.uname`` names it); None for others.
 
     Arguments are compared by their lower half, since the kernel reads no more of these.
@@ -153,3 +158,68 @@ def _assembled(instructions: list[_Instruction]) -> bytes:
         jumps = [at[label] - here - 1 if label else 0 for label in (each.yes, each.no)]
         words.append(struct.pack("=HBBI", each.code, *jumps, each.value))
     return b"".join(words)
+
+
+TIME = re.compile(r"(?<![\w./-])/usr/bin/time(?![\w./-])")
+FILTERS = Path("/proc/sys/kernel/seccomp/actions_avail")
+"""A file of kernels that filter system calls."""
+
+EXECUTE_ONLY = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+GNU_TIME = Path(__file__).parent.with_name("gnu_time.py")
+
+
+def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -> None:
+    """Write scripts ``python`` and ``python3`` for rai's Python, and ``time``.
+
+    ``seen_at`` is the path of the folder of tools for a command.
+    """
+    programs = folders.tools / "bin"
+    folders.tools.mkdir()
+    python = shlex.quote(str(host.python))
+    if host.wrap:
+        for name in ("python", "python3"):
+            _program(programs / name, f'{python} "$@"')
+    if time:
+        shutil.copyfile(GNU_TIME, folders.tools / GNU_TIME.name)
+        call = f'{python} -I -S {shlex.quote(seen_at)}/{GNU_TIME.name} "$@"'
+        _program(programs / "time", call)
+        _program(folders.overlay / "time", call)
+
+
+def filters() -> bool:
+    """Whether system calls can be filtered here."""
+    return filter_program(os.uname().machine) is not None and FILTERS.exists()
+
+
+def write_guards(folders: Folders) -> Path | None:
+    """Write what protects a sandbox from its commands, beside the tools.
+
+    It is a copy of the shell that none may read, and the filter of system calls, whose
+    path is returned; None where there can be none.
+    """
+    first = folders.tools / Path(FIRST).name
+    shutil.copyfile("/bin/sh", first)
+    first.chmod(EXECUTE_ONLY)
+    program = filter_program(os.uname().machine)
+    if program is None or not filters():
+        return None
+    folders.filter.write_bytes(program)
+    return folders.filter
+
+
+def _program(path: Path, line: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\nexec {line}\n")
+    path.chmod(0o755)
+
+
+def redirected(invocation: Invocation, seen_at: str = TOOLS) -> Invocation:
+    """Replace /usr/bin/time in a line by the path of the replacement."""
+    replacement = f"{seen_at}/bin/time".replace("\\", r"\\")
+    script = invocation.script
+    return Invocation(
+        tuple(TIME.sub(replacement, word) for word in invocation.argv),
+        invocation.why,
+        None if script is None else TIME.sub(replacement, script),
+    )

@@ -13,15 +13,9 @@ from runner.core import Outcome, RunRecord
 from runner.core.milestone import Milestone, ReportedKind, ReportItem
 from runner.core.quantities import brief
 from runner.core.work import NO_GPU_HERE
-from runner.figures.commands import numbered, program, script
-from runner.figures.table import NetworkFigures
+from runner.figures.table import NetworkFigures, numbered, program, script
 from runner.report.blocks import Paragraph, Part, Table
-from runner.report.document.nouns import (
-    CheckedItem,
-    CheckedMilestone,
-    Report,
-    RunTime,
-)
+from runner.report.document.nouns import CheckedItem, CheckedMilestone, Report, RunTime
 
 WITH_GPU = "run where there is a GPU"
 WITH_DATA = "bring the data files; docs/rai_build.md says where rai looks for them"

@@ -11,21 +11,19 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from runner.analysis import (
+from runner.core.milestone import ReportedKind
+from runner.core.quantities import brief, size
+from runner.figures.analysis import (
     LATENCY_BELOW,
     KernelAnalysis,
     KernelBound,
     LayerAnalysis,
-    Occupancy,
 )
-from runner.core.milestone import ReportedKind
-from runner.core.quantities import brief
+from runner.figures.peaks import Occupancy
 from runner.figures.table import NetworkFigures
-from runner.report.blocks import Paragraph, Part, Table
-from runner.report.charts import Bar, BarChart, Picture
+from runner.report.blocks import Bar, BarChart, Paragraph, Part, Picture, Table
 from runner.report.document.nouns import Report, RunSummary
-from runner.report.names import shortened
-from runner.report.words import size
+from runner.report.phrases import shortened
 
 MOST_RUNS, MOST_MODELS = 4, 4
 """So many have conclusions."""

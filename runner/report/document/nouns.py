@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from runner.analysis import GpuBounds, KernelAnalysis, LayerAnalysis
 from runner.core import (
     EngineFacts,
     GitState,
     GpuUse,
     ImageUsed,
+    KernelCounters,
     Limits,
     Machine,
     Outcome,
@@ -22,15 +22,15 @@ from runner.core import (
     State,
     Verdict,
 )
-from runner.core.evidence import OutputEnds
-from runner.core.figures import KernelCounters
+from runner.core.evidence import OutputEnds, Trace
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
-from runner.core.trace import Trace
-from runner.core.units import Moment
+from runner.core.quantities import Moment
+from runner.figures.analysis import KernelAnalysis, LayerAnalysis
+from runner.figures.peaks import GpuBounds
 from runner.figures.table import CommandTimes, NetworkFigures
-from runner.report.diff.nouns import RunDiff
+from runner.report.diff_nouns import RunDiff
 
 FORMAT = 1
 

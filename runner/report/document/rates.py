@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
-from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
 from runner.core.kernel_shapes import LayeredNetwork
-from runner.core.quantities import brief
-from runner.figures.commands import script
-from runner.report.blocks import Paragraph, Part, Table, filled
-from runner.report.charts import Picture, Roof, Roofline, RoofPoint
+from runner.core.quantities import brief, size
+from runner.figures.analysis import KernelAnalysis
+from runner.figures.peaks import GpuBounds, Occupancy
+from runner.figures.table import script
+from runner.report.blocks import (
+    Paragraph,
+    Part,
+    Picture,
+    Roof,
+    Roofline,
+    RoofPoint,
+    Table,
+    filled,
+)
 from runner.report.document.conclusions import limit
 from runner.report.document.nouns import Report, RunKernels
 from runner.report.document.tables import of_run
-from runner.report.figures import until
-from runner.report.names import shortened
-from runner.report.words import size
+from runner.report.findings import until
+from runner.report.phrases import shortened
 
 MOST_ROWS = 60
 MOST_NETWORKS = 20

@@ -12,17 +12,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from runner.core import Reason
 from runner.core.milestone import ReportedKind
-from runner.core.quantities import brief
-from runner.figures.commands import one_line
-from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section
-from runner.report.charts import Picture, TimelineView
-from runner.report.diff import blocks as differences
+from runner.core.quantities import brief, size
+from runner.figures.table import one_line
+from runner.report.blocks import (
+    Pairs,
+    Paragraph,
+    Part,
+    Picture,
+    ProgramOutput,
+    Section,
+    TimelineView,
+)
+from runner.report.diff_blocks import blocks as differences
 from runner.report.document import checklist, conclusions, rates, tables
 from runner.report.document.nouns import Report, RunSummary, TracedFile
 from runner.report.document.tables import of_run
-from runner.report.measurement import measured
-from runner.report.run import where
-from runner.report.words import commit, date, elsewhere, size, words
+from runner.report.findings import measured
+from runner.report.phrases import commit, date, elsewhere, words
+from runner.report.runs import where
 
 SYNTHETIC = (
     "These figures are of synthetic images: the data files were missing. The agreement"

@@ -6,13 +6,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from runner.core import Outcome
 from runner.core.milestone import ReportedKind
-from runner.core.quantities import brief
-from runner.figures.commands import numbered
-from runner.figures.table import NetworkFigures
+from runner.core.quantities import brief, size
+from runner.figures.table import NetworkFigures, numbered
 from runner.report.blocks import Block, Paragraph, Part, Table, filled
 from runner.report.document.conclusions import first_on_gpu, largest, times
 from runner.report.document.nouns import Report, RunTime, TimeShare, TimeShares
-from runner.report.words import size, spread
+from runner.report.phrases import spread
 
 DEFAULT = "default"
 """How many images a program takes if nobody says."""

@@ -13,13 +13,14 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from runner import archive, trees
-from runner.archive.compressed import zstd
-from runner.archive.meter import ArchiveMeter, DamagedError, OverCapsError
+from runner import pack
 from runner.core.errors import RaiError
+from runner.pack.meter import ArchiveMeter, DamagedError, OverCapsError
+from runner.pack.write import zstd
+from runner.system import trees
 from tests.fuzz.parts import Parts
 
-SMALL = archive.Caps(total_bytes=1 << 18, members=12, file_bytes=40_000)
+SMALL = pack.Caps(total_bytes=1 << 18, members=12, file_bytes=40_000)
 NAMES = (
     *(b"build", b"build/", b"build/a", b"build/A", b"build/a/b", b"build/a/b/c"),
     *(b"./build/l", b"build/l/x", b"build/stra\xc3\x9fe", b"build/STRASSE"),
@@ -64,7 +65,7 @@ def _kept(there: Path, raw: bytes, pieces: list[bytes]) -> None:
     assert _metered([raw[i : i + 100] for i in range(0, len(raw), 100)]) == whole
     path = there / "kept.tar.zst"
     try:
-        with archive.BuildWriter(path, SMALL) as writer:
+        with pack.BuildWriter(path, SMALL) as writer:
             for piece in pieces:
                 writer.write(piece)
     except RaiError:
@@ -79,7 +80,7 @@ def _kept(there: Path, raw: bytes, pieces: list[bytes]) -> None:
 
 def _without_special_bits(path: Path) -> None:
     """Whether no member of what is kept has rights of another user."""
-    with archive.open_tar(path) as stream:
+    with pack.open_tar(path) as stream:
         data = stream.read()
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
@@ -106,7 +107,7 @@ def _unpacked(there: Path) -> None:
     (there / "sentinel").write_text("as it was")
     before = _seen(there)
     try:
-        done = archive.unpack(packed, into, SMALL, root="build")
+        done = pack.unpack(packed, into, SMALL, root="build")
     except RaiError:
         assert _seen(there) == before, "something was left, or changed"
         return
@@ -119,12 +120,12 @@ def _unpacked(there: Path) -> None:
     for name in kept:
         sizes |= _checked(there / name, into)
     assert sum(sizes.values()) <= SMALL.total_bytes
-    listed = archive.files(packed, SMALL, root="build")
+    listed = pack.files(packed, SMALL, root="build")
     plain = {name: size for name, size in listed.items() if not _deep(name)}
     missing = {name for name in plain if not os.path.lexists(into / name)}
     assert not missing, f"{missing} are listed, and not unpacked"
     again = there / "again"
-    assert archive.unpack(packed, again, SMALL, root="build") == done
+    assert pack.unpack(packed, again, SMALL, root="build") == done
     assert {p.replace("again", "out", 1) for p in _seen(there) if p[:5] == "again"} == {
         p for p in _seen(there) if p[:3] == "out"
     }

@@ -11,11 +11,17 @@ from collections.abc import Iterator
 import msgspec
 import yaml
 
-from runner import buildfile, commandline
-from runner.core import BuildSpec, Problem, Severity
+from runner.core import BuildSpec, Limits, Problem, Severity
 from runner.core.errors import SpecError
-from runner.core.limits import Limits
-from runner.yamlfile import Mapping, Node, Problems, Scalar, Sequence, compose
+from runner.spec import buildfile, commandline
+from runner.spec.yamlfile import (
+    MappingNode,
+    Node,
+    Problems,
+    ScalarNode,
+    SequenceNode,
+    compose,
+)
 from tests.fuzz.parts import Parts
 
 FILE = "rai_build.yml"
@@ -110,9 +116,9 @@ def _both_loaders(text: str) -> None:
 
 
 def _plain(node: Node | None) -> object:
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         return [(key.text, _plain(value)) for key, value in node.entries]
-    if isinstance(node, Sequence):
+    if isinstance(node, SequenceNode):
         return tuple(map(_plain, node.items))
     return node and (node.text, node.plain)
 
@@ -132,11 +138,11 @@ def _credentials(text: str) -> None:
     buildfile.masked(masked)
 
 
-def _secrets(node: Node | None, below: bool = False) -> Iterator[Scalar]:
-    if isinstance(node, Mapping):
+def _secrets(node: Node | None, below: bool = False) -> Iterator[ScalarNode]:
+    if isinstance(node, MappingNode):
         for key, value in node.entries:
             yield from _secrets(value, below or key.text == "credentials")
-    elif isinstance(node, Sequence):
+    elif isinstance(node, SequenceNode):
         for item in node.items:
             yield from _secrets(item, below)
     elif below and node is not None and not node.null:

@@ -11,8 +11,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from runner import archive
-from runner.archive.contents import MemberKind
+from runner import pack
+from runner.pack.contents import MemberKind
 from tests.fuzz.parts import Parts
 
 TOKENS = (
@@ -57,7 +57,7 @@ def one(data: bytes) -> None:
     try:
         for path, text in files.items():
             path.write_bytes(text)
-        found = archive.survey(folder)
+        found = pack.survey(folder)
         sent = {m.name for m in found.members if m.kind is MemberKind.FILE}
         left = {item.name for item in found.left_out}
         assert not sent & left

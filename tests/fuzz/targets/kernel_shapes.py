@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from runner import analysis
-from runner.core import kernel_shapes
-from runner.core.figures import Inference, Source
-from runner.core.trace import KernelLaunches, Trace, TracedGpu
+from runner.core import Inference, Source, kernel_shapes
+from runner.core.evidence import KernelLaunches, Trace, TracedGpu
+from runner.figures import analysis
 
 _KERNEL = (
     b'{"kernel":"void f<float, 3>(float*)","script":"m3.1.py","arguments":["100"],'

@@ -10,9 +10,9 @@ import math
 import msgspec
 
 from runner.core import Findings
-from runner.core.expectations import Expected
-from runner.findings import Scanner, find
-from runner.findings.search import OutputSearch
+from runner.core.build_spec import Expected
+from runner.figures.scanner import Scanner, find
+from runner.figures.sources import OutputSearch
 from tests.fuzz.parts import Parts
 
 SEEDS = (

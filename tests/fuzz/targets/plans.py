@@ -10,9 +10,9 @@ import re
 
 import msgspec
 
-from runner import milestones
 from runner.core import plan_reader
-from runner.submission import planning
+from runner.spec import milestones
+from runner.submit import planning
 
 _WORDS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _LAUNCH = (

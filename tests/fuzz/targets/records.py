@@ -15,7 +15,7 @@ from runner.core import record
 from runner.store import runs
 from runner.store.paths import RunPaths
 from runner.terminal.layout import lines
-from runner.terminal.look import Look
+from runner.terminal.streams import Look
 from tests.fuzz.parts import Parts
 
 RUN = Path(__file__).parents[2] / "data/run"

@@ -14,8 +14,8 @@ from runner.core import events as ev
 from runner.core.masking import Mask, OutputMask
 from runner.core.screen import MARK, TerminalFilter
 from runner.terminal.console import own
-from runner.terminal.look import Look
 from runner.terminal.own import ShellOutputFilter
+from runner.terminal.streams import Look
 from tests.fuzz.parts import Parts
 
 SEEDS = (

@@ -12,9 +12,9 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from runner import traces
 from runner.core.errors import UsageError
-from runner.core.trace import Timeline, Trace
+from runner.core.evidence import Timeline, Trace
+from runner.figures import traces
 
 MOST = 30
 _NVPROF = """

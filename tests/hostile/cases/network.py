@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runner.engines.private import own_addresses
+from runner.engines.network import own_addresses
 from tests.hostile.case import Case, Site
 
 GATEWAYS = ("10.0.2.2", "10.0.2.3", "169.254.169.254")

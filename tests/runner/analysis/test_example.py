@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import analysis
+from runner.core.evidence import KernelLaunches, Trace, TracedGpu
 from runner.core.kernel_shapes import FILE, read
-from runner.core.trace import KernelLaunches, Trace, TracedGpu
+from runner.figures import analysis
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/kernel-shapes.md"
 

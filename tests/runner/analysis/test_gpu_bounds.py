@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner import analysis
-from runner.analysis.gpu_bounds import PEAKS
-from runner.core.gpu import Gpu, GpuState, GpuUse, GpuWay
+from runner.core import Gpu, GpuState, GpuUse, GpuWay
 from runner.core.measurement import MeasuredRates
+from runner.figures import peaks as analysis
+from runner.figures.peaks import PEAKS
 
 
 def bounds(name, **more):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import analysis
-from runner.core.figures import KernelCounters, Source
+from runner.core import KernelCounters, Source
+from runner.core.evidence import KernelLaunches, Trace, TracedGpu
 from runner.core.kernel_shapes import KernelShapes, KernelWork
 from runner.core.measurement import MeasuredRates
-from runner.core.trace import KernelLaunches, Trace, TracedGpu
+from runner.figures import analysis, peaks
 
 GRID, BLOCK = (12, 25, 1000), (16, 16, 1)
 H200 = TracedGpu(0, "NVIDIA H200", "9.0", 132)
@@ -71,7 +71,7 @@ def test_a_kernel_of_three_products_is_bound_by_its_unit():
 
 
 def test_a_measured_copy_goes_before_the_data_sheet():
-    gpu = analysis.KnownGpu("NVIDIA H200", measured=MeasuredRates(4.2e12))
+    gpu = peaks.KnownGpu("NVIDIA H200", measured=MeasuredRates(4.2e12))
     found = only(said(NAIVE), trace(launched()), gpus=(gpu,))
 
     assert found.bound.least_s == pytest.approx(4e8 / 4.2e12)
@@ -86,7 +86,7 @@ def test_of_an_unknown_gpu_there_is_no_roof():
 
 def test_the_clock_of_an_unknown_gpu_gives_a_roof_of_fp32():
     traced = TracedGpu(0, "NVIDIA X9", "9.0", 100)
-    gpu = analysis.KnownGpu("NVIDIA X9", sm_clock_most_mhz=2000)
+    gpu = peaks.KnownGpu("NVIDIA X9", sm_clock_most_mhz=2000)
     (bounds,) = analysis.bounds_of([trace(gpu=traced)], [gpu])
 
     assert bounds.fp32_flops_per_s == pytest.approx(100 * 128 * 2 * 2e9)

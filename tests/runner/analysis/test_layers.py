@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import analysis
-from runner.core.figures import Inference, Source
+from runner.core import Inference, Source
 from runner.core.kernel_shapes import (
     KernelShapes,
     KernelWork,
     LayeredNetwork,
     NetworkLayer,
 )
+from runner.figures import analysis, peaks
 
 CONV1 = NetworkLayer(
     "conv1", "convolution", (9, 1), (9, 1), (), flops=4e9, bytes=2e8, timed=True
@@ -24,7 +24,7 @@ WORK = KernelWork(
     "conv_a", "m4.1.py", ("9",), 9, "a", "conv1", flops=4e9, bytes=2e8, unit="fp32"
 )
 SHAPES = KernelShapes(networks=(NETWORK,), kernels=(WORK,))
-H200 = analysis.bounds(analysis.KnownGpu("NVIDIA H200"))
+H200 = peaks.bounds(peaks.KnownGpu("NVIDIA H200"))
 COMMAND = "/usr/bin/time python $RAI_SOURCE_DIR/project/m4.1.py 9 | tee log"
 
 

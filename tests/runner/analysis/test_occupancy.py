@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.analysis.occupancy import MULTIPROCESSORS, OccupancyLimit, occupancy
+from runner.figures.peaks import MULTIPROCESSORS, OccupancyLimit, occupancy
 from tests.program import run_program
 
 BITS = {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runner.cli.bench import PAIRS
-from runner.comparison import looks
+from runner.figures.statistics import looks
 from runner.store.paths import Home
 from tests.program import RAI, rai
 from tests.runner.engines.one_docker_run import IMAGE

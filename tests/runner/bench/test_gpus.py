@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.bench.sides import shared
 from runner.core import Gpu
 from runner.core.errors import BusyError
 from runner.engines.base import Engine
-from runner.gpu.nvidia import locks
+from runner.engines.gpu import nvidia
+from runner.run.bench_sides import shared
 from tests.runner.engines.fake import FakeEngine
 
 FIRST = Gpu("GPU-a", "Model", 0)
@@ -25,7 +25,7 @@ class LockingEngine(FakeEngine):
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a file of this test's folder."""
-        return locks.hold(gpu, run_id, self.folder)
+        return nvidia.hold(gpu, run_id, self.folder)
 
 
 @pytest.fixture

@@ -10,24 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import session
-from runner.bench import interleaving as bench
-from runner.bench.interleaving import BenchOutcome, BenchPlan, PairEnded
-from runner.bench.sides import BenchSides, shared, source
-from runner.comparison import Change
-from runner.core import (
-    Gpu,
-    GpuSituation,
-    GpuWay,
-    Reason,
-    RunRecord,
-    State,
-    WayTried,
-)
+from runner.core import Gpu, GpuSituation, GpuWay, Reason, RunRecord, State, WayTried
 from runner.core import events as ev
-from runner.core.cancel import Cancel
+from runner.core.errors import Cancel
 from runner.engines import Choice
-from runner.places import open_home
+from runner.figures.comparison import Change
+from runner.run import bench, prepare
+from runner.run.bench import BenchOutcome, BenchPlan, PairEnded
+from runner.run.bench_sides import BenchSides, shared, source
+from runner.run.places import open_home
 from runner.store import runs
 from runner.store.paths import RunPaths
 from tests.runner.engines.fake import FakeEngine, FakeResult
@@ -72,7 +63,7 @@ PROJECT = {"rai_build.yml": SPEC}
 
 
 def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
-    prepared = session.prepare(project)
+    prepared = prepare.prepare(project)
     engines = shared([(one,), (other,)], same=True)
     return BenchSides(
         (source(str(project), project), source(None, project)),

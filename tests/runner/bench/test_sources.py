@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.bench import sides as bench
-from runner.core.cancel import Cancel
-from runner.core.caps import Caps
-from runner.core.errors import RaiError, UsageError
-from runner.session import Options
+from runner.core.errors import Cancel, RaiError, UsageError
+from runner.core.work import Caps
+from runner.run import bench_sides as bench
+from runner.run.prepare import Options
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from runner.comparison import Change, Samples, compare, looks, sentence, stands
+from runner.figures.comparison import Change, compare, sentence, stands
+from runner.figures.statistics import Samples, looks
 
 TIME = "op_time[1]"
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.comparison import FigureChange, Samples, compare
-from runner.comparison.gate import Condition, GateOutcome, judge, parse
 from runner.core.errors import UsageError
+from runner.figures.comparison import FigureChange, compare
+from runner.figures.gate import Condition, GateOutcome, judge, parse
+from runner.figures.statistics import Samples
 from tests.runner.comparison.test_changes import noisy
 
 TIME = "op_time[final]"

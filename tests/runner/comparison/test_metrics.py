@@ -6,8 +6,6 @@ import math
 
 import pytest
 
-from runner.comparison import MetricName, parsed, samples
-from runner.comparison.metrics import MOST_KERNELS
 from runner.core import (
     CommandRecord,
     Findings,
@@ -18,6 +16,7 @@ from runner.core import (
     RunRecord,
     TimeUsage,
 )
+from runner.figures.statistics import MOST_KERNELS, MetricName, parsed, samples
 from tests.runner import records
 
 NOTHING = Findings()

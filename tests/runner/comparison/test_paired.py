@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import coverage
-from runner.comparison import Change, FigureChange, compare, looks, paired
+from runner.figures import statistics
+from runner.figures.comparison import Change, FigureChange, compare
+from runner.figures.statistics import looks
 
 TIMES = st.floats(1e-6, 1e6)
 PAIRS = st.lists(st.tuples(TIMES, TIMES), min_size=10, max_size=32)
@@ -21,7 +23,7 @@ OPPOSITE = {Change.SLOWER: Change.FASTER, Change.FASTER: Change.SLOWER}
 @given(st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=8))
 def test_signs_have_the_probability_that_counting_all_flips_gives(values):
     told = [value for value in values if value]
-    weights = paired.doubled_ranks([abs(value) for value in told])
+    weights = statistics.doubled_ranks([abs(value) for value in told])
     up = sum(w for w, value in zip(weights, told, strict=True) if value > 0)
     least = min(up, sum(weights) - up)
     flips = [
@@ -29,11 +31,11 @@ def test_signs_have_the_probability_that_counting_all_flips_gives(values):
         for signs in product((False, True), repeat=len(told))
     ]
     expected = 2 * sum(flip <= least for flip in flips) / len(flips)
-    assert paired.signed_rank(values) == pytest.approx(min(1, expected))
+    assert statistics.signed_rank(values) == pytest.approx(min(1, expected))
 
 
 def test_equal_values_share_their_rank():
-    assert paired.doubled_ranks([5.0, 1.0, 5.0, 9.0]) == [5, 2, 5, 8]
+    assert statistics.doubled_ranks([5.0, 1.0, 5.0, 9.0]) == [5, 2, 5, 8]
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.2, 0.4])
@@ -41,10 +43,10 @@ def test_the_approximation_for_many_pairs_is_near_and_errs_towards_chance(
     shift, monkeypatch
 ):
     random = Random(5)
-    differences = [random.gauss(shift, 1) for _ in range(paired.MOST_EXACT)]
-    exact = paired.signed_rank(differences)
-    monkeypatch.setattr(paired, "MOST_EXACT", 1)
-    near = paired.signed_rank(differences)
+    differences = [random.gauss(shift, 1) for _ in range(statistics.MOST_EXACT)]
+    exact = statistics.signed_rank(differences)
+    monkeypatch.setattr(statistics, "MOST_EXACT", 1)
+    near = statistics.signed_rank(differences)
     assert near > 0.97 * exact
     assert math.log(near) == pytest.approx(math.log(exact), rel=0.05, abs=0.03)
 
@@ -53,13 +55,13 @@ def test_the_approximation_for_many_pairs_is_near_and_errs_towards_chance(
 def test_the_interval_has_the_changes_that_the_test_does_not_reject(n):
     random = Random(n)
     logs = [1.0, 2.0] * n
-    while paired.correlation(logs) > 0 or len(logs) > n:
+    while statistics.correlation(logs) > 0 or len(logs) > n:
         logs = [random.gauss(0, 1) for _ in range(n)]
-    low, middle, high = paired.interval(logs)
+    low, middle, high = statistics.interval(logs)
     assert low < middle < high
     for end, out in ((low, -1e-9), (high, 1e-9)):
-        assert paired.signed_rank([value - end - out for value in logs]) <= 0.005
-        assert paired.signed_rank([value - end + out for value in logs]) > 0.005
+        assert statistics.signed_rank([value - end - out for value in logs]) <= 0.005
+        assert statistics.signed_rank([value - end + out for value in logs]) > 0.005
 
 
 def judged(pairs: list[tuple[float, float]], *, paired: bool) -> FigureChange:
@@ -92,7 +94,7 @@ def test_all_looks_of_a_bench_together_spend_no_more_than_the_level():
     """One that its budget ends has had the looks before, and has one there."""
     for end in range(1, 1000):
         looked = [at for at in looks(1000) if at < end]
-        assert sum(map(paired.level, (*looked, end))) <= paired.LEVEL + 1e-12
+        assert sum(map(statistics.level, (*looked, end))) <= statistics.LEVEL + 1e-12
 
 
 def test_all_metrics_together_find_a_change_in_identical_code_as_seldom_as_one():
@@ -100,7 +102,7 @@ def test_all_metrics_together_find_a_change_in_identical_code_as_seldom_as_one()
     wrong = 0
     for _ in range(2000):
         chances = {str(at): random.random() for at in range(40)}
-        wrong += bool(paired.found(chances, ["0", "1"], 0.05))
+        wrong += bool(statistics.found(chances, ["0", "1"], 0.05))
     assert 0.03 < wrong / 2000 < 0.06
 
 
@@ -109,7 +111,7 @@ def test_neighbours_that_are_alike_are_found_and_bursts_are_not():
     rising = [0.01 * at + random.gauss(0, 0.01) for at in range(12)]
     burst = [random.gauss(0, 1) + 50 * (at in (4, 5)) for at in range(12)]
     for logs, alike in ((rising, True), (burst, False), ([0.2] * 12, False)):
-        assert paired.too_alike(logs) == alike
+        assert statistics.too_alike(logs) == alike
 
 
 @pytest.mark.parametrize("noise", ["normal", "student", "heaps", "two", "correlated"])
@@ -124,7 +126,7 @@ def test_the_interval_holds_the_true_ratio_as_often_as_it_says(noise):
     for pairs in coverage.PAIRS:
         least = 0.99
         if noise == "correlated":
-            least = 0.97 if pairs >= paired.SERIES else 0.94
+            least = 0.97 if pairs >= statistics.SERIES else 0.94
         assert coverage.share_held(noise, pairs, 10_000) >= least, pairs
 
 

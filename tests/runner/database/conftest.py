@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.database import Store, open_store
+from runner.server.database import Store, open_store
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner.database import Store
-from runner.database.accounts import Identity, Invitation
-from runner.scheduling.queue import QueueRow
-from runner.wire.accounts import Scope
+from runner.core.wire import Scope
+from runner.server.database import Store
+from runner.server.database.accounts import Identity, Invitation
+from runner.server.scheduling import QueueRow
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400.0

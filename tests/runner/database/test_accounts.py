@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from sqlalchemy import text
 
 from runner.core.errors import BusyError, RaiError, UsageError
-from runner.database import Store, open_store
-from runner.database.accounts import AuditEntry, Identity, Invitation, PersonRow
-from runner.wire.accounts import Scope
+from runner.core.wire import Scope
+from runner.server.database import Store, open_store
+from runner.server.database.accounts import AuditEntry, Identity, Invitation, PersonRow
 from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, code, made, token
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.core.ending import Reason
-from runner.database import Store, open_store
-from runner.database.accounts import Invitation
-from runner.wire.remote_runs import QueueState
+from runner.core import Reason
+from runner.core.wire import QueueState
+from runner.server.database import Store, open_store
+from runner.server.database.accounts import Invitation
 from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, run, token
 
 RUNS = 500

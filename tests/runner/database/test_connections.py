@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from runner.core.errors import BusyError, RaiError
-from runner.database import connections, open_store
-from runner.database.accounts import AuditEntry
+from runner.server.database import connections, open_store
+from runner.server.database.accounts import AuditEntry
 from tests.runner.database.postgres import absent, cluster, database
 from tests.runner.database.rows import NOW, run
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner.core.ending import Reason
+from runner.core import Reason
 from runner.core.errors import NotAllowedError
-from runner.database import Store
-from runner.database.runs import TeamUse
-from runner.scheduling.queue import GpuDay, QueueRow
-from runner.wire.remote_runs import QueueState
+from runner.core.wire import QueueState
+from runner.server.database import Store
+from runner.server.database.runs import TeamUse
+from runner.server.scheduling import GpuDay, QueueRow
 from tests.runner.database.rows import DAY_S, NOW, run
 
 WAITING, STARTING = QueueState.WAITING, QueueState.STARTING

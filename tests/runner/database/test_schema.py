@@ -12,11 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from runner import database
 from runner.core.errors import ConfigError, RaiError
-from runner.database import VERSION_TABLE, newest, open_store, revision_at
-from runner.database.connections import Transactions
-from runner.database.tables import metadata
+from runner.server import database
+from runner.server.database import VERSION_TABLE, newest, open_store, revision_at
+from runner.server.database.connections import Transactions
+from runner.server.database.tables import metadata
 
 FIRST = (Path(__file__).parents[2] / "data/store-0003.sql").read_text()
 

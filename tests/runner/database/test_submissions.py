@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner.core.ending import Reason
+from runner.core import Reason
 from runner.core.measurement import MeasurementHost
 from runner.core.milestone import Trust
-from runner.database import Store
-from runner.database.submissions import Receipt
-from runner.wire.submissions import StageRun, Submission
+from runner.core.wire import StageRun, Submission
+from runner.server.database import Store
+from runner.server.database.submissions import Receipt
 from tests.runner.database.rows import DAY_S, NOW, run
 from tests.runner.judge import made
 

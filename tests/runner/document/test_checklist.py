@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner import milestones
 from runner.core import Findings, Inference, Outcome
+from runner.core.evidence import KernelLaunches, Trace
 from runner.core.kernel_shapes import KernelShapes, KernelWork
 from runner.core.milestone import ReportedKind
-from runner.core.trace import KernelLaunches, Trace
 from runner.core.work import NO_GPU_HERE
 from runner.report import document
 from runner.report.blocks import Paragraph
-from runner.report.document import checklist
+from runner.report.document import checklist, sections
+from runner.spec import milestones
 from tests.runner import records
 from tests.runner.document.made import command, evidence, inference, run, table
 
@@ -159,7 +159,7 @@ def test_what_lacks_a_gpu_is_said_shortly_and_what_to_do_once():
     report = document.report([evidence(run(*skipped))], [milestones.find("m3")])
 
     items = report.milestones[0].items
-    found = next(one for one in document.sections(report) if one.title == "Check-list")
+    found = next(one for one in sections.sections(report) if one.title == "Check-list")
 
     assert items[0].why == "needs a GPU (command 1)"
     assert items[0].how == "run where there is a GPU"

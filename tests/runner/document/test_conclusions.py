@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner import milestones
 from runner.core import Gpu, GpuUse, GpuWay, Outcome, Reason, Verdict
+from runner.core.evidence import KernelLaunches, Trace, TracedGpu
 from runner.core.kernel_shapes import (
     KernelShapes,
     KernelWork,
     LayeredNetwork,
     NetworkLayer,
 )
-from runner.core.trace import KernelLaunches, Trace, TracedGpu
 from runner.figures import table
-from runner.findings import attributed, find
-from runner.report import document
+from runner.figures.scanner import find
+from runner.figures.sources import attributed
+from runner.report import document as report_document
 from runner.report.blocks import Paragraph, Picture, Table
+from runner.report.document import sections as document
+from runner.spec import milestones
 from tests.runner import records
 from tests.runner.document.made import SCRIPTS, command, evidence, inference, run
 
@@ -46,7 +48,7 @@ def parts(*commands, names=(), **facts):
     stones = [milestones.find(name) for name in names]
     verdict = facts.pop("verdict", Verdict(True, True, None, Reason.DONE))
     made = run(*commands, gpu=GPU, verdict=verdict)
-    return document.sections(document.report([evidence(made, **facts)], stones))
+    return document.sections(report_document.report([evidence(made, **facts)], stones))
 
 
 def said(sections) -> dict[str, str]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from runner.core import Outcome
+from runner.core.evidence import Totals, Trace
 from runner.core.milestone import ReportedKind
-from runner.core.trace import Totals, Trace
 from runner.report import document
 from tests.runner.document.made import command, evidence, inference, run, table
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner import milestones
-from runner.core import Gpu, GpuUse, GpuWay, Outcome
-from runner.core.figures import KernelCounters
+from runner.core import Gpu, GpuUse, GpuWay, KernelCounters, Outcome
+from runner.core.evidence import KernelLaunches, Trace, TracedGpu
 from runner.core.kernel_shapes import (
     KernelShapes,
     KernelWork,
     LayeredNetwork,
     NetworkLayer,
 )
-from runner.core.trace import KernelLaunches, Trace, TracedGpu
 from runner.report import document
-from runner.report.blocks import Paragraph, Table
-from runner.report.charts import Picture
+from runner.report.blocks import Paragraph, Picture, Table
+from runner.report.document import sections as document_sections
+from runner.spec import milestones
 from tests.runner.document.made import command, evidence, inference, run
 
 H200 = "NVIDIA H200"
@@ -49,7 +48,7 @@ LAYER = NetworkLayer(
 def sections(*commands, **facts):
     gpu = GpuUse(GpuWay.NODES, (Gpu("GPU-1", H200, 0, compute="9.0"),))
     found = document.report([evidence(run(*commands, gpu=gpu), **facts)])
-    return {one.title: one.parts for one in document.sections(found)}
+    return {one.title: one.parts for one in document_sections.sections(found)}
 
 
 def tables(parts):
@@ -168,7 +167,7 @@ def test_a_program_that_nobody_describes_has_the_rates_of_its_milestones_layers(
     assert layers.layers[0].flops_per_s == operations / 0.01
     assert layers.layers[0].bound.by == "memory"
     assert layers.layers[0].bound.latency
-    words = repr(document.sections(found)[0])
+    words = repr(document_sections.sections(found)[0])
     assert "Layer conv2 (50.00 ms) is bound by latency" in words
 
 

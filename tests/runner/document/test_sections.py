@@ -8,16 +8,16 @@ import re
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from runner import milestones
 from runner.core import Inference, Outcome, State
-from runner.core.evidence import OutputEnds, RunEvidence
+from runner.core.evidence import OutputEnds, RunEvidence, Totals, Trace
 from runner.core.measurement import read
-from runner.core.trace import Totals, Trace
-from runner.markup import markdown
-from runner.report import diff, document, measured
+from runner.report import diff, markdown, measured
+from runner.report import document as report_document
 from runner.report.blocks import Pairs, Paragraph, Section, Table
-from runner.report.diff import DiffSide
+from runner.report.diff_nouns import DiffSide
+from runner.report.document import sections as document
 from runner.report.document.sections import anchor
+from runner.spec import milestones
 from tests.runner.document.made import command, evidence, inference, run, table
 from tests.runner.judge import made
 from tests.runner.markup.records import HOSTILE
@@ -29,7 +29,7 @@ ALWAYS = [
 
 
 def sections(*runs: RunEvidence, **facts) -> dict[str, Section]:
-    found = document.sections(document.report(runs, **facts))
+    found = document.sections(report_document.report(runs, **facts))
     return {one.title: one for one in found}
 
 
@@ -184,7 +184,7 @@ def test_as_markdown_every_table_is_one_and_every_link_leads_to_a_heading():
         command(0, "m3.1.py 100", inference(100)),
         command(1, "m3.1.py", before=before, profiles=tables),
     ]
-    report = document.report([evidence(run(*commands))], [milestones.find("m3")])
+    report = report_document.report([evidence(run(*commands))], [milestones.find("m3")])
     shown = document.sections(report)
 
     page = markdown.document("A run", shown, 1 << 20)
@@ -213,7 +213,7 @@ def test_nothing_that_a_run_says_is_markup():
     record = run(hostile, project=f"/{HOSTILE}", warnings=(HOSTILE,))
     found = RunEvidence(record, note=HOSTILE, outputs={0: OutputEnds(HOSTILE)})
 
-    sections = document.sections(document.report([found]))
+    sections = document.sections(report_document.report([found]))
     page = markdown.document(HOSTILE, sections, 1 << 20)
 
     html = MarkdownIt("commonmark").enable("table").render(page)
@@ -230,7 +230,7 @@ def test_a_page_that_is_too_long_loses_its_end_and_says_so():
     record = run(*(command(n, "m1.1.py") for n in range(300)))
 
     page = markdown.document(
-        "T", document.sections(document.report([evidence(record)])), 9000
+        "T", document.sections(report_document.report([evidence(record)])), 9000
     )
 
     assert len(page.encode()) <= 9000

@@ -15,13 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    GpuGrant,
-    GpuWay,
-    Profile,
-    Reason,
-    Step,
-)
+from runner.core import GpuGrant, GpuWay, Profile, Reason, Step
 from runner.core.errors import BusyError
 from runner.core.events import (
     CommandFinished,
@@ -30,7 +24,7 @@ from runner.core.events import (
     RoundEnded,
     Starting,
 )
-from runner.core.variables import Secrets
+from runner.core.work import Secrets
 from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell

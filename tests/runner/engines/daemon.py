@@ -19,7 +19,7 @@ from pathlib import Path
 
 import docker
 
-from runner import process
+from runner.system import machine
 from tests.waiting import until
 
 START_S = 60.0
@@ -62,13 +62,13 @@ class Daemon:
 
     def start(self) -> None:
         """Start the program, and wait until it answers."""
-        (first,) = until(lambda: process.descendants(self._inside.pid)[:1])
+        (first,) = until(lambda: machine.descendants(self._inside.pid)[:1])
         enter = ["nsenter", f"--target={first}", "--mount", "--net", "--pid"]
         with (self.folder / "log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 [*enter, "--", "dockerd", *self._options()], stdout=log, stderr=log
             )
-        (self.pid,) = until(lambda: process.descendants(self._daemon.pid)[:1])
+        (self.pid,) = until(lambda: machine.descendants(self._daemon.pid)[:1])
         until(self._answers)
 
     def signal(self, number: int) -> None:
@@ -95,7 +95,7 @@ class Daemon:
         """End it with all its containers, and remove its folder."""
         if self._daemon is not None:
             self._daemon.send_signal(signal.SIGCONT)
-        for pid in process.descendants(self._inside.pid)[:1]:
+        for pid in machine.descendants(self._inside.pid)[:1]:
             os.kill(pid, signal.SIGKILL)
         self._inside.communicate()
         if self._daemon is not None:

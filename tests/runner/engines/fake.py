@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -29,10 +28,10 @@ from runner.core import (
     Workspace,
 )
 from runner.core import events as ev
-from runner.core.cancel import Cancel
-from runner.core.errors import BusyError, EngineError, ImageError
-from runner.core.terminal import Terminal
-from runner.engines.sequence import in_order
+from runner.core.errors import BusyError, Cancel, EngineError, ImageError
+from runner.core.screen import Terminal
+from runner.engines.base import in_order
+from runner.pack import Project
 
 
 @dataclass(frozen=True)

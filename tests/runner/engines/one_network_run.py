@@ -12,7 +12,8 @@ from pathlib import Path
 
 from runner.core import Place
 from runner.core.policy import PrivateTarget
-from runner.engines.local import LocalEngine, network
+from runner.engines import network
+from runner.engines.local import LocalEngine
 from tests.runner.engines.internet import PORT
 from tests.runner.engines.running import Subject, run
 

@@ -29,7 +29,7 @@ from runner.core import (
     Stream,
     Workspace,
 )
-from runner.core.cancel import Cancel
+from runner.core.errors import Cancel
 from runner.core.events import (
     BuildFolder,
     CommandFinished,
@@ -41,7 +41,7 @@ from runner.core.events import (
     Usage,
 )
 from runner.core.policy import PrivateTarget
-from runner.core.variables import Secrets
+from runner.core.work import Secrets
 from runner.engines.base import Engine
 from runner.engines.docker import owner
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile
 from runner.cli.init import starter
 from runner.core import BuildSpec, Command, DataMount, Place
 from runner.engines.bare import BareEngine
+from runner.spec import buildfile
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import Subject, data_file, run
 

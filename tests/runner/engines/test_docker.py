@@ -16,15 +16,13 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
-from runner import machine
 from runner.core import DataMount, Profile, Reason, Workspace
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.core.events import CommandSkipped
-from runner.engines.docker import DockerEngine, owner
-from runner.engines.docker.container import confinement
+from runner.engines.docker import DockerEngine, confinement, owner
 from runner.engines.docker.endpoint import find
 from runner.engines.docker.owner import reap
+from runner.system import machine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.failing_calls import passing
 from tests.runner.engines.running import (
@@ -424,9 +422,7 @@ def test_an_engine_behind_a_tcp_port_serves_alike(distant, mount):
 def test_the_counters_of_an_engine_elsewhere_are_asked_for_in_the_container(
     engine, client, monkeypatch
 ):
-    monkeypatch.setattr(
-        "runner.engines.docker.container.meter.PROCESSES", Path("/nowhere")
-    )
+    monkeypatch.setattr("runner.engines.docker.usage.PROCESSES", Path("/nowhere"))
     busy = "n=0; while [ $n -lt 100000 ]; do n=$((n+1)); done"
     result = run(Subject(engine, IMAGE), [busy])
     assert result.finished[0].cpu_s

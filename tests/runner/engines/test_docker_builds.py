@@ -13,15 +13,14 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner import images
-from runner.archive import FolderProject
 from runner.core import MIB, BuildImage, BuildSpec, Reason
-from runner.core.cancel import Cancel
-from runner.core.errors import ImageError
+from runner.core.errors import Cancel, ImageError
 from runner.core.events import BuildOutput, ImageReady
 from runner.engines.cgroup import ROOT
 from runner.engines.docker import DockerEngine
-from runner.engines.docker.images.classic import BuildParts, engine_time
+from runner.engines.docker.classic import BuildParts, engine_time
+from runner.pack import FolderProject
+from runner.spec import images
 
 pytestmark = pytest.mark.docker
 

@@ -13,7 +13,7 @@ import docker
 import pytest
 
 from runner.engines.docker import owner
-from runner.engines.docker.container.confinement import DATA_BYTES
+from runner.engines.docker.confinement import DATA_BYTES
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.engines.one_docker_run import IMAGE
 from tests.runner.engines.running import left_on

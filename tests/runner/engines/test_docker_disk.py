@@ -12,10 +12,9 @@ import pytest
 from runner.core import Profile, Reason
 from runner.core.errors import NotAllowedError
 from runner.core.events import Event, Warned
-from runner.engines.docker import DockerEngine
+from runner.engines.docker import DockerEngine, usage
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
-from runner.engines.docker.container import disk
 from tests.runner.engines.running import Subject, direct, run
 
 pytestmark = pytest.mark.docker
@@ -55,7 +54,7 @@ def test_a_command_without_an_end_is_given_up(line, most_s, said, client, contai
 
 @pytest.fixture
 def by_root() -> None:
-    if not disk.measured_by_root():
+    if not usage.measured_by_root():
         pytest.skip("needs root")
 
 
@@ -89,9 +88,9 @@ def test_no_command_hides_what_it_writes(script: str):
 def test_all_that_an_image_writes_counts_whatever_its_du_says(
     place: str, root: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    if root and not disk.measured_by_root():
+    if root and not usage.measured_by_root():
         pytest.skip("needs root")
-    monkeypatch.setattr(disk, "measured_by_root", lambda: root)
+    monkeypatch.setattr(usage, "measured_by_root", lambda: root)
     assert exceeded(f"{FAKE}; {BIG} {place}; sleep 60") == []
 
 
@@ -118,7 +117,7 @@ def test_a_user_is_told_what_the_disk_limit_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ):
     name = "disk of removed and empty files"
-    assert (name in DockerEngine().facts().unenforced) is not disk.measured_by_root()
+    assert (name in DockerEngine().facts().unenforced) is not usage.measured_by_root()
     monkeypatch.setattr("runner.engines.docker.facts.measured_by_root", lambda: False)
     assert name in DockerEngine().facts().unenforced
 
@@ -129,7 +128,7 @@ def test_a_measure_that_fails_is_told_and_ends_a_run_under_strict_limits(
     def gone(_: object) -> int:
         raise OSError("the folder is gone")
 
-    monkeypatch.setattr(disk.ContainerDiskWatch, "_used", gone)
+    monkeypatch.setattr(usage.ContainerDiskWatch, "_used", gone)
     told = run(Subject(DockerEngine(), IMAGE), [direct("sleep", "3")])
     (warned,) = [e for e in told.events if isinstance(e, Warned)]
     assert warned.text == "the disk limit is not enforced: the folder is gone"

@@ -14,9 +14,9 @@ import pytest
 from runner.core import DataMount, Gpu
 from runner.core.errors import RaiError
 from runner.engines.docker import DockerEngine
-from runner.engines.docker.container.confinement import data_volume
-from runner.engines.docker.container.datavolumes import FULL
-from runner.engines.docker.gpu.query import hold
+from runner.engines.docker.confinement import data_volume
+from runner.engines.docker.gpu import hold
+from runner.engines.docker.volumes import FULL
 from tests.runner.engines.failing_calls import How, failing
 from tests.runner.engines.running import Subject, data_file, left_on, run
 

@@ -8,15 +8,13 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner import machine
 from runner.core import DockerGpus, Gpu, GpuWay, HostGpus, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.events import Warned
-from runner.engines.docker import DockerEngine, owner
-from runner.engines.docker.gpu import query
-from runner.engines.docker.gpu.options import GpuSupport
-from runner.engines.docker.gpu.query import hold
-from runner.gpu.nvidia import smi
+from runner.engines.docker import DockerEngine, gpu, owner
+from runner.engines.docker.gpu import GpuSupport, hold
+from runner.engines.gpu import installed
+from runner.system import machine
 from tests.runner.engines.gpus import StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, run
 
@@ -100,7 +98,7 @@ def test_the_state_of_a_gpu_elsewhere_is_asked_for_in_the_container(
 ):
     program = tmp_path / "nvidia-smi"
     row = TOLD | {"uuid": stand.gpu.uuid}
-    line = ", ".join(row.get(field, "[N/A]") for field in smi.FIELDS)
+    line = ", ".join(row.get(field, "[N/A]") for field in installed.FIELDS)
     program.write_text(f"#!/bin/sh\necho '{line}'\n")
     program.chmod(0o755)
     engine = elsewhere(stand)
@@ -116,10 +114,10 @@ def test_an_engine_elsewhere_that_refuses_each_way_shows_no_gpu_and_says_why(cli
     without_toolkit(client)
     engine = DockerGpus("1.45", here=False, runtimes=("nvidia",))
     support = GpuSupport(engine, HostGpus("linux"))
-    unseen = query.situation(client, support, None)
+    unseen = gpu.situation(client, support, None)
     assert unseen.any
     assert unseen.gpus is None
-    seen = query.situation(client, support, IMAGE)
+    seen = gpu.situation(client, support, IMAGE)
     assert seen.gpus == ()
     assert "could not select device driver" in seen.problem
     assert seen.hint

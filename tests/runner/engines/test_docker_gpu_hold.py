@@ -8,7 +8,7 @@ from docker.errors import APIError, NotFound
 
 from runner.core import Gpu
 from runner.engines.docker import owner
-from runner.engines.docker.gpu.query import hold
+from runner.engines.docker.gpu import hold
 
 DEAD = owner.labels("dead", 60) | {owner.OWNER: "host/boot/namespace/1/1"}
 DEAD[owner.DEADLINE] = "1"

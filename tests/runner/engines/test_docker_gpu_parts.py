@@ -8,16 +8,10 @@ import platform
 import pytest
 
 from runner.core import DockerGpus, Gpu, GpuGrant, GpuWay, HostGpus, Profile, Workspace
-from runner.engines.docker import facts
-from runner.engines.docker.container import confinement
+from runner.engines.docker import confinement, facts
 from runner.engines.docker.endpoint import Endpoint
-from runner.engines.docker.gpu.options import (
-    NO_GPU,
-    GpuSupport,
-    grant_options,
-    way_options,
-)
-from runner.engines.docker.images.prepare import cuda_version
+from runner.engines.docker.gpu import NO_GPU, GpuSupport, grant_options, way_options
+from runner.engines.docker.images import cuda_version
 
 FIRST = Gpu("GPU-aaaa", "H200", 0, ("/dev/nvidia0",))
 SECOND = Gpu("GPU-bbbb", "H200", 1, ("/dev/nvidia1",))

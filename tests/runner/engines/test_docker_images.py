@@ -13,8 +13,6 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner import images, machine
-from runner.archive import FolderProject
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -24,8 +22,7 @@ from runner.core import (
     Push,
     Reason,
 )
-from runner.core.cancel import Cancel
-from runner.core.errors import ImageError
+from runner.core.errors import Cancel, ImageError
 from runner.core.events import (
     BuildOutput,
     BuildStarted,
@@ -35,6 +32,9 @@ from runner.core.events import (
     PullStarted,
 )
 from runner.engines.docker import DockerEngine
+from runner.pack import FolderProject
+from runner.spec import images
+from runner.system import machine
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, long_sleep, run
 from tests.waiting import until

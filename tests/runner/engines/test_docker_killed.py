@@ -17,9 +17,8 @@ from docker.errors import APIError
 
 from runner import engines
 from runner.core import Profile
-from runner.engines.docker import owner
+from runner.engines.docker import confinement, owner
 from runner.engines.docker.attach import hold_stdin
-from runner.engines.docker.container import confinement
 from tests.runner.engines.one_docker_run import IMAGE
 from tests.waiting import until
 

@@ -18,7 +18,8 @@ from msgspec import to_builtins
 
 from runner.core import Place, Profile
 from runner.core.policy import PrivateTarget
-from runner.engines import netfilter, private
+from runner.engines import netfilter
+from runner.engines import network as private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
 from tests.program import run_program

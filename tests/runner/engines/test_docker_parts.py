@@ -20,14 +20,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import machine
-from runner.archive import FolderProject
-from runner.background import (
-    ASK_S,
-    DEPTH,
-    MOST_LAST_BYTES,
-    BackgroundReader,
-)
 from runner.core import (
     BuildSpec,
     ImageAction,
@@ -37,17 +29,17 @@ from runner.core import (
     Stream,
     Workspace,
 )
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError, ImageError
-from runner.core.variables import Secrets
-from runner.engines.docker import DockerEngine, owner
+from runner.core.errors import Cancel, EngineError, ImageError
+from runner.core.work import Secrets
+from runner.engines.docker import DockerEngine, confinement, context, owner, volumes
 from runner.engines.docker.attach import Demultiplexer
-from runner.engines.docker.container import confinement, tarstreams
-from runner.engines.docker.container.meter import parse
+from runner.engines.docker.builds import BuildxLog, ClassicLog
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
-from runner.engines.docker.images import context
-from runner.engines.docker.images.build_run import BuildxLog, ClassicLog
-from runner.engines.docker.images.transfer import ErrorDetail, Message, pull, split
+from runner.engines.docker.transfer import ErrorDetail, Message, pull, split
+from runner.engines.docker.usage import parse
+from runner.pack import FolderProject
+from runner.system import machine
+from runner.system.background import ASK_S, DEPTH, MOST_LAST_BYTES, BackgroundReader
 from tests.runner.engines.running import data_file
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
@@ -259,7 +251,7 @@ def moved(members: dict[str, bytes | str], owner_id: int = 10001) -> tarfile.Tar
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     buffer.seek(0)
-    data = b"".join(tarstreams.in_blocks(tarstreams.workspace(buffer, owner_id)))
+    data = b"".join(volumes.in_blocks(volumes.workspace(buffer, owner_id)))
     return tarfile.open(fileobj=io.BytesIO(data))
 
 
@@ -284,7 +276,7 @@ def test_hard_links_follow_the_move_and_symbolic_ones_stay():
 
 def test_data_files_become_an_archive_that_all_may_read(tmp_path):
     path = tmp_path / "set.gz"
-    pieces = tarstreams.data_files([data_file(path, b"x" * 1000)])
+    pieces = volumes.data_files([data_file(path, b"x" * 1000)])
     with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
         (member,) = tar.getmembers()
         assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
@@ -296,7 +288,7 @@ def test_a_data_file_that_became_another_is_an_error(tmp_path):
     for content in (b"x" * 10, b"y" * 1000):
         path.write_bytes(content)
         with pytest.raises(EngineError, match="changed while"):
-            list(tarstreams.data_files([file]))
+            list(volumes.data_files([file]))
 
 
 @pytest.mark.parametrize("linked", ["data", "data/set"])
@@ -315,7 +307,7 @@ def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
     (project / linked).symlink_to(secret if linked == "data" else secret / "set")
 
     with pytest.raises(EngineError, match="leads out"):
-        list(tarstreams.data_files([file]))
+        list(volumes.data_files([file]))
 
 
 # Confinement

@@ -10,17 +10,11 @@ from contextlib import suppress
 import docker
 import pytest
 
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
-from runner.engines.docker.images.transfer import (
-    LONGEST,
-    Message,
-    decoded,
-    messages,
-)
+from runner.engines.docker.transfer import LONGEST, Message, decoded, messages
 
 pytestmark = pytest.mark.programs
 

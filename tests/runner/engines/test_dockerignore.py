@@ -8,7 +8,7 @@ import pytest
 from docker.utils.build import exclude_paths
 
 from runner.core.errors import ImageError
-from runner.engines.docker.images.context import MOST_PATTERNS, DockerIgnore
+from runner.engines.docker.context import MOST_PATTERNS, DockerIgnore
 
 NAMES = (
     "Dockerfile",

@@ -8,8 +8,8 @@ import pytest
 
 from runner.core import Gpu, GpuGrant, GpuState, GpuWay
 from runner.core.events import CommandStarted
-from runner.gpu import watch as watching
-from runner.gpu.watch import Watch
+from runner.engines.gpu import watch as watching
+from runner.engines.gpu.watch import Watch
 
 GRANT = GpuGrant((Gpu("GPU-a", "X", 0),), (GpuWay.NODES,), "580.1")
 COMMAND = CommandStarted(0, "true")

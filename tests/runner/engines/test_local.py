@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import BuildSpec, DataMount, Reason, Workspace
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.core.events import Output
 from runner.engines.local import LocalEngine, sandbox
 from tests import needs

@@ -16,8 +16,8 @@ import pytest
 from runner import engines
 from runner.core import BuildSpec, Limits, Reason
 from runner.core.errors import EngineError
-from runner.engines import private
-from runner.engines.local import LocalEngine, network
+from runner.engines import network
+from runner.engines.local import LocalEngine
 from tests import needs
 from tests.conftest import ROOT
 from tests.program import run_program
@@ -146,7 +146,7 @@ def test_without_a_network_nothing_has_to_be_installed(
 @pytest.mark.local
 def test_nothing_of_a_network_outlives_a_killed_process() -> None:
     code = (
-        "import time; from runner.engines.local.network import connected\n"
+        "import time; from runner.engines.network import connected\n"
         "with connected() as joined: print(joined.holder, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -172,7 +172,7 @@ def naming(word: str) -> list[bytes]:
 
 
 def test_the_rules_are_what_a_policy_opens_before_what_is_private() -> None:
-    made = private.rules(
+    made = network.rules(
         [ip_address("10.0.2.3")],
         [ip_network("10.1.0.0/16")],
         [ip_address(each) for each in ("10.0.0.5", "198.51.100.7", "2001:db8::1")],
@@ -187,7 +187,7 @@ def test_the_rules_are_what_a_policy_opens_before_what_is_private() -> None:
 def test_name_servers_are_read_from_a_file_that_may_hold_anything() -> None:
     text = "# nameserver 1.1.1.1\nnameserver 10.0.0.1\nnameserver x\nnameserver\n"
     text += "nameserver fe80::1%eth0\nsearch lab\nnameserver 10.0.0.1\n"
-    assert private.name_servers(text) == (ip_address("10.0.0.1"), ip_address("fe80::1"))
+    assert network.name_servers(text) == (ip_address("10.0.0.1"), ip_address("fe80::1"))
 
 
 def test_the_addresses_of_this_machine_are_read_from_the_kernels_lists() -> None:
@@ -198,4 +198,4 @@ def test_the_addresses_of_this_machine_are_read_from_the_kernels_lists() -> None
     )
     six = "20010db8000000000000000000000002 02 40 00 80     eth0\n"
     wanted = ("127.0.0.1", "198.51.100.2", "2001:db8::2")
-    assert private.parsed(trie, six) == tuple(map(ip_address, wanted))
+    assert network.parsed(trie, six) == tuple(map(ip_address, wanted))

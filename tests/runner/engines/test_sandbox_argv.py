@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from runner.core import Invocation, Limits, Profile
-from runner.engines.folders import Folders
+from runner.engines.imageless import Folders
 from runner.engines.local import sandbox
-from runner.engines.local.host import Host
-from runner.engines.local.layout import Gpus, Layout, layout
-from runner.engines.local.tools import redirected
+from runner.engines.local.layout import Gpus, Host, Layout, layout
+from runner.engines.local.seccomp import redirected
 
 HOST = Host(
     folders=(Path("/usr"), Path("/root/py")),

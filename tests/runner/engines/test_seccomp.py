@@ -33,7 +33,7 @@ def answer(program: bytes, number: int, *arguments: int, of: int = X86) -> str |
 
 @pytest.fixture(scope="module")
 def program() -> bytes:
-    made = seccomp.program("x86_64")
+    made = seccomp.filter_program("x86_64")
     assert made is not None
     return made
 
@@ -69,7 +69,7 @@ def test_a_call_is_allowed_or_gets_an_error(program: bytes, call, said):
 
 
 def test_each_refused_call_is_refused_on_each_processor(program: bytes):
-    arm = seccomp.program("aarch64")
+    arm = seccomp.filter_program("aarch64")
     for x86_number, arm_number in seccomp.NUMBERS.values():
         assert answer(program, x86_number) == errno.EPERM
         if arm_number is not None:
@@ -81,4 +81,4 @@ def test_another_interface_ends_the_program_and_other_processors_have_no_filter(
     program: bytes,
 ):
     assert answer(program, 3, of=I386) == KILLED
-    assert seccomp.program("riscv64") is None
+    assert seccomp.filter_program("riscv64") is None

@@ -16,11 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Profile, Reason, Workspace
-from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
+from runner.core.errors import Cancel, EngineError
 from runner.core.events import BuildFolder, CommandFinished, Event, Output
-from runner.core.terminal import TerminalSize
-from runner.core.variables import Secrets
+from runner.core.screen import TerminalSize
+from runner.core.work import Secrets
 from runner.engines.bare import BareEngine
 from runner.engines.base import Engine
 from runner.engines.docker import DockerEngine

@@ -9,9 +9,8 @@ import pytest
 
 from runner.core import GIB, MIB, Workspace
 from runner.core.events import Warned
-from runner.engines import slurmjob
-from runner.engines.docker import DockerEngine
-from runner.engines.docker.container import confinement, share
+from runner.engines import cgroup
+from runner.engines.docker import DockerEngine, confinement, owner
 from runner.engines.docker.endpoint import Endpoint
 from tests.runner.engines.running import Subject, run
 
@@ -47,13 +46,13 @@ ENVIRON = {"SLURM_JOB_ID": "5", "SLURMD_NODENAME": "n1"}
     ],
 )
 def test_the_group_of_a_job_is_told_by_its_path(path, group):
-    assert slurmjob.group_of(path) == group
-    assert bool(slurmjob.groups_within(path)) == bool(group)
+    assert cgroup.group_of(path) == group
+    assert bool(cgroup.groups_within(path)) == bool(group)
 
 
 def test_the_groups_around_a_process_end_at_its_job():
     job = "/system.slice/slurmstepd.scope/job_5"
-    assert slurmjob.groups_within(SECOND[3:].strip()) == (
+    assert cgroup.groups_within(SECOND[3:].strip()) == (
         f"{job}/step_batch/user/task_0",
         f"{job}/step_batch/user",
         f"{job}/step_batch",
@@ -62,13 +61,13 @@ def test_the_groups_around_a_process_end_at_its_job():
 
 
 def test_a_job_has_one_group_and_hierarchies_without_one():
-    assert slurmjob.common_group(FIRST) == "/slurm/uid_1000/job_5"
-    assert slurmjob.strangers(FIRST) == ("pids", "cpu,cpuacct", "systemd", "unified")
-    assert slurmjob.common_group(SECOND) == "/system.slice/slurmstepd.scope/job_5"
-    assert slurmjob.strangers(SECOND) == ()
-    assert slurmjob.common_group("0::/\n") == ""
+    assert cgroup.common_group(FIRST) == "/slurm/uid_1000/job_5"
+    assert cgroup.strangers(FIRST) == ("pids", "cpu,cpuacct", "systemd", "unified")
+    assert cgroup.common_group(SECOND) == "/system.slice/slurmstepd.scope/job_5"
+    assert cgroup.strangers(SECOND) == ()
+    assert cgroup.common_group("0::/\n") == ""
     two = "2:memory:/slurm/uid_0/job_5\n1:cpuset:/slurm/uid_0/job_6\n"
-    assert slurmjob.common_group(two) == ""
+    assert cgroup.common_group(two) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,34 +83,34 @@ def test_a_job_has_one_group_and_hierarchies_without_one():
     ],
 )
 def test_a_jobs_memory_is_what_slurm_says_of_it(environ, memory):
-    found = slurmjob.share({**ENVIRON, **environ}, {0, 1}, 2)
-    assert found == slurmjob.JobShare("5", (), memory)
+    found = cgroup.share({**ENVIRON, **environ}, {0, 1}, 2)
+    assert found == cgroup.JobShare("5", (), memory)
 
 
 def test_a_job_has_the_cores_that_its_process_may_use():
-    assert slurmjob.share(ENVIRON, {3, 1}, 4).cores == (1, 3)
-    assert slurmjob.share(ENVIRON, {0, 1}, 2).cores == ()
+    assert cgroup.share(ENVIRON, {3, 1}, 4).cores == (1, 3)
+    assert cgroup.share(ENVIRON, {0, 1}, 2).cores == ()
 
 
 def test_outside_of_a_node_of_the_job_nothing_is_limited():
     words = {"SLURM_JOB_ID": "5", "SLURM_MEM_PER_NODE": "100"}
-    assert slurmjob.share(words, {0}, 2) == slurmjob.NO_JOB
-    assert slurmjob.share({"SLURM_MEM_PER_NODE": "100"}, {0}, 2) == slurmjob.NO_JOB
+    assert cgroup.share(words, {0}, 2) == cgroup.NO_JOB
+    assert cgroup.share({"SLURM_MEM_PER_NODE": "100"}, {0}, 2) == cgroup.NO_JOB
 
 
 @pytest.fixture
 def in_job(monkeypatch, tmp_path):
     """Let this process look as one of a job; return what an engine's share is then."""
     own = tmp_path / "cgroup"
-    monkeypatch.setattr(share, "OWN", own)
-    monkeypatch.setattr(share, "is_here", lambda info, endpoint: True)
+    monkeypatch.setattr(owner, "OWN", own)
+    monkeypatch.setattr(owner, "is_here", lambda info, endpoint: True)
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
 
     def look(groups, root=False, **info):
         own.write_text(groups)
-        monkeypatch.setattr(share, "measured_by_root", lambda: root)
-        return share.of_this_process({"NCPU": 1, **info}, HERE)
+        monkeypatch.setattr(owner, "measured_by_root", lambda: root)
+        return owner.of_this_process({"NCPU": 1, **info}, HERE)
 
     return look
 
@@ -127,19 +126,19 @@ def test_a_container_belongs_into_the_jobs_group_where_the_engine_makes_groups(i
 
 
 def test_podman_and_an_engine_of_a_user_are_left_as_they_are(in_job):
-    assert in_job(SECOND, BuildahVersion="1.33") == slurmjob.NO_JOB
+    assert in_job(SECOND, BuildahVersion="1.33") == cgroup.NO_JOB
     rootless = ["name=seccomp,profile=builtin", "name=rootless"]
-    assert in_job(SECOND, SecurityOptions=rootless) == slurmjob.NO_JOB
+    assert in_job(SECOND, SecurityOptions=rootless) == cgroup.NO_JOB
 
 
 def test_an_engine_on_another_machine_is_not_limited_by_this_job(in_job, monkeypatch):
-    monkeypatch.setattr(share, "is_here", lambda info, endpoint: False)
-    assert in_job(SECOND) == slurmjob.NO_JOB
+    monkeypatch.setattr(owner, "is_here", lambda info, endpoint: False)
+    assert in_job(SECOND) == cgroup.NO_JOB
 
 
 def test_the_container_gets_the_jobs_cores_and_group():
     work = Workspace("r", (), lambda: io.BytesIO(), image="i")
-    given = slurmjob.JobShare("5", (1, 3), None, "/slurm/uid_0/job_5")
+    given = cgroup.JobShare("5", (1, 3), None, "/slurm/uid_0/job_5")
     options = confinement.host_options(work, "n", {}, share=given)
     assert options["cpuset_cpus"] == "1,3"
     assert options["cgroup_parent"] == "/slurm/uid_0/job_5"
@@ -156,9 +155,9 @@ RUNC = (
 
 
 def test_a_container_that_the_group_refuses_starts_beside_it_but_for_a_denied_device():
-    assert slurmjob.may_leave_group(RUNC.format("c *:* m"))
-    assert not slurmjob.may_leave_group(RUNC.format("c 195:3 rw"))
-    assert not slurmjob.may_leave_group("no such image")
+    assert cgroup.may_leave_group(RUNC.format("c *:* m"))
+    assert not cgroup.may_leave_group(RUNC.format("c 195:3 rw"))
+    assert not cgroup.may_leave_group("no such image")
 
 
 @pytest.fixture
@@ -166,8 +165,8 @@ def groups(monkeypatch, tmp_path):
     """Let this process be of job 5 by version 1, with groups made of folders."""
     own = tmp_path / "own"
     own.write_text(FIRST)
-    monkeypatch.setattr(share, "OWN", own)
-    monkeypatch.setattr(share, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(owner, "OWN", own)
+    monkeypatch.setattr(owner, "GROUPS", tmp_path / "groups")
 
     def make(*paths):
         for path in paths:
@@ -183,7 +182,7 @@ JOB = "slurm/uid_1000/job_5"
 def test_only_empty_groups_where_slurm_made_none_are_removed(groups):
     others = "pids/slurm/uid_1000/job_6"
     top = groups(others, f"memory/{JOB}", f"pids/{JOB}", f"systemd/{JOB}")
-    share.tidy(f"/{JOB}")
+    owner.tidy(f"/{JOB}")
     assert (top / f"memory/{JOB}").exists()
     assert (top / others).exists()
     assert not (top / "pids" / JOB).exists()
@@ -196,7 +195,7 @@ def test_empty_groups_of_jobs_that_ended_long_ago_are_removed(groups):
     users = top / "memory/slurm/uid_1000"
     for name in ("job_7", "job_8", "job_5"):
         os.utime(users / name, (0, 0))
-    share.tidy(f"/{JOB}")
+    owner.tidy(f"/{JOB}")
     assert {folder.name for folder in users.iterdir()} == {"job_5", "job_8", "job_9"}
 
 
@@ -206,7 +205,7 @@ def test_the_same_holds_for_the_second_version(groups):
     (top.parent / "own").write_text(SECOND)
     for folder in (top / scope).iterdir():
         os.utime(folder, (0, 0))
-    share.tidy(f"/{scope}/job_5")
+    owner.tidy(f"/{scope}/job_5")
     assert {f.name for f in (top / scope).iterdir()} == {"job_5", "system"}
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from runner import trees
-from runner.archive import source
 from runner.core.errors import EngineError, UsageError
 from runner.engines.disk import used
+from runner.pack import source
+from runner.system import trees
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import DockerGpus, Gpu, GpuWay, HostGpus
-from runner.gpu import access, nvidia
+from runner.engines.gpu import access, nvidia
 from tests.runner.gpus import machines
 
 DEBIAN_2010 = DockerGpus(

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from runner.core import Gpu, GpuRequest, HostGpus
 from runner.core.errors import EngineError
-from runner.doctor import gpus as findings
-from runner.gpu import access, allotment, choice, nvidia
+from runner.engines import doctor as findings
+from runner.engines.gpu import access, choice, nvidia
 from tests.runner.gpus import machines
 from tests.runner.gpus.test_access import DEBIAN_2010
 
@@ -32,7 +32,7 @@ def listed(*numbers):
 
 
 def given(host, **environ):
-    return [gpu.uuid for gpu in allotment.narrowed(host, environ).gpus]
+    return [gpu.uuid for gpu in choice.narrowed(host, environ).gpus]
 
 
 def job(host, **environ):
@@ -44,7 +44,7 @@ def uuids(*numbers):
 
 
 def test_all_gpus_are_used_where_nothing_narrows_them():
-    assert allotment.narrowed(NODE, {"PATH": "/usr/bin"}) is NODE
+    assert choice.narrowed(NODE, {"PATH": "/usr/bin"}) is NODE
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_slice_is_named_by_its_uuid_and_never_guessed(value, of_two, of_one):
 
 def test_numbers_of_different_gpus_need_an_order_that_is_known():
     mixed = replace(NODE, gpus=(replace(FOUR[0], name="NVIDIA T4"), *FOUR[1:]))
-    found = allotment.narrowed(mixed, {"CUDA_VISIBLE_DEVICES": "1"})
+    found = choice.narrowed(mixed, {"CUDA_VISIBLE_DEVICES": "1"})
     assert found.gpus == ()
     assert "PCI_BUS_ID" in found.hint
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -127,13 +127,13 @@ def test_gpus_that_a_job_may_not_open_do_not_count(numbers, visible, found):
     host = HostGpus("linux", gpus=gpus, lost=closed)
     words = {"SLURM_JOB_GPUS": ",".join(map(str, numbers))}
     assert job(host, CUDA_VISIBLE_DEVICES=visible, **words) == uuids(*found)
-    assert allotment.narrowed(host, {**ON_A_NODE, **words}).lost == ()
+    assert choice.narrowed(host, {**ON_A_NODE, **words}).lost == ()
 
 
 def test_where_devices_are_not_constrained_the_jobs_numbers_are_the_nodes():
     words = {"SLURM_JOB_GPUS": "2", "CUDA_VISIBLE_DEVICES": "2"}
     assert job(NODE, **words) == uuids(2)
-    found = allotment.narrowed(NODE, {**ON_A_NODE, **words})
+    found = choice.narrowed(NODE, {**ON_A_NODE, **words})
     assert found.withheld == (FOUR[0], FOUR[1], FOUR[3])
     assert found.allotted == (
         "SLURM_JOB_GPUS=2 of Slurm job 5 and CUDA_VISIBLE_DEVICES=2"
@@ -148,7 +148,7 @@ def test_a_step_has_its_own_gpus_of_those_of_the_job():
 
 def test_a_job_without_gpus_gets_none_though_the_driver_lists_some():
     for visible in ({}, {"CUDA_VISIBLE_DEVICES": "0"}):
-        found = allotment.narrowed(NODE, {**ON_A_NODE, **visible})
+        found = choice.narrowed(NODE, {**ON_A_NODE, **visible})
         assert found.gpus == ()
         assert found.problem == "Slurm job 5 has no GPU"
         assert "--gres=gpu:1" in found.hint
@@ -157,16 +157,16 @@ def test_a_job_without_gpus_gets_none_though_the_driver_lists_some():
 
 def test_a_job_without_gpus_that_may_open_none_is_told_to_ask_slurm():
     shut = HostGpus("linux", "580.1", problem="ann may not open /dev/nvidia0", hint="?")
-    found = allotment.narrowed(shut, ON_A_NODE)
+    found = choice.narrowed(shut, ON_A_NODE)
     assert found.problem == "Slurm job 5 has no GPU"
     assert "--gres=gpu:1" in found.hint
-    assert allotment.narrowed(shut, {**ON_A_NODE, "SLURM_JOB_GPUS": "0"}) is shut
+    assert choice.narrowed(shut, {**ON_A_NODE, "SLURM_JOB_GPUS": "0"}) is shut
     bare = HostGpus("linux", problem="this machine has no NVIDIA GPU")
-    assert allotment.narrowed(bare, ON_A_NODE) is bare
+    assert choice.narrowed(bare, ON_A_NODE) is bare
 
 
 def test_the_shell_of_an_allocation_on_the_login_node_gets_no_gpu_there():
-    found = allotment.narrowed(NODE, {"SLURM_JOB_ID": "5"})
+    found = choice.narrowed(NODE, {"SLURM_JOB_ID": "5"})
     assert found.gpus == ()
     assert "srun --pty bash" in found.hint
 
@@ -186,7 +186,7 @@ def test_the_shell_of_an_allocation_on_the_login_node_gets_no_gpu_there():
     ],
 )
 def test_what_does_not_fit_is_no_gpu_rather_than_a_neighbours(host, environ):
-    found = allotment.narrowed(host, {**ON_A_NODE, **environ})
+    found = choice.narrowed(host, {**ON_A_NODE, **environ})
     assert found.gpus == ()
     assert found.problem
     assert found.hint
@@ -198,7 +198,7 @@ def test_numbers_that_mean_two_gpus_are_none():
         NODE,
         gpus=tuple(replace(g, nodes=(f"/dev/nvidia{3 - g.index}",)) for g in FOUR),
     )
-    found = allotment.narrowed(swapped, {**ON_A_NODE, "SLURM_JOB_GPUS": "0"})
+    found = choice.narrowed(swapped, {**ON_A_NODE, "SLURM_JOB_GPUS": "0"})
     assert found.gpus == ()
     assert "ConstrainDevices=yes" in found.hint
     assert job(swapped, SLURM_JOB_GPUS="0,3") == uuids(0, 3)
@@ -215,7 +215,7 @@ def test_a_neighbours_gpu_is_refused_by_name():
     words = {"SLURM_JOB_GPUS": "1", "CUDA_VISIBLE_DEVICES": "1"}
     situation = access.local(
         replace(
-            allotment.narrowed(NODE, {**ON_A_NODE, **words}),
+            choice.narrowed(NODE, {**ON_A_NODE, **words}),
             nodes=(access.UVM,),
             libraries=((access.LIBCUDA, "/lib/libcuda.so.1"),),
         )
@@ -229,7 +229,7 @@ def test_a_neighbours_gpu_is_refused_by_name():
 
 def test_an_engine_on_another_machine_is_not_narrowed():
     far = replace(DEBIAN_2010, here=False, runtimes=("nvidia",))
-    situation = access.docker(far, allotment.narrowed(NODE, ON_A_NODE))
+    situation = access.docker(far, choice.narrowed(NODE, ON_A_NODE))
     assert situation.gpus is None
     assert situation.any
 
@@ -237,12 +237,12 @@ def test_an_engine_on_another_machine_is_not_narrowed():
 def test_a_recorded_node_is_narrowed_and_the_doctor_tells_by_what(tmp_path):
     host = nvidia.host(machines.FOUR_GPUS.write(tmp_path))
     words = {**ON_A_NODE, "SLURM_JOB_GPUS": "1,3"}
-    narrow = allotment.narrowed(host, words)
+    narrow = choice.narrowed(host, words)
     assert [gpu.index for gpu in narrow.gpus] == [1, 3]
     found = {f.subject: f for f in findings.findings(narrow, (), {})}
     assert found["GPUs allowed"].text == (
         "2 of 4 that are listed, by SLURM_JOB_GPUS=1,3 of Slurm job 5"
     )
-    none = allotment.narrowed(host, ON_A_NODE)
+    none = choice.narrowed(host, ON_A_NODE)
     (only,) = findings.findings(none, (), {})
     assert only.text == "Slurm job 5 has no GPU"

@@ -17,7 +17,7 @@ from runner.core import (
     WayTried,
 )
 from runner.core.errors import EngineError, UsageError
-from runner.gpu import access, choice, nvidia
+from runner.engines.gpu import access, choice, nvidia
 from tests.runner.gpus import machines
 
 ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Gpu, GpuSituation, GpuWay, HostGpus, WayTried
-from runner.doctor import Health, gpus
-from runner.gpu import access, nvidia
+from runner.engines import doctor
+from runner.engines.doctor import Health
+from runner.engines.gpu import access, nvidia
 from tests.runner.gpus import machines
 from tests.runner.gpus.test_access import DEBIAN_2010, UBUNTU_TOOLKIT
 
@@ -21,7 +22,7 @@ def examined(tmp_path):
         host = nvidia.host(root)
         engines = {"docker": access.docker(engine, host), "local": access.local(host)}
         states = nvidia.states(host.gpus, root) if host.gpus else ()
-        found = gpus.findings(host, states, engines)
+        found = doctor.findings(host, states, engines)
         return {finding.subject: finding for finding in found}
 
     return examine
@@ -62,7 +63,7 @@ def test_who_else_computes_is_a_note(examined):
 def test_a_gpu_in_mig_mode_and_its_slices_are_told():
     part = Gpu("MIG-1", "A100 MIG 3g.20gb", 0, parent="GPU-1")
     host = HostGpus("linux", "550.90", gpus=(part,), sliced=("GPU 0 (A100, GPU-1)",))
-    found = {each.subject: each for each in gpus.findings(host, (), {})}
+    found = {each.subject: each for each in doctor.findings(host, (), {})}
     assert "MIG 3g.20gb" in found["GPU 0 (MIG slice)"].text
     assert (
         found["GPU"].text == "GPU 0 (A100, GPU-1) is in MIG mode: no run gets it whole"
@@ -86,13 +87,13 @@ def test_a_missing_device_file_says_how_to_make_it(examined):
 
 def test_a_lost_gpu_has_a_line_of_its_own():
     host = replace(nvidia.host(), lost=("GPU 1: GPU is lost",))
-    found = gpus.findings(host, (), {})
+    found = doctor.findings(host, (), {})
     assert "GPU 1: GPU is lost" in [finding.text for finding in found]
 
 
 def test_gpus_of_an_engine_elsewhere_are_told_where_this_machine_has_none(tmp_path):
     host = nvidia.host(machines.LAPTOP.write(tmp_path))
     unseen = GpuSituation((WayTried(GpuWay.REQUEST),), None)
-    found = gpus.findings(host, (), {"docker": unseen})
+    found = doctor.findings(host, (), {"docker": unseen})
     assert [finding.subject for finding in found] == ["GPU", "GPU by docker"]
     assert found[1].text.endswith("only a container there can list its GPUs")

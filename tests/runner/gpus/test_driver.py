@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Gpu
-from runner.gpu import allocation
+from runner.engines.gpu import allocation
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from runner import process
-from runner.gpu import nvidia
+from runner.engines.gpu import nvidia
+from runner.system import process
 from tests.runner.gpus import machines
 
 MIB = 1 << 20
@@ -37,7 +37,7 @@ def test_a_machine_without_a_gpu_to_use_says_why_and_what_to_do(
 def test_neither_nvml_nor_yaml_is_loaded_where_there_is_no_gpu(tmp_path):
     machines.LAPTOP.write(tmp_path)
     code = (
-        "import sys, pathlib; from runner.gpu import nvidia;"
+        "import sys, pathlib; from runner.engines.gpu import nvidia;"
         f"nvidia.host(pathlib.Path({str(tmp_path)!r}));"
         "print({'pynvml', 'yaml', 'ctypes', 'docker'} & set(sys.modules))"
     )

@@ -14,8 +14,7 @@ import pytest
 
 from runner.core import Gpu
 from runner.core.errors import BusyError, EngineError
-from runner.gpu import nvidia
-from runner.gpu.nvidia import locks
+from runner.engines.gpu import nvidia
 
 pytestmark = pytest.mark.programs
 
@@ -181,7 +180,7 @@ def test_a_file_that_is_removed_while_it_is_held_does_not_give_the_gpu_away(fold
 
 @pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
 def test_a_link_in_the_files_place_is_not_followed(folder, make, monkeypatch):
-    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(nvidia, "PATIENCE_S", 0.05)
     folder.mkdir()
     victim = folder.parent / "victim"
     victim.write_text("precious")
@@ -194,7 +193,7 @@ def test_a_link_in_the_files_place_is_not_followed(folder, make, monkeypatch):
 
 
 def test_a_link_in_the_folders_place_is_not_followed(folder, monkeypatch):
-    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(nvidia, "PATIENCE_S", 0.05)
     (folder.parent / "elsewhere").mkdir()
     folder.symlink_to(folder.parent / "elsewhere")
     with pytest.raises(EngineError, match="mode 1777"):
@@ -208,6 +207,6 @@ def test_a_uuid_names_a_file_in_the_folder_and_nowhere_else(folder):
 
 
 def test_the_folder_is_the_same_for_every_user():
-    place = locks.shared_folder()
-    assert place.parent in locks.LOCK_FOLDERS
+    place = nvidia.shared_folder()
+    assert place.parent in nvidia.LOCK_FOLDERS
     assert Path(place.parent).stat().st_mode & 0o1777 == 0o1777

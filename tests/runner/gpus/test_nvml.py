@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import process
+from runner.system import process
 from tests.runner.gpus import machines
 
 LOOK = """

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runner import handouts, milestones
 from runner.core.milestone import Trust
-from runner.milestones import folder
-from runner.submission import staging
+from runner.spec import milestones
+from runner.spec.milestones import folder
+from runner.submit import handouts, staging
 from tests.runner.handouts.test_handouts import run
 
 NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
@@ -61,8 +61,8 @@ def test_an_example_is_timed_with_a_gpu_by_a_harness_of_its_own(name):
     assert found.trust is Trust.TIMED and found.runs[0].gpu
     assert {*staging.golden(found).files} == {"harness.cu", "rai_build.yml"}
     assert found.team.patterns == (f"{name}.cu",)
-    handout = folder.read(EXAMPLES / name / "handout", folder.HANDOUT)
-    other = folder.read(EXAMPLES / "reduction/handout", folder.HANDOUT)
+    handout = folder.read_folder(EXAMPLES / name / "handout", folder.HANDOUT)
+    other = folder.read_folder(EXAMPLES / "reduction/handout", folder.HANDOUT)
     for same in ("cpu.h", "rai_build.yml"):
         assert handout[same] == other[same]
 
@@ -95,7 +95,7 @@ def test_a_handouts_check_tells_right_from_wrong_without_a_gpu(
 @pytest.mark.parametrize(("name", "solution"), SOLUTIONS.items(), ids=SOLUTIONS)
 def test_a_harness_compiles_with_a_solution(tmp_path, name, solution):
     found = {
-        **folder.read(EXAMPLES / name / "handout", folder.HANDOUT),
+        **folder.read_folder(EXAMPLES / name / "handout", folder.HANDOUT),
         **staging.golden(milestones.find(name, [EXAMPLES])).files,
     }
     for file, content in found.items():

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner import handouts, milestones
-from runner.core import judge_job
+from runner.core import measurement
 from runner.core.errors import UsageError
-from runner.core.milestone import EntryCount, Milestone
-from runner.core.shapes import LayerShape, Shape
-from runner.submission import files, planning
+from runner.core.milestone import EntryCount, LayerShape, Milestone, Shape
+from runner.spec import milestones
+from runner.submit import files, handouts, planning
 from tests.exploits import standin
 from tests.program import rai
 from tests.runner.handouts import SOLUTIONS, fill_in
@@ -107,7 +106,7 @@ def planned(folder: Path, milestone: Milestone) -> dict[str, Any]:
     assert problems == () and job is not None
     known = {file.name: file.sha256 for file in found.team}
     assert all(known[unit.file] for unit in job.units)
-    return json.loads(judge_job.to_json(job))
+    return json.loads(measurement.job_json(job))
 
 
 @pytest.mark.parametrize(("name", "sources"), KERNELS.items(), ids=KERNELS)

@@ -10,11 +10,11 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner import images
-from runner.archive import FolderProject
 from runner.core import BuildImage, BuildSpec
-from runner.core.cancel import Cancel
+from runner.core.errors import Cancel
 from runner.engines.docker import DockerEngine
+from runner.pack import FolderProject
+from runner.spec import images
 from tests.kept import alone
 from tests.runner.images.conftest import ROOT, need_packages
 

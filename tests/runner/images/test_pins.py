@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.archive import FolderProject
-from runner.engines.docker.images import context
+from runner.engines.docker import context
+from runner.pack import FolderProject
 from tests.runner.images.conftest import ROOT
 
 REQUIREMENTS = sorted((ROOT / "image" / "requirements").glob("*.txt"))

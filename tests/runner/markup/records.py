@@ -9,6 +9,7 @@ from runner.core import (
     Findings,
     GitState,
     GpuFault,
+    GpuFaultKind,
     Inference,
     Outcome,
     Place,
@@ -18,8 +19,7 @@ from runner.core import (
     RunRecord,
     Verdict,
 )
-from runner.core.expectations import Check
-from runner.core.gpu_fault import GpuFaultKind
+from runner.core.build_spec import Check
 from tests.runner.records import command, ended
 
 HOSTILE = 'a\x00b\x1b[2J\x07 </pre><script>]]> \ud800 \uffff & "quoted" | `x` @you #1'

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from runner.core import Findings, Inference, Outcome, Reason
 from runner.core.work import NO_GPU_HERE
-from runner.markup import gradescope, junit, markdown
-from runner.markup.reported import Annotation, ReportedRun, readable
+from runner.report import exports, markdown
+from runner.report.exports import Annotation, ReportedRun, readable
 from tests.runner.markup.records import COMMANDS, HOSTILE, run
 
 FAILED = run(*COMMANDS, reason=Reason.COMMAND_FAILED, message="it failed")
@@ -20,7 +20,7 @@ GOOD = run(*COMMANDS[:2])
 
 
 def parsed(runs, failures=()):
-    return ElementTree.fromstring(junit.document(runs, failures).encode())
+    return ElementTree.fromstring(exports.document(runs, failures).encode())
 
 
 def test_junit_has_a_case_for_each_command_with_its_end_and_its_output():
@@ -92,7 +92,7 @@ def test_junit_is_xml_for_every_text(text: str):
 
 
 def test_an_autograder_gets_a_test_for_each_command():
-    found = gradescope.results([ReportedRun(FAILED, tails={2: "last words"})], "hidden")
+    found = exports.results([ReportedRun(FAILED, tails={2: "last words"})], "hidden")
 
     tests = found["tests"]
     assert [test["score"] for test in tests] == [1.0, 1.0, 0.0, 0.0, 0.0]
@@ -107,24 +107,24 @@ def test_an_autograder_gets_a_test_for_each_command():
 def test_a_command_that_needs_a_gpu_where_there_is_none_is_not_scored():
     skipped = replace(COMMANDS[-1], why=NO_GPU_HERE)
 
-    *_, told = gradescope.results([ReportedRun(run(*COMMANDS[:2], skipped))])["tests"]
+    *_, told = exports.results([ReportedRun(run(*COMMANDS[:2], skipped))])["tests"]
 
     assert not {"score", "max_score", "status"} & told.keys()
     assert told["output"] == f"skipped\n{NO_GPU_HERE}"
 
 
 def test_the_leaderboard_has_the_figures_of_a_run_that_ended_well():
-    board = gradescope.results([ReportedRun(GOOD)])["leaderboard"]
+    board = exports.results([ReportedRun(GOOD)])["leaderboard"]
 
     assert board == [
         {"name": "Op Time (s)", "value": 0.75, "order": "asc"},
         {"name": "Correctness", "value": 0.85, "order": "desc"},
     ]
-    assert "leaderboard" not in gradescope.results([ReportedRun(FAILED)])
+    assert "leaderboard" not in exports.results([ReportedRun(FAILED)])
 
 
 def test_a_submission_has_one_score_and_its_times_on_the_leaderboard():
-    found = gradescope.submission(["accepted\x1b", "80 of 100 points."], 80, 1.2, 0.7)
+    found = exports.submission(["accepted\x1b", "80 of 100 points."], 80, 1.2, 0.7)
 
     assert (found["score"], "tests" in found) == (80, False)
     assert found["output"] == "accepted\\x1b\n80 of 100 points."
@@ -132,18 +132,18 @@ def test_a_submission_has_one_score_and_its_times_on_the_leaderboard():
         {"name": "Time (ms)", "value": 1.2, "order": "asc"},
         {"name": "Ratio", "value": 0.7, "order": "asc"},
     ]
-    assert "leaderboard" not in gradescope.submission(["wrong"], 0)
+    assert "leaderboard" not in exports.submission(["wrong"], 0)
 
 
 def test_many_commands_are_cut_and_their_points_still_counted():
-    many = [replace(COMMANDS[0], index=n) for n in range(gradescope.MOST_TESTS + 5)]
+    many = [replace(COMMANDS[0], index=n) for n in range(exports.MOST_TESTS + 5)]
 
-    found = gradescope.results([ReportedRun(run(*many))])
+    found = exports.results([ReportedRun(run(*many))])
 
-    assert len(found["tests"]) == gradescope.MOST_TESTS
+    assert len(found["tests"]) == exports.MOST_TESTS
     assert found["score"] == len(many)
     broken = run(reason=Reason.BUILD_FAILED, message="no such file")
-    found = gradescope.results([ReportedRun(broken)])
+    found = exports.results([ReportedRun(broken)])
     assert found["score"] == 0
     assert "no such file" in found["output"]
 

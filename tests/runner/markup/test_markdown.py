@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from runner.core.screen import printable
-from runner.markup import markdown
-from runner.report import Pairs, Table
+from runner.report import Pairs, Table, markdown
 
 ROWS = tuple((str(n), f"name {n}") for n in range(100))
 TABLE = Table("Some", ("n", "name"), ROWS, frozenset({0}))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import Place, Severity
-from runner.markup.reported import Annotation
+from runner.report.exports import Annotation
 from runner.terminal import ci
 from tests.runner.markup import github
 

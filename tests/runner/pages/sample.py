@@ -11,22 +11,20 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from runner import pages
+from runner.report import page as pages
 from runner.report.blocks import (
+    Bar,
+    BarChart,
     Pairs,
     Paragraph,
     Part,
-    ProgramOutput,
-    Section,
-    Table,
-)
-from runner.report.charts import (
-    Bar,
-    BarChart,
     Picture,
+    ProgramOutput,
     Roof,
     Roofline,
     RoofPoint,
+    Section,
+    Table,
     TimelineView,
 )
 from tests.runner.pages.timeline.made import Span, timeline

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from runner import pages
-from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
-from runner.report.charts import Bar, BarChart, Picture, TimelineView
+from runner.report import page as pages
+from runner.report.blocks import (
+    Bar,
+    BarChart,
+    Pairs,
+    Paragraph,
+    Picture,
+    ProgramOutput,
+    Section,
+    Table,
+    TimelineView,
+)
 from tests.runner.pages import sample
 
 HOSTILE = (

@@ -9,9 +9,17 @@ import sys
 
 import pytest
 
-from runner import pages
-from runner.report.blocks import Pairs, Part, Section, Table
-from runner.report.charts import Bar, BarChart, Picture, TimelineView
+from runner.report import page as pages
+from runner.report.blocks import (
+    Bar,
+    BarChart,
+    Pairs,
+    Part,
+    Picture,
+    Section,
+    Table,
+    TimelineView,
+)
 from tests.program import run_program
 from tests.runner.pages import sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner import pages
+from runner.report import page as pages
 from runner.report.blocks import Paragraph, ProgramOutput, Section
 from tests.runner.pages import sample
 

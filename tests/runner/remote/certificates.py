@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from runner.wire import addresses
+from runner.core import addresses
 
 
 def make(folder: Path, name: str, days: int = 10) -> Path:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from runner.remote import api
-from runner.remote.api import Patience, ServerClient
-from runner.remote.profile import ProfileEntry
+from runner.client import api
+from runner.client.api import Patience, ServerClient
+from runner.client.profile import ProfileEntry
 from tests.runner.remote import played
 
 

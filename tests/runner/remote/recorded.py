@@ -11,20 +11,27 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from runner.archive import BUILD as BUILD_FOLDER
-from runner.archive import BuildWriter
-from runner.core import Machine, Reason, State, Stream, Verdict
+from runner.client.api import NONE
+from runner.client.problems import RefusedError, UnreachableError
+from runner.client.profile import ProfileEntry
+from runner.core import Machine, Reason, RunRequest, State, Stream, Verdict
 from runner.core import events as ev
-from runner.core.request import RunRequest, to_json
-from runner.remote.api import NONE
-from runner.remote.problems import RefusedError, UnreachableError
-from runner.remote.profile import ProfileEntry
+from runner.core.request import to_json
+from runner.core.wire import (
+    FILES,
+    MOST_TAIL_BYTES,
+    Me,
+    QueueState,
+    Refusal,
+    RemoteRun,
+    Scope,
+    TailHeader,
+    to_line,
+)
+from runner.pack import BUILD as BUILD_FOLDER
+from runner.pack import BuildWriter
 from runner.store import claim, runs
 from runner.store.paths import Home, RunPaths
-from runner.wire.accounts import Me, Scope
-from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import QueueState, RemoteRun
-from runner.wire.tail import FILES, MOST_TAIL_BYTES, TailHeader, to_line
 from tests.program import RAI
 from tests.runner.server.web import WebServer
 from tests.runner.test_hangup import Terminal

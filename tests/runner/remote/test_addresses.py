@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from runner.wire import addresses
+from runner.core import addresses
 
 DIGEST = hashlib.sha256(b"certificate").hexdigest()
 WRITTEN = addresses.fingerprint_of(b"certificate")

@@ -10,20 +10,18 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from runner.core import Reason
-from runner.core.request import RunRequest
-from runner.remote import bounds
-from runner.remote.api import NONE, Patience, ServerClient
-from runner.remote.problems import (
-    MOST_PROBLEMS,
+from runner.client import bounds
+from runner.client.api import NONE, Patience, ServerClient
+from runner.client.bounds import MOST_PROBLEMS
+from runner.client.problems import (
     LoginNeededError,
     NoServerError,
     RefusedError,
     UnreachableError,
 )
-from runner.remote.profile import ProfileEntry
-from runner.wire.accounts import Scope
-from runner.wire.remote_runs import QueueState
+from runner.client.profile import ProfileEntry
+from runner.core import Reason, RunRequest
+from runner.core.wire import QueueState, Scope
 from tests.runner.remote import played
 from tests.runner.remote.played import TOKEN, WAITING, Playing, as_json, refusal
 

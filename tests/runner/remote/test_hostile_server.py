@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote import bounds
-from runner.remote.api import ServerClient
-from runner.remote.problems import UnreachableError
-from runner.remote.profile import ProfileEntry
+from runner.client import bounds
+from runner.client.api import ServerClient
+from runner.client.problems import UnreachableError
+from runner.client.profile import ProfileEntry
 from tests.runner.remote import certificates
 from tests.runner.remote.played import TOKEN
 

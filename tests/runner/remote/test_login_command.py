@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from runner.cli import suggestions
-from runner.remote import profile
-from runner.remote.profile import ProfileEntry
+from runner.client import profile
+from runner.client.profile import ProfileEntry
 from tests.program import rai
 from tests.runner.remote import played
 from tests.runner.remote.played import TOKEN, PlayedServer, as_json, refusal
@@ -267,7 +267,7 @@ from runner.remote import profile
 from runner.store.settings import Settings
 assert profile.chosen("here", Settings(Path())) is None
 assert profile.chosen(None, Settings(Path())).token
-loaded = {"requests", "http.client", "runner.remote.api"} & {*sys.modules}
+loaded = {"requests", "http.client", "runner.client.api"} & {*sys.modules}
 sys.exit(str(loaded) if loaded else 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -10,17 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import Reason, State, Verdict
+from runner.client import bounds
+from runner.client.problems import RefusedError
+from runner.core import MIB, Reason, State, Verdict
 from runner.core.errors import NotAllowedError, RaiError
-from runner.core.units import MIB
-from runner.places.following import Follower, Mirror, MirroredError
-from runner.remote import bounds
-from runner.remote.problems import RefusedError
-from runner.store import runs, seen
+from runner.core.wire import FILES, MOST_TAIL_BYTES, QueueState, Refusal, RemoteRun
+from runner.run.copies import Follower, Mirror, MirroredError
+from runner.store import run_files, runs
 from runner.store.paths import RunPaths
-from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import QueueState, RemoteRun
-from runner.wire.tail import FILES, MOST_TAIL_BYTES
 from tests.runner.remote.played import Playing
 from tests.runner.remote.recorded import (
     BUILD,
@@ -113,7 +110,7 @@ def test_the_record_is_written_last_and_is_the_servers_own(served, copy):
     assert copy.build.read_bytes() == BUILD
     assert runs.read(copy) == runs.read(served)
     assert not copy.latest.exists()
-    assert seen.read(copy).run.state is QueueState.ENDED
+    assert run_files.read_seen(copy).run.state is QueueState.ENDED
 
 
 def test_one_process_at_a_time_writes_a_copy_and_another_takes_over(served, copy):

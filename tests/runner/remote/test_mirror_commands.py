@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from runner import places
 from runner.cli.main import _status
+from runner.client.problems import RefusedError
+from runner.client.profile import ProfileEntry
 from runner.core import Problem, Reason, RunRequest, State, Verdict
-from runner.remote.problems import RefusedError
-from runner.remote.profile import ProfileEntry
+from runner.core.wire import QueueState, Refusal, RemoteRun
+from runner.run import places
 from runner.store import claim, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
-from runner.wire.refusals import Refusal
-from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.remote.recorded import (
     TEAM,
     URL,
@@ -92,8 +91,8 @@ class Site(FakeServer):
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path / "site")
-    monkeypatch.setattr("runner.remote.api.ServerClient", made.client)
-    monkeypatch.setattr("runner.places.server.ServerClient", made.client)
+    monkeypatch.setattr("runner.client.api.ServerClient", made.client)
+    monkeypatch.setattr("runner.run.server.ServerClient", made.client)
     monkeypatch.setenv("RAI_PROFILE_FILE", profile_of(tmp_path, URL, "rai_x_y"))
     monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CI", raising=False)

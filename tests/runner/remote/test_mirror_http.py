@@ -14,18 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from runner import places
 from runner.cli.main import _status
-from runner.core import Reason, Stream
-from runner.core.units import MIB
-from runner.places.following import Mirror
-from runner.remote import bounds
-from runner.remote.api import ServerClient
-from runner.remote.profile import ProfileEntry
+from runner.client import bounds
+from runner.client.api import ServerClient
+from runner.client.profile import ProfileEntry
+from runner.core import MIB, Reason, Stream
+from runner.core.wire import FILES, QueueState
+from runner.run import places
+from runner.run.copies import Mirror
 from runner.store import runs
 from runner.store.paths import Home
-from runner.wire.remote_runs import QueueState
-from runner.wire.tail import FILES
 from tests.program import RAI
 from tests.runner.remote.recorded import (
     handed_over,

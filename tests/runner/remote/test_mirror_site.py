@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli import remotely
-from runner.remote import profile
+from runner.client import profile
 from tests.runner.server.site import Person, Site, serving
 from tests.waiting import until
 

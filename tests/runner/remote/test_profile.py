@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from runner.client import profile
+from runner.client.problems import LoginNeededError
+from runner.client.profile import Logins, ProfileEntry
+from runner.core import addresses
 from runner.core.errors import ConfigError, UsageError
-from runner.remote import profile
-from runner.remote.problems import LoginNeededError
-from runner.remote.profile import Logins, ProfileEntry
 from runner.store.settings import Settings
-from runner.wire import addresses
 
 A, B = "https://a.example:8443", "unix:///run/rai/server.sock"
 PIN = addresses.fingerprint_of(b"x")

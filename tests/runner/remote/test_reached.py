@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from runner.cli.main import _status
-from runner.core import Reason
-from runner.core.request import RunRequest, from_json, to_json
+from runner.core import Reason, RunRequest
+from runner.core.request import from_json, to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
 from tests.runner.remote.recorded import archive_of, profile_of, told_of_its_end

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.remote.problems import RefusedError, UnreachableError
-from runner.session import remote
-from runner.session.remote import upload
+from runner.client.problems import RefusedError, UnreachableError
+from runner.run import handover
+from runner.run.handover import upload
 from tests.runner.remote.played import refusal
 
 CONTENT = bytes(range(64)) * 10_000  # more than one piece of what is sent
@@ -65,7 +65,7 @@ def test_connections_that_always_break_end_it(client, server, file):
     server.breaks = [9] * 100
     with pytest.raises(UnreachableError):
         upload(client, file)
-    assert puts(server) == 1 + remote.MOST_BROKEN
+    assert puts(server) == 1 + handover.MOST_BROKEN
 
 
 def test_a_file_that_the_server_does_not_take_is_not_sent(client, server, file):
@@ -77,7 +77,7 @@ def test_a_file_that_the_server_does_not_take_is_not_sent(client, server, file):
     assert server.asked[0][1].endswith(f"?size={len(CONTENT)}")
 
 
-@pytest.mark.parametrize("times", [remote.MOST_WRONG, remote.MOST_WRONG + 1])
+@pytest.mark.parametrize("times", [handover.MOST_WRONG, handover.MOST_WRONG + 1])
 def test_a_file_that_arrived_otherwise_is_sent_anew_sometimes(
     client, server, file, times
 ):
@@ -91,7 +91,7 @@ def test_a_file_that_arrived_otherwise_is_sent_anew_sometimes(
         return refusal(422, "another checksum", reason="usage")
 
     server.plays["PUT", f"/uploads/{SHA256}"] = checking
-    if times > remote.MOST_WRONG:
+    if times > handover.MOST_WRONG:
         with pytest.raises(RefusedError, match="another checksum"):
             upload(client, file)
     else:

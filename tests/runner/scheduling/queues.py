@@ -7,10 +7,9 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from runner.scheduling.decision import decide
-from runner.scheduling.queue import QueueHistory, QueueRow, Role, ServerRules
-from runner.wire.capacity import Capacity, ServerGpu
-from runner.wire.remote_runs import QueueState
+from runner.core.wire import Capacity, QueueState, ServerGpu
+from runner.server.decision import decide
+from runner.server.scheduling import QueueHistory, QueueRow, Role, ServerRules
 
 _numbers = count(1)
 FREE = ServerRules(roles={"student": Role("student")})

@@ -6,14 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.scheduling.decision import (
-    NOT_LOOKED,
-    PLAYED,
-    WaitStanding,
-    queue_view,
-    view,
-)
-from runner.scheduling.queue import (
+from runner.core.wire import QueueState
+from runner.server.decision import NOT_LOOKED, PLAYED, WaitStanding, queue_view, view
+from runner.server.scheduling import (
     REMEMBERED,
     GpuDay,
     QueueHistory,
@@ -21,7 +16,6 @@ from runner.scheduling.queue import (
     ServerRules,
     room_of,
 )
-from runner.wire.remote_runs import QueueState
 from tests.runner.scheduling.queues import FREE, Played, decided, going, machine, row
 
 TWO = ServerRules(roles={"student": Role("student", at_once=2)})

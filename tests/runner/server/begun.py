@@ -10,13 +10,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import archive, session
-from runner.core.request import NO_TERMS, Answer, RunRequest, Terms, from_json
-from runner.scheduling.decision import RunStatus
+from runner import pack
+from runner.core import RunRequest
+from runner.core.request import NO_TERMS, Answer, Terms, from_json
+from runner.run import prepare
+from runner.run import session as running
+from runner.run.prepare import NONE_GIVEN
+from runner.server.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
-from runner.session import run as running
-from runner.session.prepare import NONE_GIVEN
 from runner.store import runs
 from runner.store.home import make
 from runner.store.paths import RunPaths
@@ -34,7 +36,7 @@ class SealedFiles(Struct, frozen=True):
 def sealed(
     folder: Path,
     *commands: str,
-    options: session.Options = NONE_GIVEN,
+    options: prepare.Options = NONE_GIVEN,
     **resources: object,
 ) -> SealedFiles:
     """Pack a project whose build file has these commands, as a client does."""
@@ -50,16 +52,16 @@ def sealed(
 
 
 def packed(
-    project: Path, folder: Path, options: session.Options = NONE_GIVEN
+    project: Path, folder: Path, options: prepare.Options = NONE_GIVEN
 ) -> SealedFiles:
     """Pack and seal a project's folder."""
-    prepared = session.prepare(project, options)
+    prepared = prepare.prepare(project, options)
     paths = RunPaths(folder / secrets.token_hex(5))
     paths.root.mkdir()
     for _ in running.sealed(prepared, paths):
         pass
     secret = prepared.request.asked.secret
-    asked = replace(archive.read_parcel(paths.parcel), secret=secret)
+    asked = replace(pack.read_parcel(paths.parcel), secret=secret)
     return SealedFiles(paths.parcel, paths.source, asked)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core.request import RunRequest
-from runner.places.following import Follower
-from runner.remote.api import ServerClient
-from runner.remote.bounds import MirrorBounds
-from runner.session.remote import upload
+from runner.client.api import ServerClient
+from runner.client.bounds import MirrorBounds
+from runner.core import RunRequest
+from runner.core.wire import QueueState, RemoteRun
+from runner.run.copies import Follower
+from runner.run.handover import upload
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.server.begun import packed
 from tests.runner.server.site import Person
 from tests.waiting import until

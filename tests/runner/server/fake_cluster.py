@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner.scheduling.decision import RunStatus
-from runner.wire.capacity import Capacity
+from runner.core.wire import Capacity
+from runner.server.decision import RunStatus
 from tests.runner.server.fake_runs import FakeRuns
 
 WAITS = "Slurm has no room for it yet"

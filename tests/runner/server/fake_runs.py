@@ -17,15 +17,15 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from runner.core import Machine, Problem, Reason, State, Stream, Verdict
+from runner.core import Machine, Problem, Reason, RunRequest, State, Stream, Verdict
 from runner.core import events as ev
-from runner.core.request import Answer, RunRequest, to_json
-from runner.scheduling.decision import RunStatus
+from runner.core.request import Answer, to_json
+from runner.core.wire import Capacity, ServerGpu
+from runner.server.decision import RunStatus
 from runner.server.folders import READABLE
 from runner.server.workers import NotBegunError
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
-from runner.wire.capacity import Capacity, ServerGpu
 
 NONE = RunRequest("/project", "rai_build.yml", "")
 MACHINE = Machine("fake", "Linux", "a CPU", 4, 8 << 30, "3.11", "0")

@@ -6,8 +6,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from runner.wire.remote_runs import RemoteRun
-from runner.wire.tail import FILES, MOST_HEADER_BYTES, TailHeader, from_line
+from runner.core.wire import FILES, MOST_HEADER_BYTES, RemoteRun, TailHeader, from_line
 from tests.runner.server.web import ANSWER_S, UnixConnection, WebServer
 
 

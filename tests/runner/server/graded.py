@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from runner.core import Reason
 from runner.core.measurement import Measurement, MeasurementHost
 from runner.core.milestone import Trust
-from runner.database import Store
-from runner.wire.submissions import Submission
+from runner.core.wire import Submission
+from runner.server.database import Store
 from tests.runner.database import test_submissions as submissions
 from tests.runner.judge import made
 

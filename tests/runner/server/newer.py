@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from runner.cli.main import main
-from runner.wire.accounts import ServerFacts
+from runner.core.wire import ServerFacts
 
 MORE = {"member_of_a_newer_version": [{"a": 1}, None]}
 VERSION = "99.0.0"
@@ -20,7 +20,7 @@ VERSION = "99.0.0"
 def newer(value: object) -> bytes:
     """Return a value as JSON, and one of a server's answers as a newer one has it."""
     data = usual(value)
-    if not type(value).__module__.startswith("runner.wire."):
+    if not type(value).__module__.startswith("runner.core.wire."):
         return data
     found = _more(json.loads(data))
     if isinstance(value, ServerFacts):

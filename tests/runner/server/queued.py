@@ -12,16 +12,16 @@ from typing import Any
 from msgspec import json
 from sqlalchemy import event
 
-from runner.core import Reason
-from runner.core.request import RunRequest, to_json
-from runner.core.variables import Secrets
-from runner.database import Store, open_store
-from runner.scheduling.queue import QueueRow, Role, ServerRules
-from runner.server import logs
+from runner.core import Reason, RunRequest
+from runner.core.request import to_json
+from runner.core.wire import QueueState
+from runner.core.work import Secrets
+from runner.server import messages
+from runner.server.database import Store, open_store
 from runner.server.feeder import Feeder
 from runner.server.judging import Judging
 from runner.server.paths import upload_path
-from runner.wire.remote_runs import QueueState
+from runner.server.scheduling import QueueRow, Role, ServerRules
 from tests.runner.server.fake_runs import FakeRuns
 
 NOW = 1_800_000_000.0
@@ -78,7 +78,7 @@ class Queue:
         self.steps: list[str] = []
         self._steps = logging.Handler()
         self._steps.emit = lambda record: self.steps.append(record.getMessage())  # type: ignore[method-assign]
-        logger = logging.getLogger(logs.NAME)
+        logger = logging.getLogger(messages.NAME)
         logger.setLevel(logging.INFO)
         logger.addHandler(self._steps)
         self.feeder = self.fresh()
@@ -137,6 +137,6 @@ class Queue:
         return self.row(run_id).state
 
     def close(self) -> None:
-        logging.getLogger(logs.NAME).removeHandler(self._steps)
+        logging.getLogger(messages.NAME).removeHandler(self._steps)
         self.runs.close()
         self.store.close()

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner import machine, process
-from runner.remote.api import Patience, ServerClient
-from runner.remote.profile import ProfileEntry
+from runner.client.api import Patience, ServerClient
+from runner.client.profile import ProfileEntry
 from runner.store import claim
 from runner.store.paths import RunPaths
+from runner.system import machine
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -205,7 +205,7 @@ class Site:
         for folder in self.runs.glob("*"):
             held = claim.holder(RunPaths(folder))
             if held and machine.is_alive(held.process):
-                below = process.descendants(held.process.pid)
+                below = machine.descendants(held.process.pid)
                 for pid in (held.process.pid, *below):
                     _kill(pid)
         shutil.rmtree(self._short, ignore_errors=True)

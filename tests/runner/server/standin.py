@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from runner.cli.main import main
 from runner.core import Gpu, HostGpus
-from runner.gpu import nvidia, watch
-from runner.milestones import OURS
-from runner.server import workers
-from runner.submission import staging
-from runner.submission.staging import GoldenFiles
-from runner.worker import __main__ as worker
+from runner.engines.gpu import nvidia, watch
+from runner.run import local, worker
+from runner.spec.milestones import OURS
+from runner.submit import staging
+from runner.submit.staging import GoldenFiles
 from tests.exploits import standin
 from tests.exploits.standin import library as standin_library
 from tests.exploits.standin import measuring
@@ -88,6 +87,6 @@ if __name__ == "__main__":
     root = Path(__file__).resolve().parents[3]
     again = f"import sys, runpy; sys.path.insert(0, {str(root)!r}); "
     again += f"runpy.run_module({__spec__.name!r}, run_name='__main__')"
-    workers.WORKER = (sys.executable, "-c", again)
+    local.WORKER = (sys.executable, "-c", again)
     staging.judge_files = golden
     main()

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner import archive, milestones
-from runner.archive.compressed import zstd
+from runner import pack
 from runner.core import Reason
-from runner.database.accounts import Identity
+from runner.core.wire import Scope, Submission, SubmissionRequest
+from runner.pack.write import zstd
+from runner.server.database.accounts import Identity
 from runner.server.paths import upload_path
 from runner.server.submissions import receipt
-from runner.submission import files, sending
-from runner.wire.accounts import Scope
-from runner.wire.submissions import Submission, SubmissionRequest
+from runner.spec import milestones
+from runner.submit import files, submission
 from tests.runner.judge import made
 from tests.runner.server.queued import Queue
 from tests.runner.submission import sample
@@ -33,7 +33,7 @@ def sealed(project: Path, into: Path, name: str = "final") -> bytes:
     """Return a project packed as its client packs a submission; it may be bad."""
     milestone = milestones.find(name)
     submitted = files.look(project, milestone)
-    sending.seal(sending.CheckedSubmission(milestone, submitted), into)
+    submission.seal(submission.CheckedSubmission(milestone, submitted), into)
     return into.read_bytes()
 
 
@@ -113,5 +113,5 @@ class Submitting:
 
 def unpacked(path: Path, into: Path) -> Path:
     """Unpack what a run was given."""
-    archive.unpack(path, into)
+    pack.unpack(path, into)
     return into

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.database.accounts import Invitation
-from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds
 from runner.server.bounds import LOGIN_TRIES, REVOKED_S
+from runner.server.database.accounts import Invitation
+from runner.server.scheduling import Role, ServerRules
 from tests.runner.server.web import WebServer, serving
 
 

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core.errors import RaiError, UsageError
-from runner.database import Store, open_store
 from runner.server import upkeep
+from runner.server.database import Store, open_store
 from runner.server.paths import ServerFolder, upload_path
 from tests.runner.database import postgres
 from tests.runner.database import test_submissions as submissions

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from runner.doctor.finding import Health
+from runner.core.wire import Capacity
+from runner.engines.doctor import Health
 from runner.server import checkup
 from runner.server.checkup import file_system
 from runner.server.paths import CLOSED, ReachedAt, ServerFolder
-from runner.server.queue import most_gpus
+from runner.server.runs import most_gpus
 from runner.server.site import greeting
-from runner.wire.capacity import Capacity
 
 MOUNTS = """
 22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw

@@ -9,17 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Reason
+from runner.core.addresses import SlurmTarget
 from runner.core.errors import ConfigError
 from runner.core.policy import RolePolicy
 from runner.core.request import Terms
-from runner.server import cluster as clusters
-from runner.server.cluster import SlurmCluster
+from runner.core.wire import Capacity
+from runner.server import workers as clusters
 from runner.server.folders import ServerRuns
+from runner.server.workers import SlurmCluster
 from runner.store.home import make
 from runner.store.paths import Home
 from runner.store.settings import Settings
-from runner.wire.addresses import SlurmTarget
-from runner.wire.capacity import Capacity
 from tests.runner.server.begun import new_id, sealed
 from tests.runner.slurm.test_jobs import line
 from tests.waiting import until
@@ -60,7 +60,7 @@ class PlayedSlurm:
 def slurm(tmp_path, monkeypatch) -> PlayedSlurm:
     made = PlayedSlurm(tmp_path / "slurm")
     monkeypatch.setenv("PATH", f"{made.folder}:/usr/bin:/bin")
-    monkeypatch.setattr(clusters, "FRESH_S", 0.0)
+    monkeypatch.setattr(clusters, "CLUSTER_FRESH_S", 0.0)
     return made
 
 

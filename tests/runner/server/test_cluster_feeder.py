@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.scheduling.decision import queue_view
-from runner.scheduling.queue import Role
+from runner.core.wire import QueueState
 from runner.server import feeder
-from runner.wire.remote_runs import QueueState
+from runner.server.decision import queue_view
+from runner.server.scheduling import Role
 from tests.runner.server.fake_cluster import WAITS, FakeCluster
 from tests.runner.server.queued import Queue
 

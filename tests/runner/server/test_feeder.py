@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from runner.core import GIB, Problem, Reason, Severity
 from runner.core.errors import BusyError
 from runner.core.request import Answer
-from runner.core.variables import Secrets
+from runner.core.wire import QueueState
+from runner.core.work import Secrets
 from runner.server import feeder as feeding
 from runner.server.feeder import Feeder
-from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import NOW, RULES, Queue
 
 WAITING, STARTING, RUNNING, ENDED = QueueState

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core import Reason
-from runner.scheduling.queue import QueueRow
+from runner.core.wire import QueueState
 from runner.server.feeder import MOST_ATTEMPTS
-from runner.wire.remote_runs import QueueState
+from runner.server.scheduling import QueueRow
 from tests.runner.server.queued import Queue
 
 pytestmark = pytest.mark.lengthy

@@ -16,22 +16,23 @@ from runner.core import (
     Machine,
     Problem,
     Reason,
+    RunRequest,
     State,
     Stream,
     Verdict,
 )
 from runner.core import events as ev
 from runner.core.errors import BusyError
-from runner.core.request import Answer, RunRequest, from_json
-from runner.core.variables import Secrets
-from runner.scheduling.decision import RunStatus
+from runner.core.request import Answer, from_json
+from runner.core.wire import Capacity, ServerGpu
+from runner.core.work import Secrets
 from runner.server import folders, workers
+from runner.server.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine
 from runner.store import runs
 from runner.store.claim import Claim
 from runner.store.home import make
-from runner.wire.capacity import Capacity, ServerGpu
 from tests.runner.server.begun import new_id
 from tests.waiting import until
 

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import GpuWay, WayTried
-from runner.gpu import access, nvidia
+from runner.engines.gpu import access, nvidia
+from runner.run.worker import surveyed
 from runner.server.workers import GPUS, LEAST_OUT_S, GpusOut
-from runner.worker.__main__ import surveyed
 from tests.runner.gpus import machines
 
 RUN, A, B = "0123456789", "GPU-a", "GPU-b"

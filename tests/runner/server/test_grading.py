@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason
-from runner.core.units import DAY_S
-from runner.database import Store, open_store
-from runner.database.accounts import Invitation
-from runner.milestones import reader
-from runner.scheduling.queue import STAFF
+from runner.core.quantities import DAY_S
+from runner.core.wire import Decision, StandingsPage
 from runner.server import rules
+from runner.server.database import Store, open_store
+from runner.server.database.accounts import Invitation
 from runner.server.grading import Grading
 from runner.server.paths import upload_path
-from runner.wire.submissions import Decision, StandingsPage
+from runner.server.scheduling import STAFF
+from runner.spec.milestones import reader
 from tests.program import rai
 from tests.runner.database.test_submissions import SHA256
 from tests.runner.judge import made

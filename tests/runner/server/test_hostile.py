@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runner.archive.compressed import zstd
 from runner.core import MIB
-from runner.scheduling.decision import decide
-from runner.scheduling.queue import QueueHistory, ServerRules
-from runner.server.queue import MOST_SHOWN
+from runner.pack.write import zstd
+from runner.server.decision import decide
+from runner.server.runs import MOST_SHOWN
+from runner.server.scheduling import QueueHistory, ServerRules
 from tests.runner.server.follower import Follower, joined
 from tests.runner.server.web import SPEC, request
 from tests.waiting import until

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from runner.core import GIB, Reason
 from runner.core.request import from_json as request_of
-from runner.scheduling.queue import QueueHistory, Role, ServerRules, by_age, in_turn
-from runner.wire.remote_runs import QueueState
+from runner.core.wire import QueueState
+from runner.server.scheduling import QueueHistory, Role, ServerRules, by_age, in_turn
 from tests.runner.judge import made
 from tests.runner.judge.made import ACCEPTED
 from tests.runner.server.queued import Queue

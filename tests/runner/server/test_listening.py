@@ -83,12 +83,12 @@ def test_two_servers_of_one_machine_have_two_sockets(tmp_path):
 
 
 def test_a_server_keeps_nothing_where_runs_can_see_it(tmp_path):
-    from runner.engines.local import host
+    from runner.engines.local import layout
 
-    assert paths.SHOWN == host.SYSTEM
+    assert paths.SHOWN == layout.SYSTEM
     paths.refuse_shown(tmp_path)
     (tmp_path / "link").symlink_to("/opt")
-    for folder in host.host().folders:
+    for folder in layout.host().folders:
         with pytest.raises(UsageError, match="runs can see"):
             paths.refuse_shown(tmp_path, folder / "rai")
     with pytest.raises(UsageError, match="runs can see"):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from runner.core import Stream
 from runner.core.events import CommandStarted, Output, from_line, to_line
+from runner.core.wire import EVENTS, FILES, MOST_TAIL_BYTES, STDERR, STDOUT
 from runner.server.bounds import LINES_BYTES
-from runner.server.tail import reach
-from runner.wire.tail import EVENTS, FILES, MOST_TAIL_BYTES, STDERR, STDOUT
+from runner.server.downloads import reach
 
 
 class Folder:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner.database.accounts import Invitation
-from runner.wire.accounts import Scope
+from runner.core.wire import Scope
+from runner.server.database.accounts import Invitation
 
 RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"

@@ -6,9 +6,9 @@ import pytest
 
 from runner.core import GIB
 from runner.core.errors import ConfigError
-from runner.core.units import DAY_S
-from runner.scheduling.queue import STAFF, STUDENT, Role, ServerRules
+from runner.core.quantities import DAY_S
 from runner.server import rules
+from runner.server.scheduling import STAFF, STUDENT, Role, ServerRules
 from runner.store import policy
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from runner.core import MIB, Reason
 from runner.core.policy import RolePolicy
+from runner.core.quantities import DAY_S
 from runner.core.request import Terms, from_json
-from runner.core.units import DAY_S
-from runner.core.variables import Secrets
-from runner.scheduling.queue import Role, ServerRules
-from runner.wire.remote_runs import QueueState
+from runner.core.wire import QueueState
+from runner.core.work import Secrets
+from runner.server.scheduling import Role, ServerRules
 from tests.runner.server.web import SPEC, request, serving
 
 GPU = SPEC.replace("commands:", "resources:\n  gpu:\n    count: 2\ncommands:")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.core.wire import API_VERSION
 from runner.store.paths import RunPaths
-from runner.wire import API_VERSION
 from tests.runner.server import direct, newer
 from tests.runner.server.site import Site, serving
 from tests.waiting import until

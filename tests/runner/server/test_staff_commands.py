@@ -12,12 +12,11 @@ import pytest
 
 from runner.cli.main import _status
 from runner.core import Reason
-from runner.database import open_store
-from runner.scheduling.queue import QueueRow
+from runner.core.wire import Capacity, Scope, ServerGpu
 from runner.server import rules, workers
+from runner.server.database import open_store
+from runner.server.scheduling import QueueRow
 from runner.store.home import make
-from runner.wire.accounts import Scope
-from runner.wire.capacity import Capacity, ServerGpu
 from tests.program import rai
 
 pytestmark = pytest.mark.programs
@@ -198,7 +197,7 @@ def test_a_person_is_moved_to_another_team_with_their_login(state, store):
 
 
 def test_each_act_is_kept_with_who_did_it(state, store):
-    from runner import machine
+    from runner.system import machine
 
     invited("--team", "red", "ada", "bo")
     for words in (("--off", "why"), ("x" * 201,)):

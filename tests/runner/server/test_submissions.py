@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner.milestones import reader
-from runner.scheduling.queue import ServerRules
-from runner.wire.submissions import StageRun
+from runner.core.wire import StageRun
+from runner.server.scheduling import ServerRules
+from runner.spec.milestones import reader
 from tests.runner.database import rows
 from tests.runner.server import graded
 from tests.runner.server.web import Reply, WebServer, serving

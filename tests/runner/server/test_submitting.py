@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive
-from runner.remote import profile
-from runner.remote.profile import ProfileEntry
+from runner import pack
+from runner.client import profile
+from runner.client.profile import ProfileEntry
 from tests.conftest import ROOT
 from tests.runner.server import standin
 from tests.runner.server.site import Person, Site
@@ -30,7 +30,7 @@ TIMES = "deadline: 2099-12-11 12:00 America/Chicago\nattempts: 2\n"
 def site(tmp_path):
     made, own = Site(tmp_path), tmp_path / "milestones"
     own.mkdir()
-    text = (ROOT / "runner/milestones/m2.yml").read_text()
+    text = (ROOT / "runner/spec/milestones/m2.yml").read_text()
     (own / "m2.yml").write_text(text + TIMES)
     made.environ["RAI_MILESTONES"] = str(own)
     try:
@@ -78,7 +78,7 @@ def test_two_teams_submit_and_a_killed_server_gives_one_verdict(site, project):
     assert len(list(site.runs.glob("*/record.json"))) == 4
     (sha256,) = re.findall("SHA-256 ([0-9a-f]{64})", said)
     (sent,) = site.state.glob(f"uploads/*/{sha256}.tar.zst")
-    assert set(archive.files(sent)) == {CPP, "report.pdf"}
+    assert set(pack.files(sent)) == {CPP, "report.pdf"}
 
     table = bo.rai("submissions").stdout
     assert re.search(r"^1 +m2 +ada .* 1 +correct +[0-9a-f]{10} +counts$", table, re.M)

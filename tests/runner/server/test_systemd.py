@@ -17,7 +17,7 @@ WORDS = ["--listen", "[::]:8443", "--url", "https://x/%20$HOME a"]
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
 @pytest.mark.parametrize("docker", [True, False])
 def test_systemd_takes_the_units(tmp_path, docker):
-    made = systemd.units(sys.executable, sys.executable, WORDS, docker=docker)
+    made = systemd.unit_files(sys.executable, sys.executable, WORDS, docker=docker)
     units = [name for name in made if name != systemd.USERS]
     for name in units:
         (tmp_path / name).write_text(made[name])
@@ -38,10 +38,12 @@ def test_systemd_takes_the_units(tmp_path, docker):
 
 
 def test_only_workers_may_use_docker_and_only_the_server_may_start_one():
-    made = systemd.units("/opt/rai/bin/rai", "/opt/rai/bin/python", [], docker=True)
+    made = systemd.unit_files(
+        "/opt/rai/bin/rai", "/opt/rai/bin/python", [], docker=True
+    )
     assert "docker" in made[systemd.WORKER_UNIT]
     assert "docker" not in made[systemd.SERVER_UNIT]
-    without = systemd.units("/x", "/y", [], docker=False)
+    without = systemd.unit_files("/x", "/y", [], docker=False)
     assert "docker" not in without[systemd.WORKER_UNIT]
     socket = made[systemd.SOCKET_UNIT].splitlines()
     assert {"Accept=yes", "SocketMode=0660", "SocketGroup=rai-server"} <= set(socket)
@@ -50,7 +52,7 @@ def test_only_workers_may_use_docker_and_only_the_server_may_start_one():
 def test_systemd_changes_nothing_of_the_words():
     line = next(
         line
-        for line in systemd.units("/o p/rai", "/x", WORDS, docker=False)[
+        for line in systemd.unit_files("/o p/rai", "/x", WORDS, docker=False)[
             systemd.SERVER_UNIT
         ].splitlines()
         if line.startswith("ExecStart=")

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from runner.core import Reason, Stream
-from runner.wire.remote_runs import QueueState
-from runner.wire.tail import FILES, LEAST_S
+from runner.core.wire import FILES, LEAST_S, QueueState
 from tests.runner.server.follower import Follower, joined
 from tests.runner.server.web import held
 from tests.waiting import until
@@ -135,7 +134,7 @@ def test_a_change_of_the_queue_is_news(web, token):
 
 
 def test_much_is_told_at_once_and_so_is_the_end(web, token, monkeypatch):
-    monkeypatch.setattr("runner.server.tail.LEAST_S", 3600.0)
+    monkeypatch.setattr("runner.server.downloads.LEAST_S", 3600.0)
     start(web)
     web.runs.say(RUN, bytes(5 << 20))
     follower = Follower(web, token, RUN)

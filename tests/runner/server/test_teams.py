@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import ConfigError
-from runner.database.accounts import Invitation
-from runner.server import teams
+from runner.server import rules
+from runner.server.database.accounts import Invitation
 
 ROLES = ("student", "staff")
 ADA = Invitation("red", "ada")
@@ -17,7 +17,7 @@ BO = Invitation("blue", "bo", "staff")
 
 def parsed(text: str | bytes) -> list[Invitation]:
     data = text if isinstance(text, bytes) else text.encode()
-    return teams.parse(data, "teams.csv", ROLES)
+    return rules.parse_teams(data, "teams.csv", ROLES)
 
 
 def problems(text: str | bytes) -> list[str]:
@@ -64,7 +64,7 @@ def test_a_team_has_one_role():
         (b"", "nobody"),
         (b"team,person\n", "nobody"),
         (b"red,ada\nred,\xff\n", "teams.csv:2: it is not UTF-8"),
-        (b"red,ada\n" * (teams.MOST_ROWS + 1), "over"),
+        (b"red,ada\n" * (rules.MOST_ROWS + 1), "over"),
         (b'red,"ada\n', "end of"),
         (b"red,a\x1b[31mda\n", "is no name"),
         (b"red," + b"a" * 65, "is no name"),

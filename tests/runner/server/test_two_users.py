@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from runner.core.request import FOR_SERVER
+from runner.core.wire import QueueState
 from runner.store import claim
 from runner.store.paths import RunPaths
-from runner.wire.remote_runs import QueueState
 from tests.runner.engines.ordinary import as_user
 from tests.runner.server import direct
 from tests.runner.server.site import Site
@@ -71,7 +71,7 @@ class TwoUsers(Site):
                 *("systemd-socket-activate", "--accept", "--inetd"),
                 *(f"--setenv={key}={value}" for key, value in given.items()),
                 *(f"--listen={self.home}/worker.sock", sys.executable),
-                *("-m", "runner.worker", FOR_SERVER),
+                *("-m", "runner.run.worker", FOR_SERVER),
             ],
         )
         until((self.home / "worker.sock").is_socket)

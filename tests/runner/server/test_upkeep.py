@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from runner.core import GIB, Reason
 from runner.core.errors import BusyError
-from runner.core.units import DAY_S
-from runner.database.accounts import Invitation
-from runner.scheduling.queue import Role, ServerRules
+from runner.core.quantities import DAY_S
+from runner.core.wire import QueueState
+from runner.server.database.accounts import Invitation
 from runner.server.paths import upload_path
+from runner.server.scheduling import Role, ServerRules
 from runner.server.upkeep import Upkeep
-from runner.wire.remote_runs import QueueState
 from tests.runner.server.queued import NOW, SHA256, Queue
 
 RULES = ServerRules(

@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 
 import pytest
 
-from runner.scheduling.queue import Role, ServerRules
 from runner.server import bounds, uploads
 from runner.server.paths import upload_path
+from runner.server.scheduling import Role, ServerRules
 from tests.runner.server.web import serving
 from tests.waiting import until
 

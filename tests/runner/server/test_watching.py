@@ -11,11 +11,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runner.core import Problem, Reason
-from runner.scheduling.decision import decide
-from runner.scheduling.queue import QueueHistory, ServerRules
-from runner.server import logs
+from runner.core.wire import Refusal
+from runner.server import messages
 from runner.server.bounds import STRANGER_LINE_S, STRANGER_LINES
-from runner.wire.refusals import Refusal
+from runner.server.decision import decide
+from runner.server.scheduling import QueueHistory, ServerRules
 from tests.waiting import until
 
 RUN = "0123456789"
@@ -57,7 +57,7 @@ def test_the_queue_names_ones_own_people_only(web):
 
 def test_a_well_server_says_so_and_an_unwell_one_says_what_ails(web, monkeypatch):
     monkeypatch.setattr("runner.server.app.CHECK_S", 0.0)
-    monkeypatch.setattr("runner.server.queue.FIRST_FACTS_S", 0.1)
+    monkeypatch.setattr("runner.server.runs.FIRST_FACTS_S", 0.1)
     found = web.ask("GET", "/healthz")
     assert (found.status, found.json["store"], found.json["runs"]) == (200, "ok", "ok")
     web.runs.problems = (Problem("no engine works"),)
@@ -118,9 +118,9 @@ def test_each_end_of_a_run_is_logged_and_counted_by_its_reason(web, log):
 @pytest.fixture
 def log():
     stream = io.StringIO()
-    loggers = [logging.getLogger(name) for name in logs.LOGGERS]
+    loggers = [logging.getLogger(name) for name in messages.LOGGERS]
     before = [(one.handlers, one.propagate, one.level) for one in loggers]
-    logs.to_stream(stream)
+    messages.to_stream(stream)
     yield stream
     for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
         one.handlers, one.propagate = handlers, propagate

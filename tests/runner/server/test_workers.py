@@ -17,10 +17,11 @@ from runner.core import Reason, State
 from runner.core.errors import RaiError
 from runner.core.policy import RolePolicy
 from runner.core.request import Terms, answer_from, to_json
-from runner.core.variables import Secrets
+from runner.core.work import Secrets
+from runner.run.prepare import Options
 from runner.server import workers
-from runner.session import Options
 from runner.store import claim
+from runner.system import process
 from tests.runner.server.begun import Begun, new_id, sealed
 from tests.waiting import until
 
@@ -164,7 +165,7 @@ def test_a_run_that_is_refused_while_no_server_listens_has_a_record(begun, tmp_p
 def test_a_worker_that_is_killed_before_its_claim_has_not_begun(
     begun, tmp_path, monkeypatch
 ):
-    class Dead(workers.Detached):
+    class Dead(process.Detached):
         def write(self, data):
             self._process.kill()
             self._process.wait()

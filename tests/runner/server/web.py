@@ -21,16 +21,16 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 
-from runner.core.request import RunRequest
-from runner.database import Store, open_store
-from runner.database.accounts import Invitation
-from runner.scheduling.decision import QueueDecision
-from runner.scheduling.queue import ServerRules
-from runner.server import certificate, listening
+from runner.core import RunRequest
+from runner.core.wire import Scope
+from runner.server import listening
 from runner.server.app import make_app
 from runner.server.connections import Listener, PatientProtocol, served
+from runner.server.database import Store, open_store
+from runner.server.database.accounts import Invitation
+from runner.server.decision import QueueDecision
 from runner.server.requests import Site
-from runner.wire.accounts import Scope
+from runner.server.scheduling import ServerRules
 from tests.runner.remote import certificates
 from tests.runner.server.fake_runs import FakeRuns
 
@@ -222,7 +222,7 @@ def opened(
         local = listening.unix(doors.path, 0o600)
         listeners = [
             Listener(local),
-            Listener(remote, certificate.loaded(_pem(), _pem())),
+            Listener(remote, listening.loaded(_pem(), _pem())),
         ]
         ready, loop = threading.Event(), asyncio.new_event_loop()
         stop = asyncio.Event()

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
-from runner import places
 from runner.core import RunRecord, record
+from runner.run import places
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster

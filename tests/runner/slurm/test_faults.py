@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import places
 from runner.core import Reason, State
-from runner.places.slurm.jobs import SILENT_S
+from runner.run import places
+from runner.run.slurm_jobs import SILENT_S
 from tests.program import rai
 from tests.runner.slurm.cluster import AT_ONCE, Cluster, cluster
 from tests.runner.slurm.site import HandedOver, Site

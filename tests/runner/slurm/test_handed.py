@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import files
-from runner.core.cancel import Cancel
-from runner.session import run
-from runner.store import handed
-from runner.store.handed import HandedRun, LifeSign
+from runner.core.errors import Cancel
+from runner.run import node, session
+from runner.store import run_files
 from runner.store.paths import RunPaths
-from runner.worker import node
+from runner.store.run_files import LifeSign, SlurmSubmission
+from runner.system import files
 from tests.waiting import until
 
 
@@ -26,37 +25,39 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def test_a_run_that_was_handed_over_says_where_to(paths):
-    there = HandedRun(paths.id, "slurm", "slurm:gpu", "rai-0123456789", "17")
-    handed.write(paths, there)
-    assert handed.read(paths) == there
+    there = SlurmSubmission(paths.id, "slurm", "slurm:gpu", "rai-0123456789", "17")
+    run_files.write_submission(paths, there)
+    assert run_files.read_submission(paths) == there
 
 
 def test_a_copy_of_a_folder_was_not_handed_over(paths, tmp_path):
-    handed.write(paths, HandedRun(paths.id, "slurm", "slurm", "rai-0123456789"))
+    run_files.write_submission(
+        paths, SlurmSubmission(paths.id, "slurm", "slurm", "rai-0123456789")
+    )
     copy = paths.root.rename(tmp_path / "copy")
-    assert handed.read(RunPaths(copy)) is None
+    assert run_files.read_submission(RunPaths(copy)) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"run": 1}', b"x" * 10_000])
 def test_a_damaged_file_is_as_none(paths, data):
     paths.handed.write_bytes(data)
-    assert handed.read(paths) is None
+    assert run_files.read_submission(paths) is None
 
 
 def test_who_lives_gives_a_sign_again_and_again(paths, monkeypatch):
-    monkeypatch.setattr(handed, "BEAT_S", 0.01)
+    monkeypatch.setattr(run_files, "BEAT_S", 0.01)
     with LifeSign(paths):
         for _ in range(3):
             os.utime(paths.beat, (0, 0))
             while paths.beat.stat().st_mtime == 0:
                 pass
         there = files.time_there(paths.root)
-        assert handed.beat_age_s(paths, there) < 60
+        assert run_files.beat_age_s(paths, there) < 60
     assert threading.active_count() < 50
 
 
 def test_a_sign_of_life_survives_that_its_folder_is_away(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(handed, "BEAT_S", 0.01)
+    monkeypatch.setattr(run_files, "BEAT_S", 0.01)
     with LifeSign(paths):
         away = paths.root.rename(tmp_path / "away")
         paths.root.mkdir()
@@ -69,10 +70,10 @@ def test_the_age_of_a_sign_is_that_of_the_file_systems_clock(paths):
     files.stamp(paths.beat)
     now = files.time_there(paths.root)
     os.utime(paths.beat, (now - 100, now - 100))
-    assert 99 < handed.beat_age_s(paths, now) < 101
-    assert handed.beat_age_s(paths, now - 3600) == 0  # nobody is older than now
+    assert 99 < run_files.beat_age_s(paths, now) < 101
+    assert run_files.beat_age_s(paths, now - 3600) == 0  # nobody is older than now
     paths.beat.unlink()
-    assert handed.beat_age_s(paths, now) == float("inf")
+    assert run_files.beat_age_s(paths, now) == float("inf")
 
 
 def test_a_file_is_written_once_whoever_writes_it(tmp_path):
@@ -116,12 +117,14 @@ def test_only_a_run_on_a_node_ends_because_of_a_record_that_is_there(
             polls.append(1)
             return super().cancel
 
-    monkeypatch.setattr(run, "CANCEL_POLL_S", 0.001)
+    monkeypatch.setattr(session, "CANCEL_POLL_S", 0.001)
     if handed_over:
-        handed.write(paths, HandedRun(paths.id, "slurm", "slurm", "rai-0123456789"))
+        run_files.write_submission(
+            paths, SlurmSubmission(paths.id, "slurm", "slurm", "rai-0123456789")
+        )
     paths.record.write_bytes(b"{}")
     cancel = Cancel()
-    with run._cancelled_by(CountingPaths(paths.root), cancel):
+    with session._cancelled_by(CountingPaths(paths.root), cancel):
         while len(polls) < 3 and not cancel.requested:
             pass
     assert cancel.requested is handed_over

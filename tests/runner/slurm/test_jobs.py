@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.places.slurm import jobs
-from runner.places.slurm.jobs import JobStage, SlurmJob
-from runner.places.slurm.submission import environment
+from runner.run import slurm_jobs
+from runner.run.slurm_jobs import JobStage, SlurmJob
+from runner.run.slurm_programs import environment
 
 RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
 """What squeue of Slurm 22.05.8 printed: waiting, held, running and ended jobs."""
@@ -56,7 +56,7 @@ def printed(
 
 
 def by_number(output: bytes) -> dict[str, SlurmJob]:
-    return {job.number: job for job in jobs.parse(output)}
+    return {job.number: job for job in slurm_jobs.parse(output)}
 
 
 def test_all_jobs_of_a_real_squeue_are_read():
@@ -92,15 +92,15 @@ def test_a_name_that_is_cut_within_a_character_is_read():
 def test_no_name_adds_or_hides_a_job(name):
     output = printed("1", name=name) + printed("2", name=b"rai-x")
 
-    assert [job.number for job in jobs.parse(output)] == ["1", "2"]
-    assert jobs.parse(output)[1].name == "rai-x"
+    assert [job.number for job in slurm_jobs.parse(output)] == ["1", "2"]
+    assert slurm_jobs.parse(output)[1].name == "rai-x"
 
 
 @given(st.binary(max_size=900))
 def test_what_no_squeue_printed_is_an_error(output):
     if output:
         with pytest.raises(ValueError, match="squeue"):
-            jobs.parse(output)
+            slurm_jobs.parse(output)
 
 
 @given(st.integers(0, 306), st.integers(0, 255))
@@ -109,7 +109,7 @@ def test_any_byte_may_be_wrong(place, byte):
     line[place] = byte
 
     try:
-        found = jobs.parse(bytes(line))
+        found = slurm_jobs.parse(bytes(line))
     except ValueError as error:
         assert len(str(error)) < 400
     else:
@@ -119,30 +119,30 @@ def test_any_byte_may_be_wrong(place, byte):
 @pytest.mark.parametrize("cut", [1, 306, 308])
 def test_an_output_that_is_not_complete_is_an_error(cut):
     with pytest.raises(ValueError, match="not complete"):
-        jobs.parse((2 * printed())[:-cut])
-    assert jobs.parse(b"") == ()
+        slurm_jobs.parse((2 * printed())[:-cut])
+    assert slurm_jobs.parse(b"") == ()
 
 
 def test_more_jobs_than_are_read_are_an_error(monkeypatch):
-    monkeypatch.setattr(jobs, "MOST_BYTES", 2 * len(printed()))
+    monkeypatch.setattr(slurm_jobs, "MOST_BYTES", 2 * len(printed()))
 
-    assert len(jobs.parse(2 * printed())) == 2
+    assert len(slurm_jobs.parse(2 * printed())) == 2
     with pytest.raises(ValueError, match="more than"):
-        jobs.parse(3 * printed())
+        slurm_jobs.parse(3 * printed())
 
 
 @pytest.mark.parametrize("number", ["7", "16_2", "16_[1-300%5]", "9+1"])
 def test_numbers_of_arrays_and_groups_are_read(number):
-    assert jobs.parse(printed(number))[0].number == number
+    assert slurm_jobs.parse(printed(number))[0].number == number
 
 
 @pytest.mark.parametrize("start", ["N/A", "Unknown", "NONE", "2026-13-40T00:00:00"])
 def test_a_start_that_is_not_known_is_none(start):
-    assert jobs.parse(printed(start=start))[0].start_at is None
+    assert slurm_jobs.parse(printed(start=start))[0].start_at is None
 
 
 def test_what_slurm_leaves_open_is_empty():
-    (job,) = jobs.parse(printed(node="n/a", reason="(null)"))
+    (job,) = slurm_jobs.parse(printed(node="n/a", reason="(null)"))
 
     assert (job.node, job.reason) == ("", "")
 
@@ -156,7 +156,7 @@ def test_what_slurm_leaves_open_is_empty():
     ],
 )
 def test_how_far_a_job_has_come_follows_from_its_state(stage, states):
-    assert {jobs.stage(state) for state in states} == {stage}
+    assert {slurm_jobs.stage(state) for state in states} == {stage}
 
 
 NEVER = (
@@ -180,21 +180,21 @@ LATER = (
 
 @pytest.mark.parametrize("reason", [*NEVER, *LATER])
 def test_only_a_job_that_asks_for_what_it_never_gets_never_starts(reason):
-    assert jobs.never_starts(reason) is (reason in NEVER)
+    assert slurm_jobs.never_starts(reason) is (reason in NEVER)
 
 
 @given(st.text(max_size=2000))
 def test_words_of_any_reason_are_one_short_line_without_controls(reason):
-    words = jobs.why_waits(reason)
+    words = slurm_jobs.why_waits(reason)
     assert "\n" not in words
     assert "\x1b" not in words
     assert len(words) < 1500
 
 
 def test_a_reason_is_slurms_own_and_bounded():
-    assert jobs.why_waits("Resources") == "Slurm says Resources"
-    assert jobs.why_waits("") == "Slurm has not considered it yet"
-    words = jobs.why_waits("red \x1b[31m\n" + 5000 * "x")
+    assert slurm_jobs.why_waits("Resources") == "Slurm says Resources"
+    assert slurm_jobs.why_waits("") == "Slurm has not considered it yet"
+    words = slurm_jobs.why_waits("red \x1b[31m\n" + 5000 * "x")
     assert words.startswith("Slurm says red \\x1b[31m xxx")
     assert words.endswith("x...")
 
@@ -205,7 +205,7 @@ def test_the_squeue_of_this_machine_prints_what_is_read(slurm):
     held = slurm.submit("exit", "--hold", f"--job-name={name}")
     later = slurm.submit("exit", "--begin=2030-01-02T03:04:05", "--job-name=rai-later")
     done = subprocess.run(
-        ["squeue", *jobs.ARGUMENTS],
+        ["squeue", *slurm_jobs.ARGUMENTS],
         capture_output=True,
         check=True,
         env=environment({**slurm.environment, "TZ": "Asia/Tokyo"}),
@@ -239,7 +239,7 @@ def line(name: str = "main*", time: str = "infinite", gres: str = "(null)") -> s
     ],
 )
 def test_the_longest_time_of_a_job_is_told(time, time_s):
-    assert jobs.partition(line(time=time)) == jobs.Partition(time_s, 0)
+    assert slurm_jobs.partition(line(time=time)) == slurm_jobs.Partition(time_s, 0)
 
 
 @pytest.mark.parametrize(
@@ -256,24 +256,26 @@ def test_the_longest_time_of_a_job_is_told(time, time_s):
     ],
 )
 def test_gpus_of_all_models_and_slices_are_counted(text, count):
-    assert jobs.gpus(text) == count
+    assert slurm_jobs.gpus(text) == count
 
 
 def test_without_a_name_the_default_partition_is_meant_or_all():
     two = [line("main*", "1:00", "gpu:1"), line("main*", "1:00"), line("gpu")]
-    assert jobs.partition("\n".join(two)) == jobs.Partition(60.0, 1)
-    assert jobs.partition("\n".join(two), "gpu,main") == jobs.Partition(math.inf, 1)
+    assert slurm_jobs.partition("\n".join(two)) == slurm_jobs.Partition(60.0, 1)
+    assert slurm_jobs.partition("\n".join(two), "gpu,main") == slurm_jobs.Partition(
+        math.inf, 1
+    )
     unmarked = "\n".join(two).replace("*", " ")
-    assert jobs.partition(unmarked) == jobs.Partition(math.inf, 1)
+    assert slurm_jobs.partition(unmarked) == slurm_jobs.Partition(math.inf, 1)
 
 
 @pytest.mark.parametrize("text", ["", "sinfo: error: no\n\0\n", line(time="n/a")])
 def test_what_is_no_partition_is_none(text):
-    assert jobs.partition(text) is None
+    assert slurm_jobs.partition(text) is None
 
 
 def test_sinfo_is_asked_for_fields_of_the_widths_that_are_read():
-    *words, fields = jobs.partition_listing("gpu")
+    *words, fields = slurm_jobs.partition_listing("gpu")
     assert words == ["sinfo", "--noheader", "--partition=gpu"]
     widths = [int(field.partition(":")[2]) for field in fields.split(",")]
     assert tuple(widths) == COLUMNS

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import session
 from runner.core import GIB
 from runner.core.errors import UsageError
-from runner.places.slurm.submission import JobNeeds
-from runner.session.prepare import Options
-from runner.session.slurm import STAGING_S, WORKER_BYTES, needs_of
+from runner.run import prepare
+from runner.run.handover import STAGING_S, WORKER_BYTES, needs_of
+from runner.run.prepare import Options
+from runner.run.slurm_programs import JobNeeds
 
 FILE = """\
 resources:
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def needs(folder: Path, **options: object) -> JobNeeds:
     given = {"engine": "docker", **options}
-    return needs_of(session.prepare(folder, Options(**given)))  # type: ignore[arg-type]
+    return needs_of(prepare.prepare(folder, Options(**given)))  # type: ignore[arg-type]
 
 
 def test_limits_and_what_rai_itself_takes_are_asked_for(folder):

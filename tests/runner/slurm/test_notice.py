@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import Reason
-from runner.places.slurm import programs
-from runner.worker import node
+from runner.run import node, slurm_programs
 
 AGAIN, TAKEN, LATE = "REQUEUED", "PREEMPTED", "TIMEOUT"
 STOPPED = "CANCELLED"
@@ -69,7 +68,7 @@ def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
     tmp_path, monkeypatch, state, reason
 ):
     (tmp_path / "printed").write_bytes(printed(state) if state else b"")
-    for name in programs.NEEDED:
+    for name in slurm_programs.NEEDED:
         (tmp_path / name).write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

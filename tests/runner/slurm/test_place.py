@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import places
-from runner.places.slurm import SlurmPlace, programs
-from runner.store import handed
+from runner.run import places, slurm_programs
+from runner.run.slurm import SlurmPlace
+from runner.store import run_files
 from runner.store.paths import RunPaths
 from tests.program import RAI, rai
 from tests.runner.slurm.cluster import Cluster
@@ -75,9 +75,9 @@ def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
 ):
     run = left("-p", project(tmp_path, "echo never"))
     paths = cluster_home.run(run)
-    there = handed.read(paths)
+    there = run_files.read_submission(paths)
     assert there is not None
-    handed.write(paths, replace(there, number=""))
+    run_files.write_submission(paths, replace(there, number=""))
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
     assert ended(paths).state == "cancelled"
@@ -130,7 +130,7 @@ def test_ctrl_c_does_not_wait_for_an_sbatch_that_hangs(
     with subprocess.Popen([RAI, *words], stderr=subprocess.PIPE) as client:
         until((tmp_path / "asked").exists)
         client.send_signal(signal.SIGINT)
-        _, said = client.communicate(timeout=programs.ANSWERS_WITHIN_S / 2)
+        _, said = client.communicate(timeout=slurm_programs.ANSWERS_WITHIN_S / 2)
     assert client.returncode == 130
     assert b"stopped before the run was submitted" in said
     assert list(cluster_home.runs.glob("[0-9a-f]*")) == []
@@ -143,7 +143,7 @@ def test_runs_are_listed_where_slurms_programs_are_not(
     run = left("-p", folder)
     with monkeypatch.context() as other:
         other.setenv("PATH", str(Path(sys.executable).parent))
-        programs.forget(cluster_home)
+        slurm_programs.forget(cluster_home)
         listed = rai("runs")
         refused = rai("run", "--on", "slurm", "-p", folder)
     assert listed.returncode == 0
@@ -221,7 +221,7 @@ def test_a_second_worker_of_a_run_does_nothing(cluster_home, tmp_path, slurm):
     run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
     until((tmp_path / "ran").exists)
     again = slurm.submit(
-        f"exec {sys.executable} -m runner.worker.node {cluster_home.run(run).root}"
+        f"exec {sys.executable} -m runner.run.node {cluster_home.run(run).root}"
     )
     assert rai("wait", run).returncode == 0
     slurm.until(lambda: slurm.state(again) == "COMPLETED")

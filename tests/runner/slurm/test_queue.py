@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import files
 from runner.core import Reason
 from runner.core.errors import EngineError
-from runner.places import slurm as place
-from runner.places.slurm import SlurmWatch, jobs, programs, queued_run
-from runner.places.slurm.jobs import SlurmJob
-from runner.places.slurm.programs import NoAnswerError, QueueLook
+from runner.core.wire import QueueState
+from runner.run import slurm as place
+from runner.run import slurm_jobs, slurm_programs
+from runner.run.slurm import SlurmWatch, queued_run
+from runner.run.slurm_jobs import SlurmJob
+from runner.run.slurm_programs import NoAnswerError, QueueLook
 from runner.store.paths import Home
-from runner.store.scratch import alone
-from runner.wire.remote_runs import QueueState
+from runner.store.removal import alone
+from runner.system import files
 from tests.waiting import until
 
 WAITS = SlurmJob("7", "rai-0123456789", "PENDING", "Resources")
@@ -48,8 +49,8 @@ class FakeSlurm:
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurm]:
     fake = FakeSlurm()
-    monkeypatch.setattr(programs, "answer", fake.answer)
-    monkeypatch.setattr(jobs, "parse", lambda _: fake.jobs)
+    monkeypatch.setattr(slurm_programs, "answer", fake.answer)
+    monkeypatch.setattr(slurm_jobs, "parse", lambda _: fake.jobs)
     yield fake
 
 
@@ -60,14 +61,14 @@ def home(tmp_path: Path) -> Home:
 
 def test_many_looks_within_an_interval_are_one_query(slurm, home):
     for _ in range(100):
-        assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
+        assert slurm_programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
 def test_another_process_reads_the_answer_of_the_first(slurm, home, monkeypatch):
-    programs.look(home)
-    monkeypatch.setattr(programs, "_memory", {})
-    assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
+    slurm_programs.look(home)
+    monkeypatch.setattr(slurm_programs, "_memory", {})
+    assert slurm_programs.look(home).jobs == {WAITS.name: (WAITS,)}
     assert slurm.queries == 1
 
 
@@ -76,8 +77,10 @@ def test_processes_that_look_at_once_ask_once(slurm, home, monkeypatch):
         def __setitem__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(programs, "_memory", Forgetful())
-    threads = [threading.Thread(target=programs.look, args=[home]) for _ in range(20)]
+    monkeypatch.setattr(slurm_programs, "_memory", Forgetful())
+    threads = [
+        threading.Thread(target=slurm_programs.look, args=[home]) for _ in range(20)
+    ]
     for one in threads:
         one.start()
     for one in threads:
@@ -90,18 +93,18 @@ def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
 ):
     found: list[QueueLook] = []
     with alone(home.slurm.with_name("slurm.json.lock")):
-        one = threading.Thread(target=lambda: found.append(programs.look(home)))
+        one = threading.Thread(target=lambda: found.append(slurm_programs.look(home)))
         one.start()
         until(lambda: home.slurm.with_name("slurm.json.lock").exists())
         one.join(0.2)
         assert not found
-        programs._asked(home, time.time())
+        slurm_programs._asked(home, time.time())
     one.join()
     assert [look.jobs for look in found] == [{WAITS.name: (WAITS,)}]
-    programs.forget(home)
-    monkeypatch.setattr(programs, "ANSWERS_WITHIN_S", 0)
+    slurm_programs.forget(home)
+    monkeypatch.setattr(slurm_programs, "ANSWERS_WITHIN_S", 0)
     with alone(home.slurm.with_name("slurm.json.lock")):
-        assert programs.look(home).trouble
+        assert slurm_programs.look(home).trouble
 
 
 def test_a_home_that_cannot_be_written_is_no_empty_queue(slurm, home, monkeypatch):
@@ -109,16 +112,16 @@ def test_a_home_that_cannot_be_written_is_no_empty_queue(slurm, home, monkeypatc
         raise OSError(errno.EROFS, "Read-only file system", f"{folder}/.time")
 
     monkeypatch.setattr(files, "time_there", refuse)
-    assert "Read-only file system" in programs.look(home).trouble
-    assert programs.ask(home).jobs
+    assert "Read-only file system" in slurm_programs.look(home).trouble
+    assert slurm_programs.ask(home).jobs
 
 
 def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm, home):
-    programs.look(home)
+    slurm_programs.look(home)
     slurm.jobs = ()
     with alone(home.slurm.with_name("slurm.json.lock")):
-        assert programs.ask(home).jobs == {}
-    assert programs.look(home).jobs == {}
+        assert slurm_programs.ask(home).jobs == {}
+    assert slurm_programs.look(home).jobs == {}
 
 
 def test_many_runs_in_turn_are_looked_at_without_a_pause(slurm, home, monkeypatch):
@@ -135,30 +138,30 @@ def test_a_machine_without_slurms_programs_has_no_engine_for_a_run(
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match="sbatch, squeue, scancel, sinfo") as caught:
-        programs.check()
+        slurm_programs.check()
     assert caught.value.reason is Reason.NO_ENGINE
 
 
 def test_a_change_is_asked_for_at_once(slurm, home):
-    programs.look(home)
+    slurm_programs.look(home)
     slurm.jobs = ()
-    programs.forget(home)
-    assert programs.look(home).jobs == {}
+    slurm_programs.forget(home)
+    assert slurm_programs.look(home).jobs == {}
     assert slurm.queries == 2
 
 
 def test_a_controller_that_is_away_is_asked_seldom_and_its_last_answer_stands(
     slurm, home
 ):
-    first = programs.look(home)
+    first = slurm_programs.look(home)
     assert not first.fresh(first.at + 5)
     slurm.away = True
     home.slurm.touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programs, "INTERVAL_S", 0.0)
-        patch.setattr(programs, "SHARE", 0)
-        patch.setattr(programs, "_memory", {})
-        found = programs.look(home)
+        patch.setattr(slurm_programs, "INTERVAL_S", 0.0)
+        patch.setattr(slurm_programs, "SHARE", 0)
+        patch.setattr(slurm_programs, "_memory", {})
+        found = slurm_programs.look(home)
     assert found.trouble == "Slurm does not answer: nobody there"
     assert found.jobs == first.jobs
     assert found.fresh(found.at + 5)
@@ -171,7 +174,7 @@ def test_an_answer_from_the_future_is_asked_for_again():
 @pytest.mark.parametrize("data", [b"", b"{", b'{"jobs": 3}', b"[]"])
 def test_a_damaged_file_is_asked_for_again(slurm, home, data):
     home.slurm.write_bytes(data)
-    assert programs.look(home).jobs == {WAITS.name: (WAITS,)}
+    assert slurm_programs.look(home).jobs == {WAITS.name: (WAITS,)}
 
 
 def standing(*some: SlurmJob, claimed: bool = False) -> tuple[QueueState, str]:

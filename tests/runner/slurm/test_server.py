@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.client.api import ServerClient
 from runner.core import Reason, record
-from runner.remote.api import ServerClient
+from runner.core.wire import QueueState, RemoteRun
 from runner.store.paths import Home
-from runner.wire.remote_runs import QueueState, RemoteRun
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject, ended, queue
 from tests.runner.server.site import Site

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import GIB, Reason
+from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError
-from runner.places.slurm.submission import (
+from runner.run.slurm_programs import (
     JobNeeds,
     UncertainError,
     environment,
@@ -19,7 +20,6 @@ from runner.places.slurm.submission import (
     number,
     submission,
 )
-from runner.wire.addresses import SlurmTarget
 
 NEEDS = JobNeeds(memory_bytes=8 * GIB, time_s=3600.0)
 DEFAULT = SlurmTarget()
@@ -37,8 +37,7 @@ def asked(
         extra,
         target,
         folder=folder,
-        **{"worker": ("/opt/rai/bin/python", "-m", "runner.worker.node", folder)}
-        | more,  # type: ignore[arg-type]
+        **{"worker": ("/opt/rai/bin/python", "-m", "runner.run.node", folder)} | more,  # type: ignore[arg-type]
     )
 
 
@@ -115,9 +114,9 @@ def test_a_folder_that_sbatch_reads_otherwise_is_refused(folder):
 
 def test_the_script_starts_the_worker_in_the_shells_place(tmp_path):
     odd = str(tmp_path / 'it\'s $HOME; "x" `y` %j')
-    _, script = asked(folder=odd, worker=("/bin/echo", "-m", "runner.worker.node", odd))
+    _, script = asked(folder=odd, worker=("/bin/echo", "-m", "runner.run.node", odd))
     done = subprocess.run(["/bin/sh"], input=script, capture_output=True, check=True)
-    assert done.stdout.decode() == f"-m runner.worker.node {odd}\n"
+    assert done.stdout.decode() == f"-m runner.run.node {odd}\n"
     assert script.decode().splitlines()[-1].startswith("exec /bin/echo ")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.core import digests
+from runner.core import work
 
 KERNEL = """\
 // One thread per output pixel.
@@ -111,7 +111,7 @@ def plan(project: Path, **milestones: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "version": 1,
         "edition": "2019fa",
-        "registry": digests.of_set({REGISTRY: sha256(REGISTRY)}),
+        "registry": work.digest_of_set({REGISTRY: sha256(REGISTRY)}),
         "registry_files": [REGISTRY],
         "sources": {SOURCE: sha256(SOURCE)},
         "milestones": usual | milestones,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import submission
 from runner.core import Reason
-from runner.core.cancel import Cancel
+from runner.core.errors import Cancel
 from runner.engines import make
-from runner.session import Options
-from runner.submission import SubmissionOutcome
+from runner.run.prepare import Options
+from runner.submit import judging, submission
+from runner.submit.outcome import SubmissionOutcome
 from tests.runner.submission import sample
 
 pytestmark = [
@@ -45,7 +45,7 @@ def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
     (folder / "convolution.cpp").write_text(source)
     options = Options(home=tmp_path / "home")
     proposal = submission.propose("m2", project, options, make("local"))
-    *_, last = submission.judge(proposal, Cancel())
+    *_, last = judging.judge(proposal, Cancel())
     return last.outcome
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import milestones
-from runner.core import Problem, digests
+from runner.core import Problem, work
 from runner.core.errors import UsageError
 from runner.core.milestone import TeamParts
-from runner.submission import files
-from runner.submission.files import Submitted
+from runner.spec import milestones
+from runner.submit import files
+from runner.submit.files import Submitted
 from tests.runner.submission import sample
 
 
@@ -35,9 +35,7 @@ def test_the_plans_sources_the_report_and_the_plan_are_read(project):
     (project / "project/cuda/other.cu").write_text("// no source of the plan\n")
     (project / "project/cuda/notes.txt").write_text("not sent\n")
     values = sample.plan(project)
-    values["sources"]["project/cuda/deep/more.cuh"] = digests.of_bytes(
-        more.read_bytes()
-    )
+    values["sources"]["project/cuda/deep/more.cuh"] = work.digest_of(more.read_bytes())
     sample.write_plan(project, values)
     found = look(project)
     assert found.problems == ()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import digests
+from runner.core import work
 from runner.core.errors import EngineError
-from runner.submission import staging
+from runner.submit import staging
 
 
 def release(folder: Path, **contents: str) -> Path:
@@ -36,8 +36,8 @@ def judge(tmp_path: Path) -> Path:
 def test_the_files_are_read_with_one_digest_of_them_all(judge):
     found = staging.judge_files(judge)
     assert found.files["measuring.py"] == b"# golden\n"
-    sums = {name: digests.of_bytes(content) for name, content in found.files.items()}
-    assert found.digest == digests.of_set(sums)
+    sums = {name: work.digest_of(content) for name, content in found.files.items()}
+    assert found.digest == work.digest_of_set(sums)
     assert set(found.matching(("*.py", "*.ptx"))) == {"measuring.py", "kernels.ptx"}
     assert set(found.matching(("**/*.py",))) == {"measuring.py", "deep/er.py"}
 

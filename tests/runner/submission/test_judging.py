@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner import milestones, submission
 from runner.core import Gpu, GpuSituation, GpuWay, Reason, WayTried
-from runner.core.cancel import Cancel
-from runner.core.errors import RaiError
+from runner.core.errors import Cancel, RaiError
 from runner.core.measurement import Measurement, read
 from runner.core.milestone import Trust
-from runner.session import Options
-from runner.store import measurements, runs
+from runner.run.prepare import Options
+from runner.spec import milestones
+from runner.store import runs
 from runner.store.paths import Home
-from runner.submission import SubmissionOutcome, host, outcome
+from runner.submit import host, judging, outcome, submission
+from runner.submit.outcome import SubmissionOutcome
 from tests.program import rai
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.judge import made
@@ -69,7 +69,7 @@ def judge(
 ) -> SubmissionOutcome:
     options = Options(home=home.root, gpus=gpus)
     proposal = submission.propose("final", project, options, engine, rehearse=rehearse)
-    *_, last = submission.judge(proposal, Cancel())
+    *_, last = judging.judge(proposal, Cancel())
     return last.outcome
 
 
@@ -82,7 +82,7 @@ def test_an_accepted_submission_keeps_its_measurement_beside_the_run(project, ho
     assert list(found.runs) == ["compile", "measure"]
     assert outcome.told(found).startswith("Submission to final: accepted: 1.1")
     assert outcome.told(found).endswith("; counted: rai ranking final.")
-    kept = measurements.of(home.run(found.last))
+    kept = runs.measurement_of(home.run(found.last))
     assert isinstance(kept, Measurement) and kept.host is not None
     assert kept.host.runs == found.runs and kept.counts
     assert list(kept.host.sources) == [sample.SOURCE]
@@ -189,7 +189,7 @@ def test_what_is_refused_has_the_reason_of_its_cause(
     found = judge(project, home, engine(entry))
 
     assert found.reason is reason and said in outcome.told(found)
-    assert measurements.of(home.run(found.last)) == found.measurement
+    assert runs.measurement_of(home.run(found.last)) == found.measurement
     assert found.record and found.record.verdict
     assert found.record.verdict.reason is Reason.DONE, "the judge itself did not fail"
 
@@ -239,7 +239,9 @@ def test_without_a_measurement_the_run_that_ended_it_tells_why(
     found = judge(project, home, engine(script=script))
 
     assert found.reason is reason and said in outcome.told(found)
-    assert found.measurement is None and measurements.of(home.run(found.last)) is None
+    assert (
+        found.measurement is None and runs.measurement_of(home.run(found.last)) is None
+    )
     if COMPILE in script:
         assert list(found.runs) == ["compile"]
 

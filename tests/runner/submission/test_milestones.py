@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, milestones
 from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import Counted, HeldKind, Trust
-from runner.milestones import reader
+from runner.spec import buildfile, milestones
+from runner.spec.milestones import reader
 from runner.store import settings
-from runner.submission import staging
+from runner.submit import staging
 
 DOCS = Path(__file__).resolve().parents[3] / "docs/milestones.md"
 

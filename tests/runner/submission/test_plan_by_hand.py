@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner import milestones
-from runner.core import arithmetic, plan_reader
-from runner.core.judge_job import JudgeJob
+from runner.core import plan as arithmetic
+from runner.core import plan_reader
+from runner.core.measurement import JudgeJob
 from runner.core.milestone import Milestone
-from runner.submission import files, planning
+from runner.spec import milestones
+from runner.submit import files, planning
 from tests.runner.submission import sample
 
 LAUNCH: dict[str, Any] = {

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner import milestones
-from runner.core import judge_job
-from runner.core.judge_job import JudgeJob
+from runner.core import measurement
+from runner.core.measurement import JudgeJob
 from runner.core.milestone import Reference
-from runner.submission import files, planning
+from runner.spec import milestones
+from runner.submit import files, planning
 from tests.runner.submission import sample
 
 Change = Callable[[dict[str, Any]], None]
@@ -48,7 +48,7 @@ def changed(project: Path, change: Change, name: str = "final") -> list[str]:
 def test_the_job_is_what_the_judge_reads(project):
     job, problems = planned(project)
     assert problems == [] and job is not None
-    found = json.loads(judge_job.to_json(job))
+    found = json.loads(measurement.job_json(job))
     assert found["version"] == 1 and found["class"] == "fp32"
     assert (found["milestone"], found["architecture"]) == ("final", "sm_90")
     assert found["units"] == [{"file": "naive.cu", "target": "sm_90", "defines": {}}]

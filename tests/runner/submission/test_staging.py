@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, milestones
-from runner.archive import survey
-from runner.archive.compressed import zstd
-from runner.core import digests
+from runner.core import work
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.milestone import Held, HeldKind, Milestone
-from runner.submission import files, planning, staging
-from runner.submission.staging import StagedParts, StagingArea
+from runner.pack import survey
+from runner.pack.write import zstd
+from runner.spec import buildfile, milestones
+from runner.submit import files, planning, staging
+from runner.submit.staging import StagedParts, StagingArea
 from tests.runner.submission import sample
 from tests.runner.submission.test_golden import release
 
@@ -93,7 +93,7 @@ def test_the_compile_run_holds_the_teams_files_apart_from_the_judges(
     (project / named).parent.mkdir(parents=True)
     (project / named).touch()
     values = sample.plan(project)
-    values["sources"][named] = digests.of_bytes(b"")
+    values["sources"][named] = work.digest_of(b"")
     sample.write_plan(project, values)
     with staging.area(tmp_path / "home") as area:
         folder = area.stage(final.run("compile"), parts(project, final, judge))

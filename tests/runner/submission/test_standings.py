@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from runner.core.measurement import Measurement, MeasurementHost, from_json, to_json
 from runner.core.milestone import Trust
-from runner.submission.standings import RankedVariant, standings
+from runner.submit.standings import RankedVariant, standings
 from tests.runner.judge import made
 
 HOST = MeasurementHost("Final", Trust.RANKED, engine="docker")

@@ -8,18 +8,18 @@ from textwrap import dedent
 
 import pytest
 
-from runner import milestones, submission
 from runner.core import Reason
-from runner.core.cancel import Cancel
-from runner.core.errors import ConfigError
+from runner.core.errors import Cancel, ConfigError
 from runner.core.milestone import TIMED_BY, HeldKind, Trust
-from runner.milestones import reader
-from runner.session import Options
-from runner.store import measurements
+from runner.run.prepare import Options
+from runner.spec import milestones
+from runner.spec.milestones import reader
+from runner.store import runs
 from runner.store.paths import Home
-from runner.submission import SubmissionOutcome, course, outcome, staging
-from runner.submission.files import SubmittedFile
-from runner.submission.staging import StagedParts, StagingArea
+from runner.submit import judging, outcome, staging, standings, submission
+from runner.submit.files import SubmittedFile
+from runner.submit.outcome import SubmissionOutcome
+from runner.submit.staging import StagedParts, StagingArea
 from tests.program import rai
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.submission.test_judging import GPU, ONE_GPU
@@ -87,7 +87,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 def judge(team: Path, engine: FakeEngine) -> SubmissionOutcome:
     proposal = submission.propose("add", team, Options(), engine)
-    *_, last = submission.judge(proposal, Cancel())
+    *_, last = judging.judge(proposal, Cancel())
     return last.outcome
 
 
@@ -108,7 +108,7 @@ def test_the_time_is_the_sum_of_the_last_command_that_printed_one(team, site, ho
         "Submission to add: accepted: 2.500 ms, timed by the staff's harness, in one"
         " process with the team's code; counted: rai ranking add."
     )
-    kept = measurements.of(home.run(found.last))
+    kept = runs.measurement_of(home.run(found.last))
     assert kept is not None and kept.counts and kept.host is not None
     (entry,) = kept.entries
     assert (entry.ms, entry.ratio, entry.interval, kept.gpu) == (2.5, None, None, None)
@@ -164,7 +164,7 @@ def test_no_words_of_a_team_make_its_failure_that_of_the_machine(team, site, sit
 
     found = judge(team, engine)
 
-    assert found.reason is Reason.COMMAND_FAILED and found.reason in course.CHARGED
+    assert found.reason is Reason.COMMAND_FAILED and found.reason in standings.CHARGED
     assert "the program found no GPU" in found.message
 
 

@@ -8,10 +8,10 @@ import json
 import pytest
 from nvprof import perfetto, store
 
-from runner import traces
 from runner.core.errors import UsageError
-from runner.core.trace import Lane, LaneKind, TracedGpu
-from runner.traces import events
+from runner.core.evidence import Lane, LaneKind, TracedGpu
+from runner.figures import traces
+from runner.figures.traces import events
 from tests.nvprof import recording
 from tests.runner.traces.test_nvprof_file import stored
 

@@ -8,10 +8,10 @@ import sqlite3
 import pytest
 from nvprof import store
 
-from runner import traces
 from runner.core.errors import UsageError
-from runner.core.trace import LaneKind
-from runner.traces import building, database, totals
+from runner.core.evidence import LaneKind
+from runner.figures import traces
+from runner.figures.traces import database, spans, sums
 from tests.nvprof import recording
 from tests.runner.traces import made
 from tests.runner.traces.test_nvprof_file import stored
@@ -238,7 +238,7 @@ def test_a_row_whose_number_is_past_all_others_is_not_drawn(tmp_path):
 
 @pytest.mark.parametrize("own", [True, False])
 def test_very_long_names_share_a_sum_beyond_a_limit(tmp_path, monkeypatch, own):
-    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_TEXT", 10_000)
+    monkeypatch.setattr("runner.figures.traces.sqlite.MOST_TEXT", 10_000)
     names = [(n, f"{n:03}" + "x" * 997) for n in range(100)]
     columns = "name INTEGER REFERENCES name, result INTEGER"
     path = made.database(
@@ -257,7 +257,7 @@ def test_very_long_names_share_a_sum_beyond_a_limit(tmp_path, monkeypatch, own):
 
 
 def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "MOST_LANES", 10)
+    monkeypatch.setattr(spans, "MOST_LANES", 10)
     rows = [(10 * n, 10 * n + 5, 0, 1, n, n, 1) for n in range(100)]
     timeline = traces.timeline(kernels(tmp_path / "a", *rows))
     assert len(timeline.lanes) == 11
@@ -266,7 +266,7 @@ def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
 
 
 def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "MOST_SPANS", 30)
+    monkeypatch.setattr(spans, "MOST_SPANS", 30)
     path = kernels(tmp_path / "a", *((n, n + 1, 0, 1, 7, n, 1) for n in range(100)))
     trace, timeline = traces.read(path, "x")
     assert (len(timeline.start), timeline.left_out) == (30, 70)
@@ -275,7 +275,7 @@ def test_spans_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
 
 
 def test_configurations_beyond_a_limit_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(totals, "MOST_LAUNCHES", 3)
+    monkeypatch.setattr(sums, "MOST_LAUNCHES", 3)
     rows = [(10 * n, 10 * n + n % 7, n % 9, 1, 7, n, 1) for n in range(50)]
     trace = traces.summary(kernels(tmp_path / "a", *rows), "x")
     assert len(trace.launches) == 3

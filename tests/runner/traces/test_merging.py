@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.core.trace import Lane, LaneKind
-from runner.traces import building
-from runner.traces.building import Spans, picked
+from runner.core.evidence import Lane, LaneKind
+from runner.figures.traces import spans
+from runner.figures.traces.spans import Spans, picked
 
 
 def spans_of(rows):
@@ -140,10 +140,10 @@ def test_what_lies_within_a_long_span_is_merged_within_it():
 
 def test_a_span_that_others_cover_in_part_says_how_long_it_was():
     found = spans_of([(0, 0, 1000)] + [(0, 900 + 300 * n, 250) for n in range(20)])
-    timeline = building.timeline(
+    timeline = spans.timeline(
         found,
         lambda key: Lane("p", str(key), LaneKind.GPU),
-        lambda ref, whole: building.Description(f"span {ref}"),
+        lambda ref, whole: spans.Description(f"span {ref}"),
         30 - 12,
     )
     first = timeline.names.index("span 1")

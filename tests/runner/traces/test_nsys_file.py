@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from runner import traces
 from runner.core.errors import UsageError
-from runner.core.trace import Lane, LaneKind, TracedGpu
+from runner.core.evidence import Lane, LaneKind, TracedGpu
+from runner.figures import traces
 from tests.runner.traces import made
 
 

@@ -9,9 +9,9 @@ import pytest
 from nvprof import report, store, stream
 from nvprof.options import parse
 
-from runner import traces
 from runner.core.errors import UsageError
-from runner.core.trace import Lane, LaneKind, TracedGpu
+from runner.core.evidence import Lane, LaneKind, TracedGpu
+from runner.figures import traces
 from tests.nvprof import recording
 
 FORWARD = "mxnet::op::forward_kernel(float*, float const *, int)"

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from runner.core.trace import Lane, LaneKind, Timeline
+from runner.core.evidence import Lane, LaneKind, Timeline
 
 GPU = Lane("m3.1.py (14)", "GPU 0, stream 7", LaneKind.GPU)
 RANGES = Lane("m3.1.py (14)", "ranges of thread 14", LaneKind.RANGE)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner import pages
-from runner.core.trace import Lane, LaneKind
-from runner.report.blocks import Section
-from runner.report.charts import TimelineView
+from runner.core.evidence import Lane, LaneKind
+from runner.report import page as pages
+from runner.report.blocks import Section, TimelineView
 from tests.runner.pages.browsing import Visit
 from tests.runner.pages.timeline.made import CALLS, GPU, RANGES, Span, timeline
 

@@ -8,11 +8,10 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import pages
-from runner.core.trace import Timeline
-from runner.pages.timeline import LATEST, MOST_TEXT, packed
-from runner.report.blocks import Section
-from runner.report.charts import TimelineView
+from runner.core.evidence import Timeline
+from runner.report import page as pages
+from runner.report.blocks import Section, TimelineView
+from runner.report.page import LATEST, MOST_TEXT, packed
 from tests.runner.pages.timeline.made import CALLS, GPU, Span, timeline, unpacked
 
 SPANS = st.lists(

@@ -1,1 +1,0 @@
-"""Commands in the container: start, follow, limit."""

@@ -1,1 +1,0 @@
-"""GPUs for containers: settings, locks and queries on the engine's machine."""

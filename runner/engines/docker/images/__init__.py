@@ -1,1 +1,0 @@
-"""Images on a Docker Engine: pull, build, list and remove."""

@@ -1,0 +1,423 @@
+"""Runs as others read them: annotations, JUnit's XML, Gradescope's JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import PurePath
+from statistics import median
+from typing import Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from msgspec import Struct
+
+from runner.core import (
+    CommandRecord,
+    Outcome,
+    Place,
+    Problem,
+    Reason,
+    RunRecord,
+    Severity,
+)
+from runner.core.screen import TerminalFilter, printable, uncoloured
+from runner.core.work import LEFT_OUT, NO_GPU_HERE
+from runner.figures import table
+from runner.figures.statistics import keys, known, samples
+from runner.report import ending, phrases
+
+MOST_TAILS = 100
+"""So many commands that failed are shown with the end of their output."""
+
+TAIL_BYTES = 8 << 10
+"""The most of a command's output that is shown."""
+
+
+class ReportedRun(Struct, frozen=True):
+    """A run's record, its tag, and by index the end of what its commands printed."""
+
+    record: RunRecord
+    tag: str = ""
+    tails: Mapping[int, str] = {}
+
+    def tail(self, command: CommandRecord) -> str:
+        """Return the end of a command's output; "" where none is kept."""
+        return self.tails.get(command.index, "")
+
+
+def readable(data: bytes, *, whole: bool) -> str:
+    """Return the end of a program's output as plain text.
+
+    Sequences of terminals are gone, other controls are escaped. Unless it is ``whole``
+    it begins with a line's beginning, if it has one.
+    """
+    shown = uncoloured(TerminalFilter().feed(data).decode(errors="replace"))
+    if not whole:
+        first, end, rest = shown.partition("\n")
+        shown = f"...\n{rest if end else first}"
+    return printable(shown.replace("\r\n", "\n").replace("\r", "\n")).rstrip("\n")
+
+
+def reported_figures(record: RunRecord) -> dict[str, float]:
+    """Return the figures of a run's commands that ended well, by name.
+
+    A name is as a gate has it: ``op_time[final]``, ``command[2].wall``; of a command
+    that was repeated they are medians. Shares are from 0 to 1, times in seconds, memory
+    in bytes. Agreement and accuracy, which no gate judges, are a command's least.
+    """
+    found = {name: median(known(each)) for name, each in samples(record).items()}
+    named = keys(record.commands)
+    for one in table.networks(table.of(record, layers=False)):
+        shares = {"agreement": one.agreement, "accuracy": one.accuracy}
+        for kind, share in shares.items():
+            if share is not None and share >= 0:
+                name = f"{kind}[{named.get(one.number - 1, one.number)}]"
+                found[name] = min(share, found.get(name, share))
+    return found
+
+
+class Annotation(Struct, frozen=True):
+    """A problem with a title; ``place`` is where in a file it is, if it is in one."""
+
+    title: str
+    text: str
+    severity: Severity = Severity.ERROR
+    place: Place | None = None
+
+
+def of_problem(problem: Problem, title: str) -> Annotation:
+    """Return the annotation of a problem of a file or of this machine."""
+    return Annotation(title, problem.finding, problem.severity, problem.place)
+
+
+def of_record(
+    record: RunRecord, places: Mapping[int, Place | None]
+) -> Iterator[Annotation]:
+    """Yield what went wrong in a run, command by command, then its warnings.
+
+    ``places`` says by index where in the build file a command stands.
+    """
+    found = [
+        one
+        for command in record.commands
+        for one in _of_command(command, places.get(command.number - 1))
+    ]
+    yield from found
+    verdict = record.verdict
+    if verdict and verdict.reason is not Reason.DONE and not found:
+        text = f"{verdict.message}\n{verdict.advice}"
+        yield Annotation(f"rai: {phrases.words(verdict.reason)}", text)
+    for text in record.warnings:
+        yield Annotation("rai", text, Severity.WARNING)
+
+
+def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
+    named = phrases.titled(command.name, command.text)
+    fault = command.findings.gpu_fault
+    if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
+        title = f"Command {command.number}: {how(command)}{phrases.in_round(command)}"
+        text = f"{named}\n{fault.kind.words}: {fault.line}" if fault else named
+        yield Annotation(title, text, place=place)
+    elif fault:
+        text = f"{named}\n{fault.kind.words}: {fault.line}"
+        title = f"Command {command.number}: GPU fault"
+        yield Annotation(title, text, Severity.WARNING, place)
+    for check in command.checks:
+        if not check.holds:
+            title = f"Command {command.number}: wrong answer"
+            yield Annotation(title, phrases.mismatch(check), place=check.place or place)
+
+
+def how(command: CommandRecord) -> str:
+    """Describe in a few words how a command ended."""
+    if command.reason:
+        return phrases.words(command.reason)
+    if command.outcome is Outcome.FAILED:
+        return f"exit status {command.exit_code}"
+    return command.outcome.value
+
+
+VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+"""Who sees a test: students always, never, after the due date, or with the grades."""
+
+MOST_TESTS = 500
+
+_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
+"""Why a command was skipped that was not meant to run there."""
+
+
+def results(
+    runs: Sequence[ReportedRun], visibility: str = "visible", points: float = 1.0
+) -> dict[str, Any]:
+    """Return the runs as the values of results.json.
+
+    Each command is a test worth ``points``; a command that failed, was wrong or did not
+    end gets none, and so do those that the run did not reach. One that was skipped, as
+    it needs a GPU and there is none, is listed without a score. The leaderboard has the
+    Op Time and the correctness that the last run printed, if that run ended well: they
+    are the program's own words.
+    """
+    tests = [
+        _test(run, command, visibility, points)
+        for run in runs
+        for command in run.record.first_round
+    ]
+    told = [
+        f"Run {run.record.id}: {_verdict(run)}" for run in runs if run.record.verdict
+    ]
+    cut = tests[MOST_TESTS:]
+    if cut:
+        told.append(f"{len(cut)} more commands are counted and not listed.")
+    found: dict[str, Any] = {
+        "output": printable("\n".join(told)),
+        "output_format": "text",
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "execution_time": round(sum(_took(run) for run in runs)),
+        "tests": tests[:MOST_TESTS],
+    }
+    if not tests or cut:
+        # Without a score of its own Gradescope adds up those of the tests.
+        found["score"] = sum(float(test.get("score", 0)) for test in tests)
+    if board := _leaderboard(runs[-1]) if runs else []:
+        found["leaderboard"] = board
+    return found
+
+
+def submission(
+    said: Sequence[str],
+    score: float,
+    ms: float | None = None,
+    ratio: float | None = None,
+) -> dict[str, Any]:
+    """Return what came of a submission as the values of results.json.
+
+    ``said`` are the sentences that its team reads. ``ms`` and ``ratio`` are its time
+    and that divided by the reference's, None where there is none.
+    """
+    found: dict[str, Any] = {
+        "score": score,
+        "output": printable("\n".join(said)),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+    }
+    figures = (("Time (ms)", ms), ("Ratio", ratio))
+    board = [(name, value) for name, value in figures if value is not None]
+    if board:
+        found["leaderboard"] = [
+            {"name": name, "value": value, "order": "asc"} for name, value in board
+        ]
+    return found
+
+
+def _test(
+    run: ReportedRun, command: CommandRecord, visibility: str, points: float
+) -> dict[str, Any]:
+    good = command.outcome is Outcome.OK
+    lines = [] if good else [how(command)]
+    lines += [command.why] if command.why else []
+    lines += [phrases.mismatch(c) for c in command.checks if not c.holds]
+    if fault := command.findings.gpu_fault:
+        lines.append(f"{fault.kind.words}: {fault.line}")
+    lines += filter(None, [ending.figures(command.findings)])
+    lines += filter(None, [run.tail(command)])
+    scored = {
+        "status": "passed" if good else "failed",
+        "score": points if good else 0.0,
+        "max_score": points,
+    }
+    return {
+        "number": str(command.number),
+        "name": printable(phrases.titled(command.name, command.text)),
+        "name_format": "text",
+        **({} if command.why in _NOT_MEANT else scored),
+        "output": printable("\n".join(lines)),
+        "output_format": "text",
+        "visibility": visibility,
+    }
+
+
+def _verdict(run: ReportedRun) -> str:
+    verdict = run.record.verdict
+    if verdict is None:
+        return ""
+    text = f": {verdict.message}" if verdict.message else ""
+    return f"{phrases.words(verdict.reason)}{text}"
+
+
+def _took(run: ReportedRun) -> float:
+    record = run.record
+    return max(0.0, (record.ended_at or record.created_at) - record.created_at)
+
+
+def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
+    verdict = run.record.verdict
+    if verdict is None or verdict.reason is not Reason.DONE:
+        return []
+    last: dict[str, float] = {}
+    for name, value in reported_figures(run.record).items():
+        last[name.partition("[")[0]] = value
+    kinds = (
+        ("op_time", "Op Time (s)", "asc"),
+        ("correctness", "Correctness", "desc"),
+        ("agreement", "Agreement (synthetic)", "desc"),
+    )
+    return [
+        {"name": name, "value": last[key], "order": order}
+        for key, name, order in kinds
+        if key in last
+    ]
+
+
+MOST_PROPERTIES = 2000
+"""Figures of a run; what a profiler lists may be more."""
+
+LONGEST_NAME = 500
+
+
+class _Case(Struct, frozen=True):
+    """A test case; ``element`` is failure, error, skipped, or "" for a good end."""
+
+    name: str
+    group: str
+    seconds: float = 0.0
+    element: str = ""
+    type: str = ""
+    message: str = ""
+    body: str = ""
+
+
+def document(runs: Sequence[ReportedRun], failures: Sequence[Annotation] = ()) -> str:
+    """Return the runs as one document, a suite each and a test case a command.
+
+    A suite's properties are the run's figures; of repeated commands their medians.
+
+    ``failures`` are problems that belong to no command: why nothing ran, a gate that
+    failed. They are a suite of their own.
+    """
+    suites = Element("testsuites")
+    for run in runs:
+        _suite(suites, run)
+    if failures:
+        cases = [
+            _Case(one.title, "rai", 0.0, "failure", "rai", one.title, one.text)
+            for one in failures
+        ]
+        _add(suites, "rai", cases, [("failures", len(cases))])
+    ElementTree.indent(suites, "")
+    body = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _suite(suites: Element, run: ReportedRun) -> None:
+    record = run.record
+    name = PurePath(record.project).name or "rai"
+    cases = [
+        _case(name, command, run.tail(command)) for command in ending.listed(record)
+    ]
+    verdict = record.verdict
+    shown = any(case.element in ("failure", "error") for case in cases)
+    if verdict and verdict.reason is not Reason.DONE and not shown:
+        words = phrases.words(verdict.reason)
+        body = f"{verdict.message}\n{verdict.advice}"
+        reason = verdict.reason.value
+        cases.append(_Case("run", name, 0.0, "error", reason, words, body))
+    figures = reported_figures(record).items()
+    found = [*_about(run), *((name, f"{value:.9g}") for name, value in figures)]
+    _add(suites, name, cases, found, record)
+
+
+def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
+    """Yield what a run is of: its id, and what it ran on."""
+    record = run.record
+    about = {
+        "run": record.id,
+        "tag": run.tag,
+        "reason": record.verdict and record.verdict.reason.value,
+        "commit": record.git and record.git.commit,
+        "engine": record.engine and record.engine.name,
+        "image": record.image and record.image.reference,
+        "gpu": record.gpu and ", ".join(gpu.name for gpu in record.gpu.gpus),
+    }
+    return ((name, value) for name, value in about.items() if value)
+
+
+def _case(group: str, command: CommandRecord, tail: str) -> _Case:
+    name = phrases.titled(command.name, command.text)
+    again = phrases.in_round(command)
+    name = f"{command.number}. {name}"[:LONGEST_NAME] + again
+    took = command.wall_s or 0.0
+    ended = how(command)
+    match command.outcome:
+        case Outcome.OK:
+            return _Case(name, group, took)
+        case Outcome.SKIPPED:
+            return _Case(name, group, took, "skipped", body=command.why)
+        case Outcome.FAILED:
+            kind = (command.reason or Reason.COMMAND_FAILED).value
+            fault = command.findings.gpu_fault
+            more = f"{fault.kind.words}: {fault.line}\n" if fault else ""
+            return _Case(name, group, took, "failure", kind, ended, more + tail)
+        case Outcome.WRONG:
+            wrong = [phrases.mismatch(c) for c in command.checks if not c.holds]
+            kind, message = Reason.WRONG_ANSWER.value, "; ".join(wrong)
+            return _Case(name, group, took, "failure", kind, message, tail)
+        case _:
+            return _Case(name, group, took, "error", ended, ended, tail)
+
+
+def _add(
+    suites: Element,
+    name: str,
+    cases: Sequence[_Case],
+    properties: Sequence[tuple[str, object]],
+    record: RunRecord | None = None,
+) -> None:
+    kinds = [case.element for case in cases]
+    began = datetime.fromtimestamp(record.created_at if record else 0, UTC)
+    machine = record.machine if record else None
+    suite = _element(
+        suites,
+        "testsuite",
+        id=str(len(suites)),
+        package=name,
+        name=name,
+        timestamp=began.strftime("%Y-%m-%dT%H:%M:%S"),
+        hostname=(machine.host if machine else "") or "unknown",
+        tests=str(len(cases)),
+        failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")),
+        time=f"{sum(case.seconds for case in cases):.3f}",
+    )
+    about = _element(suite, "properties")
+    for key, value in islice(properties, MOST_PROPERTIES):
+        _element(about, "property", name=key, value=str(value))
+    for case in cases:
+        took = f"{case.seconds:.3f}"
+        one = _element(
+            suite, "testcase", classname=case.group, name=case.name, time=took
+        )
+        if case.element:
+            why = {"type": case.type, "message": case.message}
+            given = {key: value for key, value in why.items() if value}
+            _element(one, case.element, **given).text = _allowed(case.body)
+    _element(suite, "system-out")
+    _element(suite, "system-err")
+
+
+def _element(parent: Element, tag: str, /, **about: str) -> Element:
+    given = {key: _allowed(value) for key, value in about.items()}
+    return SubElement(parent, tag, given)
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is outside the production Char of XML 1.0, section 2.2."""
+
+
+def _allowed(value: str) -> str:
+    """Return a text in which what XML cannot hold is shown as its number."""
+    return _FORBIDDEN.sub(lambda odd: ascii(odd.group())[1:-1], printable(value))

@@ -1,0 +1,1 @@
+"""The life of a run, here, on a server or on Slurm."""

@@ -1,0 +1,1 @@
+"""What is asked for: rai_build.yml, command lines, images, milestones."""

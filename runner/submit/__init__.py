@@ -1,0 +1,1 @@
+"""Milestones as a team meets them: handouts, submissions, standings."""

@@ -1,0 +1,222 @@
+"""All that a submission consists of, found before it is packed, and sent."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import pack
+from runner.client.api import ServerClient
+from runner.client.problems import NoServerError
+from runner.core import GitState, Problem, Reason, Severity, plan_reader, quantities
+from runner.core.errors import RaiError
+from runner.core.measurement import JudgeJob
+from runner.core.milestone import Milestone, MilestoneRun
+from runner.core.wire import Submission, SubmissionRequest
+from runner.engines.base import Engine
+from runner.pack import MemberKind, git
+from runner.pack.contents import Member, Survey
+from runner.run.handover import upload
+from runner.run.prepare import Options
+from runner.run.prepare import settings as read_settings
+from runner.spec import milestones
+from runner.spec.milestones import reader
+from runner.store import outputs, removal
+from runner.store.paths import Home
+from runner.store.settings import Settings
+from runner.submit import files, host, outcome, planning, staging
+from runner.submit.files import Submitted, SubmittedFile
+from runner.submit.host import SubmissionHost
+from runner.submit.staging import GoldenFiles
+
+MACHINE = "`rai doctor` shows the engines and GPUs of this machine."
+
+
+class Proposal(Struct, frozen=True):
+    """A submission that is checked and can be judged here.
+
+    ``runs`` are those of the milestone that this machine can run, ``left_out`` the
+    names of the others. ``job`` is what the judge is told, ``uncounted`` why the
+    outcome does not count.
+    """
+
+    milestone: Milestone
+    submitted: Submitted
+    host: SubmissionHost
+    golden: GoldenFiles
+    runs: tuple[MilestoneRun, ...]
+    settings: Settings
+    options: Options
+    job: JudgeJob | None = None
+    left_out: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
+    commit: GitState | None = None
+    warnings: tuple[Problem, ...] = ()
+
+
+def propose(
+    name: str,
+    project: Path,
+    options: Options,
+    engine: Engine | None = None,
+    *,
+    rehearse: bool = False,
+) -> Proposal:
+    """Check a submission to a milestone; run nothing, and write nothing.
+
+    ``engine`` is one that is given, in place of what the settings choose. With
+    ``rehearse`` the outcome will not count.
+
+    Raises:
+        RaiError: with every problem of the project's files, then of this machine. The
+            reason is usage where a file is wrong, else what this machine lacks.
+    """
+    settings, warnings = read_settings(options)
+    milestone = files.placed(project, milestones.find(name, settings.milestones))
+    home = outputs.home_within(settings.home, project)
+    submitted = files.look(project, milestone, home)
+    judge = staging.golden(milestone)
+    found = submitted.problems
+    problems = [one for one in found if one.severity is Severity.ERROR]
+    warnings += [one for one in found if one.severity is Severity.WARNING]
+    missing = list[Problem]()
+    reason = Reason.USAGE
+    serving = None
+    try:
+        serving = host.find(milestone, settings.engine, options.gpus, engine)
+    except RaiError as error:
+        missing, reason = list(error.problems), error.reason
+    job = None
+    if submitted.plan is not None or not milestone.planned:
+        known = serving.gpu if serving else None
+        gpu = (host.architecture(known), known.name) if known else ("", "")
+        its = submitted.plan, submitted.digests
+        job, wrong = planning.job(milestone, *gpu, *its)
+        problems += wrong
+    if problems:
+        raise RaiError(*problems, *missing, reason=Reason.USAGE)
+    if serving is None:
+        raise RaiError(*missing, reason=reason, advice=MACHINE)
+    here = host.stages(milestone, gpu=serving.gpu is not None)
+    return Proposal(
+        milestone,
+        submitted,
+        serving,
+        judge,
+        here,
+        settings,
+        options,
+        job,
+        tuple(run.name for run in milestone.runs if run not in here),
+        (*((outcome.REHEARSED,) if rehearse else ()), *serving.uncounted),
+        git.state(submitted.project),
+        tuple(warnings),
+    )
+
+
+def described(proposal: Proposal, now: datetime) -> str:
+    """Return what is judged, where, and by when it is due; ``now`` has a zone."""
+    milestone, host = proposal.milestone, proposal.host
+    sent = proposal.submitted.team
+    count = "1 file" if len(sent) == 1 else f"{len(sent):,} files"
+    size = quantities.size(sum(file.size_bytes for file in sent))
+    parts = [f"Judging {milestone.name} ({milestone.title}): {count}, {size}"]
+    if host.gpu:
+        parts.append(host.gpu.name)
+    why = f" ({host.why})" if host.why else ""
+    parts.append(f"engine {host.engine.name}{why}")
+    if milestone.deadline:
+        passed = ", has passed" if milestone.deadline < now else ""
+        parts.append(f"deadline {milestone.deadline:%Y-%m-%d %H:%M %Z}{passed}")
+    return "; ".join(parts)
+
+
+class CheckedSubmission(Struct, frozen=True):
+    """What is sent for a server's milestone, and what was noticed."""
+
+    milestone: Milestone
+    submitted: Submitted
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def files(self) -> tuple[SubmittedFile, ...]:
+        """The files that are sent beside plan.json, each once."""
+        found = (*self.submitted.required, *self.submitted.team)
+        return tuple({file.path: file for file in found}.values())
+
+
+def check(
+    client: ServerClient, name: str, project: Path, settings: Settings
+) -> CheckedSubmission:
+    """Check a project by the server's own file of a milestone.
+
+    Raises:
+        RaiError: with every problem of the project's files, or there is no such
+            milestone.
+    """
+    page, raw = client.milestones(), client.milestone_file(name)
+    if len(raw) > milestones.MOST_BYTES:
+        text = f"{client.entry.url} sends a milestone's file of {len(raw):,} bytes"
+        raise NoServerError(text)
+    file = f"{name.lower()}.yml of {client.entry.url}"
+    parsed = reader.parse(raw, file, name.lower())
+    milestone = files.placed(project, parsed)
+    home = outputs.home_within(settings.home, project)
+    submitted = files.look(project, milestone, home)
+    found = submitted.problems
+    problems = [one for one in found if one.severity is Severity.ERROR]
+    if submitted.plan is not None or not milestone.planned:
+        gpu, its = (page.architecture, page.gpu), (submitted.plan, submitted.digests)
+        problems += planning.job(milestone, *gpu, *its)[1]
+    if problems:
+        raise RaiError(*problems, reason=Reason.USAGE)
+    warnings = tuple(one for one in found if one.severity is Severity.WARNING)
+    return CheckedSubmission(milestone, submitted, warnings)
+
+
+def send(
+    client: ServerClient,
+    checked: CheckedSubmission,
+    home: Path,
+    *,
+    rehearse: bool,
+) -> Submission:
+    """Send a submission, and return its receipt.
+
+    Raises:
+        RaiError: a file changed meanwhile, or the server refuses it.
+    """
+    project = checked.submitted.project
+    with removal.folder(Home(home).submissions) as folder:
+        packed = folder / "submission.tar.zst"
+        seal(checked, packed)
+        sha256 = upload(client, packed, submission=True)
+    commit = git.state(project)
+    asked = SubmissionRequest(
+        checked.milestone.name,
+        sha256,
+        rehearse,
+        str(project)[:4096],
+        commit.commit if commit else "",
+    )
+    return client.put_submission(secrets.token_hex(5), asked)
+
+
+def seal(checked: CheckedSubmission, into: Path) -> None:
+    """Pack the files of a submission, and nothing else of its project."""
+    project = checked.submitted.project
+    members = [
+        Member(file.path, MemberKind.FILE, file.size_bytes, file.executable)
+        for file in checked.files
+    ]
+    plan = project / plan_reader.FILE
+    if checked.submitted.plan is not None:
+        size = plan.stat().st_size
+        members.append(Member(plan_reader.FILE, MemberKind.FILE, size))
+    members.sort(key=lambda member: member.name)
+    found = Survey(project, (), tuple(members), (), 0)
+    for _ in pack.pack(found, into, files.caps(checked.milestone)):
+        pass

@@ -1,0 +1,1 @@
+"""This machine: files, folders, processes, and facts about it."""
