@@ -24,11 +24,7 @@ from trials import IMAGES, MAIN  # noqa: E402
 from variants import RTOL  # noqa: E402
 
 from runner.report import pictures  # noqa: E402
-from runner.report.blocks import (
-    Bar,
-    BarChart,
-    Mark,  # noqa: E402
-)
+from runner.report.blocks import Bar, BarChart, Mark  # noqa: E402
 
 
 def drawn(gpu: str = results.GPU) -> dict[Path, str]:

@@ -75,8 +75,6 @@ def timeline(
         files.write(output, page.encode())
         say(f"Wrote {output}.")
         return
-    from runner.cli import common
-
     written = kept.keep_page(home, "timeline", page)
     say(f"Wrote {written}, which is kept for a day; -o FILE keeps a page.")
     common.show(written)

@@ -31,7 +31,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 _CALLS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 
 
-def value(text: str, names: Mapping[str, int]) -> int:
+def evaluate(text: str, names: Mapping[str, int]) -> int:
     """Return the value of a text such as `ceil(W_out / TILE) * M`.
 
     It has whole numbers, ``names``, `+ - * //`, parentheses, `min(a, b)`, `max(a, b)`

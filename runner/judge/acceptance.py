@@ -16,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from runner.judge.figures import Rules, Sample, ratios, spread, sums
+from runner.judge.figures import (
+    Rules,
+    Sample,
+    ratios,
+    spread,
+    sums,
+)
 from runner.judge.wrong import Wrong
 
 

@@ -21,7 +21,14 @@ from time import perf_counter
 from typing import Any
 
 from runner.judge import channel, driver, sandbox
-from runner.judge.driver import Cuda, CudaError, CudaStream, Kernel, Module, Region
+from runner.judge.driver import (
+    Cuda,
+    CudaError,
+    CudaStream,
+    Kernel,
+    Module,
+    Region,
+)
 
 PRINTF_BYTES = 64 << 10
 HEAP_BYTES = 8 << 20

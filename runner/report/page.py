@@ -317,10 +317,10 @@ def _steps(timeline: Timeline) -> array[int]:
     start = _bounded(timeline.start)
     steps = array("q", map(operator.sub, start, array("q", [0]) + start[:-1]))
     at = 0
-    for size in _sizes(timeline):
-        if size:
+    for count in _sizes(timeline):
+        if count:
             steps[at] = start[at]
-        at += size
+        at += count
     return steps
 
 

@@ -20,7 +20,7 @@ from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.addresses import SLURM
 from runner.core.errors import Cancel, UsageError
-from runner.run.local import Following, LocalWorker, RunPlace
+from runner.run.local import Following, RunPlace
 from runner.store import claim, home, removal, run_files, runs
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths

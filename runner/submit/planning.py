@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from runner.core import Problem, plan, plan_reader, work
+from runner.core import Problem, plan_reader, work
 from runner.core.measurement import (
     JudgedConvolution,
     JudgedEntry,
@@ -25,6 +25,7 @@ from runner.core.plan import (
     PlannedLaunch,
     PlannedUnit,
     SubmissionPlan,
+    evaluate,
 )
 from runner.core.quantities import size
 from runner.judge.figures import Rules
@@ -88,7 +89,7 @@ def _numbers(
             return {k: _numbers(v, names, f"{path}.{k}", problems) for k, v in pairs}
         case str():
             try:
-                return plan.value(value, names)
+                return evaluate(value, names)
             except ValueError as error:
                 text = f"{plan_reader.FILE}: {path} is {json.dumps(value)}"
                 problems.append(Problem(text, hint=str(error)))

@@ -34,7 +34,7 @@ from runner.system.child import (
     signal_group,
     start,
 )
-from runner.system.machine import descendants, kill_marked, used
+from runner.system.machine import used
 
 if sys.platform == "linux":
     import fcntl

@@ -267,7 +267,7 @@ def test_what_is_not_here_is_downloaded_with_progress_and_kept(places):
 
 
 def test_what_a_killed_download_left_goes_with_the_next_one(places):
-    script = "from runner import machine; print(machine.this_process().tag)"
+    script = "from runner.system import machine; print(machine.this_process().tag)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True)
     for tag in (done.stdout.decode().strip(), machine.this_process().tag):
         put(places.cache / "key" / f".new-{tag}-abc.part")

@@ -56,8 +56,6 @@ def build(
     An image is built again only if something has changed. Its reference is the only
     line on stdout.
     """
-    from runner.cli import common
-
     prepared = prepare.prepare(path, prepare.Options())
     request, settings = prepared.request, prepared.settings
     console = Console(to_stderr=True)

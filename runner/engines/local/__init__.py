@@ -42,7 +42,7 @@ from runner.engines.local.layout import (
     Layout,
     hidden,
     host,
-    layout,
+    lay_out,
 )
 from runner.engines.local.seccomp import filters, provide, redirected, write_guards
 from runner.pack import source
@@ -306,7 +306,7 @@ class _SandboxRun:
         return names
 
     def _lay_out(self) -> Layout:
-        return layout(
+        return lay_out(
             self.folders,
             host(),
             limits=self._work.limits,

@@ -181,7 +181,7 @@ class Layout(Struct, frozen=True):
     filter: str | None = None
 
 
-def layout(
+def lay_out(
     folders: Folders,
     host: Host,
     *,

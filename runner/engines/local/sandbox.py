@@ -22,7 +22,7 @@ from runner.engines.local.layout import (
     Layout,
     Owner,
     host,
-    layout,
+    lay_out,
 )
 from runner.engines.local.seccomp import provide, write_guards
 from runner.pack import source
@@ -121,7 +121,7 @@ def _failure(sandbox: Sandbox) -> str | None:
         if sandbox.owner:
             source.change_owner(folders.build, sandbox.owner)
             source.change_owner(folders.scratch, sandbox.owner)
-        tried = layout(
+        tried = lay_out(
             folders,
             host(),
             limits=Limits(),

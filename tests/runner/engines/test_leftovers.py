@@ -33,7 +33,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tag_of_the_dead() -> str:
-    script = "from runner import machine; print(machine.this_process().tag)"
+    script = "from runner.system import machine; print(machine.this_process().tag)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True
     )

@@ -10,7 +10,7 @@ import pytest
 from runner.core import Invocation, Limits, Profile
 from runner.engines.imageless import Folders
 from runner.engines.local import sandbox
-from runner.engines.local.layout import Gpus, Host, Layout, layout
+from runner.engines.local.layout import Gpus, Host, Layout
 from runner.engines.local.seccomp import redirected
 
 HOST = Host(
@@ -28,7 +28,7 @@ HOST = Host(
 def laid_out(gpus: Gpus) -> Layout:
     run = Folders(Path("/t/run"))
     given = {"limits": Limits(), "data": (), "gpus": gpus, "owner": (7, 8)}
-    return layout(run, HOST, profile=Profile.STRICT, **given)
+    return lay_out(run, HOST, profile=Profile.STRICT, **given)
 
 
 def follows(words: list[str], *wanted: str) -> bool:

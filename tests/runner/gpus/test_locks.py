@@ -22,7 +22,7 @@ GPU = Gpu("GPU-1b2c3d4e-0000", "NVIDIA H200", 0)
 NOBODY = 65534
 HOLD = """
 import sys, pathlib, subprocess
-from runner.gpu import nvidia
+from runner.engines.gpu import nvidia
 from runner.core import Gpu
 uuid, folder, *child = sys.argv[1:]
 with nvidia.hold(Gpu(uuid, "NVIDIA H200", 0), "theirs", pathlib.Path(folder)):

@@ -16,7 +16,7 @@ from tests.runner.gpus import machines
 
 LOOK = """
 import sys, pathlib, msgspec
-from runner.gpu import nvidia
+from runner.engines.gpu import nvidia
 from runner.core import Gpu
 root = pathlib.Path(sys.argv[1])
 facts = nvidia.host(root)
@@ -27,7 +27,7 @@ print(msgspec.json.encode([facts, states], enc_hook=str).decode())
 """
 IMPATIENT = """
 import atexit, os, threading
-from runner.gpu.nvidia import nvml
+from runner.engines.gpu import nvml
 nvml.ANSWER_S = 0.2
 hanging = lambda: threading.active_count() - 1
 atexit.register(lambda: hanging() == 1 or os._exit(3))

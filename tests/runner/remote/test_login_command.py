@@ -263,7 +263,7 @@ def test_a_run_without_a_server_does_not_load_its_client(url):
 import sys
 from pathlib import Path
 from runner.cli import run
-from runner.remote import profile
+from runner.client import profile
 from runner.store.settings import Settings
 assert profile.chosen("here", Settings(Path())) is None
 assert profile.chosen(None, Settings(Path())).token

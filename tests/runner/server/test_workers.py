@@ -40,7 +40,7 @@ import os, signal, sys
 from pathlib import Path
 from msgspec.structs import replace
 from runner.core.request import from_json
-from runner.process.detached import Detached
+from runner.system.process import Detached
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children
 from runner.store.home import make

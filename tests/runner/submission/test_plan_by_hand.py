@@ -128,7 +128,7 @@ SIZES = {"W_out": 66, "M": 12, "TILE": 16}
     ],
 )
 def test_a_number_may_be_arithmetic(text, value):
-    assert arithmetic.value(text, SIZES) == value
+    assert arithmetic.evaluate(text, SIZES) == value
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_number_may_be_arithmetic(text, value):
 )
 def test_arithmetic_without_a_value_says_why(text, says):
     with pytest.raises(ValueError, match=r".") as error:
-        arithmetic.value(text, SIZES)
+        arithmetic.evaluate(text, SIZES)
     assert says in str(error.value)
 
 
@@ -158,7 +158,7 @@ __import__("os")|M,M|007"""
 @pytest.mark.parametrize("text", [*ODD.split("|"), "a" * 99 + "!", "/" * 99 + "!"])
 def test_nothing_but_arithmetic_has_a_value(text):
     with pytest.raises(ValueError, match="expected arithmetic such as"):
-        arithmetic.value(text, SIZES)
+        arithmetic.evaluate(text, SIZES)
 
 
 WHERE = 'plan.json: milestones["m3"][0].convolutions[0].launches[0].'
