@@ -145,7 +145,12 @@ def serve(handle: int) -> None:
 
     for found in pkgutil.walk_packages(runner.cli.__path__, "runner.cli."):
         import_module(found.name)
-    for name in ("run.validation", "engines.doctor", "terminal.layout", "engines.docker"):
+    for name in (
+        "run.validation",
+        "engines.doctor",
+        "terminal.layout",
+        "engines.docker",
+    ):
         import_module(f"runner.{name}")
     sys.path.remove("")
     gc.freeze()

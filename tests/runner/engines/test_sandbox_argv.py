@@ -10,7 +10,7 @@ import pytest
 from runner.core import Invocation, Limits, Profile
 from runner.engines.imageless import Folders
 from runner.engines.local import sandbox
-from runner.engines.local.layout import Gpus, Host, Layout
+from runner.engines.local.layout import Gpus, Host, Layout, lay_out
 from runner.engines.local.seccomp import redirected
 
 HOST = Host(
