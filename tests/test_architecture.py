@@ -64,6 +64,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "backports": ("runner/pack/write.py",),
     "compression": ("runner/pack/write.py",),
     "pathspec": ("runner/pack/ignore.py",),
+    "watchfiles": ("runner/run/watching.py",),
     "platformdirs": ("runner/store/settings.py", "runner/server/paths.py"),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),
