@@ -10,26 +10,32 @@ GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 
 # workers than cores pay.
 TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 6
-ALONE  := tests/exploits tests/nvprof
-USUAL  := not slow and not hostile and not gpu and not mxnet and not train
+ALONE  := tests/exploits image/nvprof/tests
+HERE   := not gpu and not mxnet and not train
+SLOW   := slow and not (long or smoke) and $(HERE)
+USUAL  := (smoke or not (long or slow or hostile)) and $(HERE)
 
 LINTER := tests/workflows/node_modules/.package-lock.json
 AXE    := tests/runner/pages/node_modules/.package-lock.json
 
-.PHONY: help run test usual slow workflows actionlint axe hostile test-all fast mxnet check format kernels \
+.PHONY: help run test marked slow long workflows actionlint axe hostile test-all fast mxnet check format kernels \
 	gpu soak bench results table plan clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
 
-test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
+test: $(VENV)/.ready-dev ## run the tests, but for long suites, slow ones and those that need a GPU, MXNet or PyTorch
 	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
 
-usual: # what `make test` runs, in pytest's words
+marked: # what `make test` and what `make slow` run, in pytest's words
 	@echo '$(USUAL)'
+	@echo '$(SLOW)'
 
 slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
-	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
+	@$(TESTS) -n $(WORKERS) -m '$(SLOW)' $(ARGS)
+
+long: $(VENV)/.ready-dev ## the long suites of tools/long.py, or some (ARGS="tests/fuzz"), but for their smoke
+	@$(TESTS) -n $(WORKERS) -m 'long and (slow or not hostile) and $(HERE)' $(ARGS)
 
 workflows: $(VENV)/.ready-dev $(LINTER) ## check action.yml and the workflows; needs npm
 	@RAI_TEST_REQUIRE=workflows $(TESTS) -n $(WORKERS) tests/workflows $(ARGS)
@@ -72,7 +78,7 @@ gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 100
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 	@$(BIN)/python project/bench.py
 	@$(BIN)/python project/bench.py --sweep
-	@$(BIN)/python -m benchmarks.judge_ladder
+	@$(BIN)/python -m tools.benchmarks.judge_ladder
 	@$(BIN)/python project/results.py --drop
 	@$(BIN)/python tools/plots.py
 
@@ -82,15 +88,15 @@ soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 
 	  echo "Atheris cannot be installed here: Hypothesis makes up the inputs." >&2
 	@$(BIN)/python -m tests.fuzz $(TARGET) --seconds $(or $(SECONDS),600)
 
-results: $(VENV)/.ready-dev ## write RESULTS.md, the figures of docs/kernels.md and its plots from measurements/
+results: $(VENV)/.ready-dev ## write project/RESULTS.md, the figures of docs/kernels.md and its plots from measurements/
 	@$(BIN)/python project/results.py
 	@$(BIN)/python tools/plots.py
 
-bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(VENV)/.ready-dev ## measure; appends JSON lines to tools/benchmarks/results.jsonl
+	@$(BIN)/python -m tools.benchmarks $(ARGS)
 
 table: $(VENV)/.ready-dev ## write the table of editions in docs/project.md from what was measured
-	@$(BIN)/python -m benchmarks.table
+	@$(BIN)/python -m tools.benchmarks.table
 
 plan: $(VENV)/.ready-dev ## write plan.json, what is submitted of the registry (ARGS="--final per_layer")
 	@$(BIN)/python project/plan.py $(ARGS)
@@ -117,7 +123,7 @@ $(VENV)/.ready: pyproject.toml
 	@$(environment) $(VENV) project
 	@touch $@
 
-$(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
+$(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/injection/* image/nvprof/nvprof/*)
 	@echo "Adding PyCUDA, cuDNN and nvprof to $(VENV), once: some minutes." >&2
 	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
 	  && $(MAKE) -C image/nvprof install BUILD=$(abspath $(VENV))/nvprof \

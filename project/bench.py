@@ -312,7 +312,7 @@ def read() -> argparse.Namespace:
     add("--sweep", action="store_true", help="try each variant's parameter values")
     add("--quick", action="store_true", help="fewer samples; ignored by results.py")
     add("--seed", type=int, default=None, help="(default: random)")
-    add("--out", type=Path, help="(default: measurements/<GPU>.jsonl)")
+    add("--out", type=Path, help="(default: project/measurements/<GPU>.jsonl)")
     return parser.parse_args()
 
 

@@ -65,7 +65,7 @@ def stale(rows: Iterable[Row]) -> list[Row]:
 def again(row: Row) -> str:
     """Return the command that measures a row again."""
     if row["what"] == JUDGED:
-        return "python -m benchmarks.judge_ladder"
+        return "python -m tools.benchmarks.judge_ladder"
     command = "python project/bench.py"
     if row["what"] != CONVOLUTION:
         return f"{command} --{row['what']}"

@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # set where git or the engine is absent
 GENERATED = (
-    "measurements",
-    "RESULTS.md",
+    "project/measurements",
+    "project/RESULTS.md",
     "docs/kernels.md",
     "docs/kernels/results.svg",
 )

@@ -136,7 +136,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("measurements", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--plan", type=Path, default=plan.FILE)
-    parser.add_argument("--out", type=Path, help="(default: measurements/<GPU>.jsonl)")
+    parser.add_argument(
+        "--out", type=Path, help="(default: project/measurements/<GPU>.jsonl)"
+    )
     words = parser.parse_args()
     made_of = plan.read(words.plan)
     if made_of is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "measurements"
+FOLDER = Path(__file__).resolve().parent / "measurements"
 
 Row = dict[str, Any]
 Key = tuple[str, ...]

@@ -25,7 +25,7 @@ from trials import IMAGES, LAYERS, MAIN
 from variants import RTOL, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, KERNELS = ROOT / "RESULTS.md", ROOT / "docs" / "kernels.md"
+PAGE, KERNELS = ROOT / "project" / "RESULTS.md", ROOT / "docs" / "kernels.md"
 PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # the GPU of the goals
@@ -77,7 +77,7 @@ def page(
         wrapped(
             "`make results` writes this page from the rows in "
             "[measurements/](measurements); `make gpu` measures them, as described in "
-            "[docs/benchmark.md](docs/benchmark.md)."
+            "[docs/benchmark.md](../docs/benchmark.md)."
         ),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
         "Times are medians.\n",
@@ -329,7 +329,7 @@ def block(rows: Sequence[Row]) -> str:
         f"\n{table(goal_table(rows))}\n"
         "![The variants against their floors](kernels/results.svg)\n\n"
         "Every variant, edition and batch size, and the machine: "
-        "[RESULTS.md](../RESULTS.md).\n"
+        "[RESULTS.md](../project/RESULTS.md).\n"
     )
 
 
@@ -347,7 +347,7 @@ def _named(name: str) -> str:
 
 
 def _link(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    return f"../{path.relative_to(ROOT).as_posix()}"
 
 
 def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:

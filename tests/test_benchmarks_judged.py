@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from random import Random
 
-from benchmarks import judged
 from tests.runner.judge import made
+from tools.benchmarks import judged
 
 
 def kept(folder, number: int, *entries: dict) -> None:

@@ -1,6 +1,6 @@
-"""The slowdown that `python -m benchmarks.planted` makes."""
+"""The slowdown that `python -m tools.benchmarks.planted` makes."""
 
-from benchmarks import planted, rows
+from tools.benchmarks import planted, rows
 
 
 def test_the_kernel_of_the_project_can_be_slowed_down():

@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import rows, table
+from tools.benchmarks import rows, table
 
 
 def row(backend, *, given=False, model="ece408", digest="d", share=0.89, **more):

@@ -17,8 +17,10 @@ import pytest
 from kernels import VARIANTS
 from network import Inference, OwnKernels
 
+from runner import pack
 from runner.core.evidence import KernelLaunches, Trace
 from runner.core.kernel_shapes import FILE, read
+from runner.engines.docker.context import DockerIgnore
 from runner.figures import analysis, scanner
 from runner.spec import buildfile, milestones
 
@@ -58,6 +60,23 @@ def test_the_default_job_runs_scripts_that_are_there():
     for command in job.commands:
         (path,) = re.findall(r"\$RAI_SOURCE_DIR/(\S+)", command.text)
         assert (ROOT / path).is_file()
+
+
+def test_a_run_is_sent_no_tests_and_no_figures_and_its_image_less():
+    sent = [member.name for member in pack.survey(ROOT).members]
+    not_needed = {"tests", "measurements", "tools", "docs"}
+    assert [name for name in sent if not_needed & set(name.split("/"))] == []
+    assert {"project/final.py", "image/nvprof/Makefile"} <= set(sent)
+
+    rules = DockerIgnore((ROOT / ".dockerignore").read_text(), "Dockerfile")
+    folders = {str(Path(name).parent) for name in rules.left(sent)}
+    assert folders - {".", "image", "image/nvprof"} == {
+        "image/nvprof/injection",
+        "image/nvprof/injection/without_nvcc",
+        "image/nvprof/injection/without_nvcc/crt",
+        "image/nvprof/nvprof",
+        "image/requirements",
+    }
 
 
 def test_the_default_job_expects_a_result_of_each_command():

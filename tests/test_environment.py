@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.program import run_program
 from tools import environment
 

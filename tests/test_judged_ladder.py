@@ -11,7 +11,7 @@ import pytest
 import variants
 from kernels import VARIANTS
 
-from benchmarks import judge_ladder
+from project.tests.test_plan import of_all
 from runner.core import measurement, plan_reader, work
 from runner.core.measurement import JudgeJob
 from runner.judge import compiling
@@ -19,7 +19,7 @@ from runner.judge.figures import Rules
 from runner.spec import milestones
 from runner.submit import planning
 from tests.exploits import standin
-from tests.project.test_plan import of_all
+from tools.benchmarks import judge_ladder
 
 
 def ladder(accuracy, architecture="sm_90"):

@@ -1,4 +1,4 @@
-"""The plots of docs/kernels/ show what measurements/ has."""
+"""The plots of docs/kernels/ show what project/measurements/ has."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Three teams' copies of the project, as benchmarks/teams.py makes them."""
+"""Three teams' copies of the project, as tools/benchmarks/teams.py makes them."""
 
 from __future__ import annotations
 
 import plan
 import pytest
 
-from benchmarks import teams
 from runner.spec import milestones
 from runner.submit import files
+from tools.benchmarks import teams
 
 
 @pytest.mark.programs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.program import run_program
 
 TOUR = ROOT / "docs" / "tour.md"

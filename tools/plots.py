@@ -1,4 +1,4 @@
-"""Draw the plots of docs/kernels/ from measurements/, as `make results` does.
+"""Draw the plots of docs/kernels/ from project/measurements/, as `make results` does.
 
     python tools/plots.py [GPU]
 

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.smoke
 def test_all_that_was_kept_of_a_target_holds(name):
     fuzzed = target(name)
     for data in fuzzed.kept():
@@ -31,6 +32,7 @@ def test_a_target_holds_for_inputs_like_those_that_were_kept(name):
     tried()
 
 
+@pytest.mark.smoke
 def test_the_corpus_is_small():
     sizes = [path.stat().st_size for name in NAMES
              for path in target(name).corpus.glob("*")]  # fmt: skip

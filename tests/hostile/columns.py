@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.conftest import ROOT
 from tests.hostile.case import Case, Site
+from tests.needs import ROOT
 
 USER = 4321
 SOCKET = Path("/var/run/docker.sock")

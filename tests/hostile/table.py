@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import rows
 from tests import marks, topics
-from tests.conftest import ROOT
 from tests.hostile import cases
 from tests.hostile.case import Case
 from tests.hostile.columns import COLUMNS
 from tests.hostile.results import HELD, SAID
+from tests.needs import ROOT
+from tools.benchmarks import rows
 
 RESULTS = Path(__file__).with_name("results.jsonl")
 PAGE = ROOT / "docs" / "security.md"

@@ -21,6 +21,16 @@ from tests.hostile.columns import COLUMNS, Column, argv, environment
 
 MOST_MB = 200.0
 
+QUICK = "local bubblewrap user"
+SMOKE = (
+    "namespaces",
+    "the host's files",
+    "fork bomb",
+    "erased lines",
+    "over the policy",
+)
+"""Cases that are run in the column QUICK after every change."""
+
 pytestmark = [pytest.mark.hostile, pytest.mark.programs, pytest.mark.root]
 
 
@@ -31,6 +41,8 @@ def _parameters() -> Iterator[object]:
             if case.applies(column.name):
                 marks = [getattr(pytest.mark, column.engine)]
                 marks += [pytest.mark.slow] if case.in_ci(column.name) else []
+                if column.name == QUICK and case.name in SMOKE:
+                    marks += [pytest.mark.smoke]
                 name = f"{topic}-{case.name}-{column.name}".replace(" ", "_")
                 yield pytest.param(case, column, marks=marks, id=name)
 

@@ -7,6 +7,8 @@ import pytest
 from tests.hostile import cases, table
 from tests.hostile.columns import COLUMNS
 
+pytestmark = pytest.mark.smoke
+
 HOW = "`make hostile` runs the cases and writes the table"
 
 whole = pytest.mark.skipif(not table.RESULTS.exists(), reason=f"no results: {HOW}")

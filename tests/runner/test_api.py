@@ -24,7 +24,7 @@ from runner.pack.write import zstd
 from runner.run import prepare, session
 from runner.run.places import sweep
 from runner.store.paths import Home, RunPaths
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.program import run_program
 
 pytestmark = pytest.mark.programs

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from image.nvprof.tests import recording
 from runner.core import CommandRecord, ProfileFile, Stream, events
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
@@ -14,7 +15,6 @@ from runner.figures.traces import sums
 from runner.pack.write import zstd
 from runner.report import evidence
 from runner.store.paths import RunPaths
-from tests.nvprof import recording
 from tests.runner.engines.running import source
 from tests.runner.records import command, ended
 from tests.runner.traces.test_nvprof_file import stored

@@ -26,7 +26,7 @@ from runner.core import (
     transition,
 )
 from runner.core import events as ev
-from tests.conftest import ROOT
+from tests.needs import ROOT
 
 RUN_OF_0_1 = ROOT / "tests/data/run"
 """Every kind of event, and the record they make, as version 0.1 wrote them."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.measurement import to_json
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.runner.submission import sample
 from tests.runner.submission.test_standings import measured
 from tests.runner.test_cli import rai

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from image.nvprof.tests import recording
 from runner import pack
 from runner.cli.timeline import timeline
 from runner.core import ProfileFile, State, record
@@ -16,7 +17,6 @@ from runner.core.errors import UsageError
 from runner.pack import source
 from runner.store import outputs
 from runner.store.paths import Home
-from tests.nvprof import recording
 from tests.runner import records
 from tests.runner.traces.test_nvprof_file import stored
 

@@ -122,7 +122,7 @@ submit() {
 
 planted() {
   local lines status=0
-  lines=$(wc -l <benchmarks/results.jsonl)
+  lines=$(wc -l <tools/benchmarks/results.jsonl)
   if ((${#GPUS[@]} > 1 && ${#steps[@]} == 1)) || [ -n "${BOTH:-}" ]; then # a GPU for each
     cases same "$FIRST" & local same=$!
     cases slower "$LAST" || status=$?
@@ -130,7 +130,7 @@ planted() {
   else
     cases "${CASE:-}" "$FIRST" || status=$?
   fi
-  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/rows.jsonl"
+  tail -n +$((lines + 1)) tools/benchmarks/results.jsonl >"$OUT/rows.jsonl"
   tar -C "$WORK" -czf "$OUT/planted.tar.gz" planted
   return $status
 }
@@ -139,7 +139,7 @@ cases() { # one of the two, or both, on a GPU
   local words=()
   [ $EXTRA = gpu ] || words=(--stand-in)
   [ -z "$1" ] || words+=(--case "$1")
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks.planted "${words[@]}" --times "$TIMES" \
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tools.benchmarks.planted "${words[@]}" --times "$TIMES" \
     --folder "$WORK/planted" -- --engine local --budget 90s --gpus "$2"
 }
 
@@ -147,25 +147,25 @@ cases() { # one of the two, or both, on a GPU
 measure() {
   local python=$WORK/venv/bin/python status=0
   "$PYTHON" -c 'import site; print(*site.getsitepackages(), sep="\n")' >"$("$python" -c 'import site; print(site.getsitepackages()[0])')/machine.pth"
-  ("$python" -m benchmarks.judge_ladder prepare >"$WORK/prepare.log" 2>&1) & local prepared=$!
+  ("$python" -m tools.benchmarks.judge_ladder prepare >"$WORK/prepare.log" 2>&1) & local prepared=$!
   for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do
     say "$name.py $size"; "$python" "project/$name.py" "$size" | tail -n 3 || status=1
   done; done
   wait $prepared || status=1
   { timeout -k 10 "$(left)" "$python" project/bench.py && timeout -k 10 "$(left)" "$python" project/bench.py --sweep &&
-    timeout -k 10 "$(left)" "$python" -m benchmarks.judge_ladder measure && "$python" -m benchmarks.judge_ladder keep &&
+    timeout -k 10 "$(left)" "$python" -m tools.benchmarks.judge_ladder measure && "$python" -m tools.benchmarks.judge_ladder keep &&
     "$python" project/results.py --drop; } >"$OUT/measure.log" 2>&1 || status=1
   tail -n 60 "$OUT/measure.log"
-  cp measurements/*.jsonl "$OUT"
+  cp project/measurements/*.jsonl "$OUT"
   return $status
 }
 
 alone() { # tests that measure, one after the other
-  marked_gpu tests/exploits tests/nvprof
+  marked_gpu tests/exploits image/nvprof/tests
 }
 
 tests() { # others; what they need and the machine lacks is skipped
-  marked_gpu -n 8 --dist worksteal ${TESTS:-tests/project tests/runner/engines tests/runner/gpus}
+  marked_gpu -n 8 --dist worksteal ${TESTS:-project/tests tests/runner/engines tests/runner/gpus}
 }
 
 marked_gpu() { # without plugins that the machine may have beside PyTorch
@@ -175,22 +175,22 @@ marked_gpu() { # without plugins that the machine may have beside PyTorch
 }
 
 server() { # the default job by a server, beside the same job without one
-  local lines status; lines=$(wc -l <benchmarks/results.jsonl)
+  local lines status; lines=$(wc -l <tools/benchmarks/results.jsonl)
   cp "$HERE"/wheels/*.whl "$WORK/wheels"
   "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA,server]" || return
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks server_job; status=$?
-  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/server_rows.jsonl"
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tools.benchmarks server_job; status=$?
+  tail -n +$((lines + 1)) tools/benchmarks/results.jsonl >"$OUT/server_rows.jsonl"
   return $status
 }
 
 slurm() { # a Slurm that gives out the GPU: tests, then the default job by it and without it
-  local lines status=0; lines=$(wc -l <benchmarks/results.jsonl)
+  local lines status=0; lines=$(wc -l <tools/benchmarks/results.jsonl)
   bash "$TOOLS/slurm.sh" "$HERE/debs/slurm" "$WORK/slurm" || return
   timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/runner/slurm/test_gpus.py \
     >"$OUT/slurm.log" 2>&1 || status=$?
   grep -E '^(PASSED|FAILED|ERROR|SKIPPED|[0-9]+ |=+ .* in )' "$OUT/slurm.log"
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks slurm_job || status=$?
-  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/slurm_rows.jsonl"
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tools.benchmarks slurm_job || status=$?
+  tail -n +$((lines + 1)) tools/benchmarks/results.jsonl >"$OUT/slurm_rows.jsonl"
   return $status
 }
 

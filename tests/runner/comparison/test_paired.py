@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import coverage
 from runner.figures import statistics
 from runner.figures.comparison import Change, FigureChange, compare
 from runner.figures.statistics import looks
+from tools.benchmarks import coverage
 
 TIMES = st.floats(1e-6, 1e6)
 PAIRS = st.lists(st.tuples(TIMES, TIMES), min_size=10, max_size=32)

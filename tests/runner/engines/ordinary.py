@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.program import run_program
 
 USER = "4321"

@@ -19,7 +19,7 @@ from runner.core.errors import EngineError
 from runner.engines import network
 from runner.engines.local import LocalEngine
 from tests import needs
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.program import run_program
 from tests.runner.engines.ordinary import as_ordinary_user
 from tests.waiting import until

@@ -13,7 +13,7 @@ import pytest
 from runner import pack
 from runner.client import profile
 from runner.client.profile import ProfileEntry
-from tests.conftest import ROOT
+from tests.needs import ROOT
 from tests.runner.server import standin
 from tests.runner.server.site import Person, Site
 from tests.runner.submission import sample

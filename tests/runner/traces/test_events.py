@@ -8,11 +8,11 @@ import json
 import pytest
 from nvprof import perfetto, store
 
+from image.nvprof.tests import recording
 from runner.core.errors import UsageError
 from runner.core.evidence import Lane, LaneKind, TracedGpu
 from runner.figures import traces
 from runner.figures.traces import events
-from tests.nvprof import recording
 from tests.runner.traces.test_nvprof_file import stored
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, float>(int)"

@@ -8,11 +8,11 @@ import sqlite3
 import pytest
 from nvprof import store
 
+from image.nvprof.tests import recording
 from runner.core.errors import UsageError
 from runner.core.evidence import LaneKind
 from runner.figures import traces
 from runner.figures.traces import database, spans, sums
-from tests.nvprof import recording
 from tests.runner.traces import made
 from tests.runner.traces.test_nvprof_file import stored
 

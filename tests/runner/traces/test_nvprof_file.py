@@ -9,10 +9,10 @@ import pytest
 from nvprof import report, store, stream
 from nvprof.options import parse
 
+from image.nvprof.tests import recording
 from runner.core.errors import UsageError
 from runner.core.evidence import Lane, LaneKind, TracedGpu
 from runner.figures import traces
-from tests.nvprof import recording
 
 FORWARD = "mxnet::op::forward_kernel(float*, float const *, int)"
 PROCESS = "python m3.1.py (42)"

@@ -1,0 +1,55 @@
+"""docs/nvprof.md names every option and every column."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import pytest
+from nvprof import layout, manual, store
+
+from tests.needs import ROOT
+
+pytestmark = pytest.mark.smoke
+
+PAGE = (ROOT / "docs" / "nvprof.md").read_text()
+
+
+def test_every_option_that_does_something_is_on_the_page():
+    missing = [
+        option.name
+        for option in manual.OPTIONS
+        if not option.why and f"--{option.name}" not in PAGE
+    ]
+    assert missing == []
+    for letter, option in manual.SHORT.items():
+        if not option.why and letter != "?":
+            assert re.search(rf"`-{letter}`", PAGE), letter
+
+
+def test_every_table_is_on_the_page_with_its_columns():
+    base = sqlite3.connect(":memory:")
+    base.executescript(store.TABLES)
+    tables = [name for (name,) in base.execute("SELECT name FROM sqlite_master")]
+    for table in tables:
+        if table == "launch" or table.startswith("sqlite_"):
+            continue
+        (row,) = re.findall(rf"^\| `{table}` \| (.*) \|$", PAGE, re.MULTILINE)
+        columns = [each[1] for each in base.execute(f"PRAGMA table_info({table})")]
+        said = [word for word in re.findall(r"`(\w+)`", row) if word in columns]
+        assert said == columns
+    base.close()
+
+
+def test_its_query_is_one():
+    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    base = sqlite3.connect(":memory:")
+    base.executescript(store.TABLES)
+    assert [each[0] for each in base.execute(query).description] == [
+        *("kernel", "waited", "ran")
+    ]
+    base.close()
+
+
+def test_its_table_is_laid_out_as_printed():
+    assert layout.HEAD in PAGE.splitlines()

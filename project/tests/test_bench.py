@@ -1,0 +1,367 @@
+"""The benchmark without a GPU: what it chooses, when it stops, what its rows say."""
+
+import itertools
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import bench
+import bench_gpu
+import compiler
+import editions
+import gpu_facts
+import measurement
+import numpy as np
+import pytest
+import script_time
+import trials
+from bench import Bench
+from compile import usages
+from errors import GpuError, ProjectError, UsageError
+from kernels import VARIANTS
+from measurement import FMA, FULL, HALF, SPLIT, Rates
+from shapes import ConvShape
+from trials import Selection, Trial
+from variants import Launch, Variant
+
+CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
+RATES = Rates(4000, 60, 600, {})
+SMI = "NVIDIA H200, GPU-1, 580.1, 1965, 1980, 3201, 3201, 45, 432.2, 700.0"
+
+
+class Watch:
+    """Tells each way's times, and what was timed in which order."""
+
+    def __init__(self, **times):
+        self.times = {name: itertools.cycle(ms) for name, ms in times.items()}
+        self.ways = {name: (lambda name=name: name) for name in times}
+        self.order = []
+
+    def ms(self, way):
+        self.order.append(way())
+        return next(self.times[way()])
+
+
+def ticking(step=0.0):
+    return itertools.count(0.0, step).__next__
+
+
+def test_samples_do_when_there_are_twenty_and_their_mean_is_known_within_one_percent():
+    assert not FULL.enough([1.0] * 19, 9)
+    assert FULL.enough([1.0] * 20, 0)
+    assert not FULL.enough([1.0, 2.0] * 20, 9.9)
+    assert FULL.enough([1.0, 2.0] * 20, 10)
+    assert FULL.enough([1.0, 1.01] * 20, 0)
+
+
+def test_a_way_is_warm_when_two_medians_agree():
+    assert not FULL.settled([1.0] * 9)
+    assert FULL.settled([9.0] * 3 + [1.0] * 10)
+    assert not FULL.settled([1.1] * 5 + [1.0] * 5)
+    assert FULL.settled([1.01] * 5 + [1.0] * 5)
+
+
+def test_ways_are_timed_in_turns_and_what_warms_them_up_does_not_count():
+    cold = [9.0, 8.0, 5.0, 3.0, 2.0]
+    watch = Watch(ours=[*cold, *[1.0] * 1000], peer=[2.0])
+
+    times = measurement.alternate(watch.ways, watch, FULL, ticking())
+
+    assert watch.order == ["ours", "peer"] * (len(watch.order) // 2)
+    assert (times["ours"].median_ms, times["ours"].max_ms) == (1, 1)
+    assert (times["ours"].n, times["ours"].discarded) == (20, 15)
+    assert (times["peer"].n, times["peer"].discarded) == (20, 15)
+
+
+def test_what_never_settles_is_timed_at_last_and_says_how_wide_it_spreads():
+    watch = Watch(ours=[1.0, 3.0, 8.0])
+
+    times = measurement.alternate(watch.ways, watch, FULL, ticking(0.5))["ours"]
+
+    assert (times.min_ms, times.median_ms, times.max_ms) == (1, 3, 8)
+    assert times.n >= 20
+    assert times.err_ms == pytest.approx(
+        np.std([1, 3, 8] * 7, ddof=1) / np.sqrt(times.n), rel=0.1
+    )
+
+
+def test_a_convolution_cannot_be_faster_than_its_bytes_or_its_products():
+    assert measurement.flops(CONV2) == 2 * 10_000 * 24 * 29 * 29 * 12 * 25
+    assert measurement.moved_bytes(CONV2) == 4 * (
+        10_000 * (12 * 33 * 33 + 24 * 29 * 29) + 24 * 12 * 25
+    )
+    fma, split, half = (
+        measurement.floors(CONV2, kind, stored, RATES)
+        for kind, stored in ((FMA, 4), (SPLIT, 4), (HALF, 2))
+    )
+    assert fma.ms == fma.flops_ms == pytest.approx(121.1e9 / 60e12 * 1e3, rel=1e-3)
+    assert split.flops_ms == pytest.approx(3 * half.flops_ms)
+    assert half.ms == half.bytes_ms < split.bytes_ms == fma.bytes_ms
+
+
+def test_the_first_the_middle_and_the_last_images_are_checked():
+    assert measurement.sampled(3) == [0, 1, 2]
+    chosen = measurement.sampled(10_000)
+    assert chosen[:8] == [*range(8)]
+    assert {4999, 5000, 9999} < set(chosen)
+    assert len(set(chosen)) == 24
+
+
+@pytest.mark.parametrize(
+    ("error", "missing", "why"),
+    [
+        (1e-6, 0, None),
+        (1.1e-6, 0, "the error is 1.1e-06, more than 1e-06"),
+        (float("nan"), 0, "some elements are not finite"),
+        (1e-9, 3, "3 elements are not written, or not finite"),
+    ],
+)
+def test_a_result_is_right_or_it_is_said_why_not(error, missing, why):
+    assert measurement.fault(error, 1e-6, missing) == why
+
+
+def test_an_error_is_relative_to_the_whole_and_nan_is_none():
+    right = np.array([3.0, 4.0])
+    assert measurement.relative_error(np.array([3.0, 4.5]), right) == 0.1
+    assert np.isnan(measurement.relative_error(np.array([3.0, np.nan]), right))
+
+
+def test_the_whole_programme_has_every_variant_size_and_edition():
+    chosen = trials.programme(Selection())
+
+    main = [t for t in chosen if t.layer.edition == "2019fa" and t.images == 10_000]
+    assert [t.layer.name for t in main] == ["conv1", "conv2"]
+    assert all([v.name for v in t.variants] == list(VARIANTS) for t in main)
+    assert {t.images for t in chosen} == {100, 1000, 10_000, 40_000}
+    assert {t.layer.edition for t in chosen} == set(editions.EDITIONS)
+    assert not any(t.swept for t in chosen)
+
+
+def test_the_command_line_narrows_the_programme():
+    selection = Selection(
+        ["naive", "tiled"], layer="conv2", images=[7, 9], edition="2018fa"
+    )
+
+    found = trials.programme(selection)
+
+    assert [t.images for t in found] == [7, 9]
+    assert {t.layer.name for t in found} == {"conv2"}
+    assert {t.shape.B for t in found} == {7, 9}
+    assert [v.name for v in found[0].variants] == ["naive", "tiled"]
+
+
+def test_what_is_unknown_is_refused():
+    with pytest.raises(UsageError, match="unknown variant `x`"):
+        trials.programme(Selection(["x"]))
+    with pytest.raises(
+        UsageError, match="unknown class `fp8`; choose from fp32, tf32, half"
+    ):
+        trials.programme(Selection(accuracy="fp8"))
+    with pytest.raises(UsageError, match="unknown edition `2020`"):
+        trials.programme(Selection(edition="2020"))
+
+
+def plan(shape, params):
+    return (Launch("conv", (1, 1, 1), (params["A"], 1, 1), ("y", "x", "k")),)
+
+
+def test_a_sweep_tries_every_combination_also_over_what_a_shape_would_tune():
+    variant = Variant(
+        *("one", "", plan),
+        params={"A": 1, "B": 1, "C": 9},
+        tune=lambda shape: {"B": 5},
+        sweep={"A": (8, 16), "B": (2, 3)},
+    )
+
+    tried = [v.parameters(CONV2) for v in trials.swept(variant)]
+
+    assert tried == [
+        {"A": a, "B": b, "C": 9} for a, b in itertools.product((8, 16), (2, 3))
+    ]
+    assert next(trials.swept(variant)).launches(CONV2)[0].block == (8, 1, 1)
+    assert variant.parameters(CONV2) == {"A": 1, "B": 5, "C": 9}
+
+
+def test_a_sweep_is_of_what_names_values():
+    plain = Variant("plain", "", plan, params={"A": 1})
+    assert len(trials.to_try([plain, replace(plain, sweep={"A": (1, 2)})])) == 2
+    with pytest.raises(UsageError, match="have no parameters to sweep"):
+        trials.to_try([plain])
+    (trial, _) = trials.programme(Selection(["unroll_gemm"], sweep=True))
+    assert trial.swept and len(trial.variants) > 1
+
+
+class Lab(Watch):
+    """Stands for a GPU: what each variant does wrong is told beforehand."""
+
+    def __init__(self, *, peers=("NCHW", "NHWC"), broken=(), **times):
+        super().__init__(**times)
+        self._peers, self._broken = peers, dict(broken)
+        self.checks = 0
+
+    def facts(self):
+        return {"gpu": "none"}
+
+    def call_ms(self, way):
+        return 10.0 if way() == "ours" else 20.0
+
+    @contextmanager
+    def case(self, shape, seed):
+        if error := self._broken.get("case"):
+            raise error
+        yield self
+
+    def part(self, variant):
+        self.variant = variant.name
+        if variant.name == "refuses":
+            raise UsageError("refuses does not support this: too odd")
+        return variant
+
+    def ours(self, part):
+        if error := self._broken.get(part.name):
+            raise error
+        return self.ways["ours"]
+
+    def check(self, way):
+        self.checks += 1
+        if self.variant == "racing":
+            return 0.5 * (self.checks == 2), 0
+        return {"wrong": (0.5, 0), "lazy": (float("nan"), 9)}.get(
+            self.variant, (1e-7, 0)
+        )
+
+    def peers(self, part):
+        return {name: self.ways[name] for name in self._peers}
+
+    def peer_error(self, way):
+        return 2e-7
+
+
+def rows_of(lab, *names, rule=FULL, swept=False, images=10):
+    layer = next(trials.layers(editions.EDITIONS["2019fa"]))
+    variants = tuple(Variant(name, "", plan, params={"A": 1}) for name in names)
+    trial = Trial(layer, images, variants, swept)
+    return list(Bench(lab, RATES, rule, 408).rows(trial))
+
+
+def test_a_row_holds_times_floors_and_the_vendor_in_its_better_layout():
+    lab = Lab(ours=[2.0], NCHW=[8.0], NHWC=[6.0])
+
+    (row,) = rows_of(lab, "good")
+
+    json.dumps(row, allow_nan=False)
+    assert row["ok"] and row["why"] is None
+    assert (row["median_ms"], row["n"], row["discarded"]) == (2, 20, 10)
+    assert (row["error"], row["peer"]["error"]) == (1e-7, 2e-7)
+    assert (row["peer"]["layout"], row["times_peer"]) == ("NHWC", 3)
+    assert row["peer"]["medians_ms"] == {"NCHW": 8, "NHWC": 6}
+    assert row["gflops"] == pytest.approx(measurement.flops(CONV1_OF_10) / 2e6, rel=0.1)
+    assert min(row["floor_flops_ms"], row["floor_bytes_ms"]) > 0
+    assert row["params"] == {"A": 1}
+    assert row["rates"]["copy_gbps"] == 4000
+    assert (row["edition"], row["layer"], row["images"]) == ("2019fa", "conv1", 10)
+    assert (row["class"], row["arithmetic"]) == ("fp32", FMA)
+    assert "3.00 x cuDNN" in bench.line(row)
+
+
+CONV1_OF_10 = ConvShape(10, 12, 1, 70, 70, 5)
+
+
+def test_what_is_wrong_refuses_or_does_not_compile_has_a_row_without_a_time():
+    lab = Lab(
+        ours=[1.0], peers=(), broken={"syntax": ProjectError("a.cu: error\nmore")}
+    )
+
+    rows = rows_of(lab, "wrong", "lazy", "refuses", "syntax", "good")
+
+    assert [row["ok"] for row in rows] == [False] * 4 + [True]
+    assert [row["why"] for row in rows[:4]] == [
+        "the error is 5.0e-01, more than 1e-06",
+        "9 elements are not written, or not finite",
+        "refuses does not support this: too odd",
+        "a.cu: error",
+    ]
+    assert not any("median_ms" in row for row in rows[:4])
+    for row in rows:
+        json.dumps(row, allow_nan=False)
+        assert bench.line(row)
+
+
+def test_what_is_wrong_after_its_times_were_taken_has_none():
+    (row,) = rows_of(Lab(ours=[1.0], peers=()), "racing")
+    assert not row["ok"] and "median_ms" not in row
+    assert row["why"] == "the error is 5.0e-01, more than 1e-06"
+
+
+def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it():
+    small = GpuError("CUDA_ERROR_OUT_OF_MEMORY: cuMemAlloc failed")
+    fault = GpuError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal access")
+    lab = Lab(ours=[1.0], peers=(), broken={"large": small, "bad": fault})
+
+    rows = rows_of(lab, "large", "good", "bad")
+
+    assert [row["ok"] for row in rows] == [False, True, False]
+    assert [bool(row.get("fatal")) for row in rows] == [False, False, True]
+    lab = Lab(ours=[1.0], peers=(), broken={"case": small})
+    assert [row["why"] for row in rows_of(lab, "a", "b")] == [str(small)] * 2
+    with pytest.raises(GpuError):
+        rows_of(Lab(ours=[1.0], peers=(), broken={"case": fault}), "a")
+
+
+def test_facts_of_a_machine_are_read_from_what_nvidia_smi_prints():
+    facts = gpu_facts.parsed(f"{SMI}, 0x0000000000000005")
+    assert facts["gpu"] == "NVIDIA H200"
+    assert (facts["sm_mhz"], facts["sm_mhz_max"], facts["watts"]) == (1965, 1980, 432.2)
+    assert facts["throttled"] == ["power cap"]
+
+
+def test_what_nvidia_smi_does_not_know_is_none():
+    facts = gpu_facts.parsed("A, B, 5, [N/A], 1, 1, 1, 1, [N/A], 1, [N/A]")
+    assert facts["sm_mhz"] is None and facts["watts"] is None
+    assert facts["throttled"] is None
+    assert gpu_facts.parsed('Field "x" is not a valid field to query.') == {}
+    assert gpu_facts.parsed("") == {}
+
+
+def test_a_commit_is_told_where_there_is_no_repository(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_facts, "ROOT", tmp_path)
+    assert gpu_facts.commit() == "unknown"
+    monkeypatch.setenv(gpu_facts.COMMIT, "abc-dirty")
+    assert gpu_facts.commit() == "abc-dirty"
+
+
+def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_facts, "ROOT", tmp_path)
+    (tmp_path / "a").write_text("1")
+    (tmp_path / "project/measurements").mkdir(parents=True)
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (("init", "-q"), ("add", "a"), ("commit", "-q", "-m", "a")):
+        gpu_facts.subprocess.run([*git, *words], check=True)
+
+    (tmp_path / "project/measurements/x.jsonl").write_text("{}")
+    clean = gpu_facts.commit()
+    assert len(clean) == 12
+    (tmp_path / "b").write_text("1")
+    assert gpu_facts.commit() == f"{clean}-dirty"
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+def test_what_measures_the_ceilings_compiles_and_stays_in_registers(target):
+    made = compiler.find().compile(bench_gpu.CEILINGS, target)
+    assert [usage.spilled_bytes for usage in usages(made.log)] == [0]
+
+
+def test_a_script_that_fails_has_no_last_line():
+    assert script_time.run([sys.executable, "-c", "print(1); exit(4)"])[0] == ""
+    assert script_time.last_line([], lambda: 7.0) == ("", 7)
+
+
+@pytest.mark.parametrize("arguments", [["--class", "no"], ["--images", "0"]])
+def test_a_wrong_command_line_is_refused_before_the_gpu_is_opened(
+    arguments, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.argv", ["bench.py", *arguments])
+    with pytest.raises((UsageError, SystemExit)):
+        bench.main()

@@ -1,0 +1,318 @@
+"""RESULTS.md and the block of docs/kernels.md, made of measured rows."""
+
+import itertools
+
+import bench
+import code_hash
+import editions
+import goals
+import ledger
+import measurement
+import pytest
+import results
+import trials
+from bench import Bench
+from kernels import VARIANTS
+from variants import Launch, Variant
+
+MINUTES = itertools.count()
+HOPPER = "NVIDIA H200"
+
+
+def row(variant="tiled", layer="conv1", ms=1.0, **more):
+    """A right row of fp32; what is given replaces what it says."""
+    minute = f"{next(MINUTES):06}"
+    known = {
+        "what": "convolution",
+        "variant": variant,
+        "class": "fp32",
+        "edition": "2019fa",
+        "model": "ece408",
+        "layer": layer,
+        "images": 10_000,
+        "shape": {"B": 1, "C": 2, "H": 7, "W": 8, "M": 3, "K": 5},
+        "swept": False,
+        "quick": False,
+        "ok": True,
+        "why": None,
+        "arithmetic": "split",
+        "error": 1e-7,
+        "median_ms": ms,
+        "floor_bytes_ms": 0.25,
+        "floor_flops_ms": 0.5,
+        "peer": {"median_ms": 4 * ms},
+        "times_peer": 4.0,
+        "machine": {
+            "gpu": HOPPER,
+            "uuid": "GPU-1",
+            "driver": "580",
+            "compiler": "nvcc 13",
+            "peer": "cuDNN 9",
+            "sm_mhz": 1980.0,
+            "sm_mhz_max": 1980.0,
+            "celsius": 45.0,
+            "throttled": [],
+            "others": 0,
+        },
+        "rates": {"copy_gbps": 4200.0, "fma_tflops": 65.0, "half_tflops": 700.0},
+        "commit": "abc",
+        "run": "r",
+        "at": f"2026-01-01T{minute}",
+    }
+    return {**known, **more}
+
+
+def wrong(variant="tiled", layer="conv1", why="the error is 1, over 1e-06", **more):
+    """A row without a time."""
+    timeless = row(variant, layer, ok=False, why=why, **more)
+    timed = ("median_ms", "peer", "times_peer", "floor_bytes_ms", "floor_flops_ms")
+    return {key: value for key, value in timeless.items() if key not in timed}
+
+
+def both(variant="tiled", ms=(1.0, 2.0), **more):
+    return [
+        row(variant, layer, t, **more)
+        for layer, t in zip(trials.LAYERS, ms, strict=True)
+    ]
+
+
+def plan(shape, params):
+    return (Launch("conv", (1, 1, 1), (1, 1, 1), ("y", "x", "k")),)
+
+
+LADDER = {
+    "naive": Variant("naive", "plain", plan),
+    "tiled": Variant("tiled", "shared tiles", plan, after="naive"),
+}
+
+
+def ladder_cells(rows):
+    _, *lines = results.ladder_table(goals.results(rows), LADDER)
+    # A variant that has a page is a link to it.
+    return {line[1].split("`")[1]: line[4:] for line in lines}
+
+
+def test_the_last_row_of_each_kind_counts_wherever_it_stands():
+    rows = [row(ms=1.0), row(ms=2.0), row(ms=3.0, layer="conv2"), row(ms=4, images=7)]
+    for kept in (rows, rows[::-1]):
+        assert {r["median_ms"] for r in ledger.latest(kept, HOPPER)} == {2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    "more", [{"swept": True}, {"quick": True}, {"machine": {"gpu": "another"}}]
+)
+def test_what_was_tried_or_hasty_or_measured_elsewhere_does_not_count(more):
+    kept = row()
+    assert ledger.latest([kept, row(ms=9.0, **more)], HOPPER) == [kept]
+
+
+def test_rows_that_are_not_shown_are_removed(tmp_path):
+    swept = {"swept": True, "params": {}}
+    rows = [
+        row(ms=1.0),
+        row(ms=2.0, **swept),
+        row(ms=3.0),
+        row(ms=4.0, run="s", **swept),
+    ]
+    other = row(ms=5.0, machine={"gpu": "other"})
+    for kept in (*rows, other):
+        ledger.keep(kept, tmp_path / ledger.file(kept["machine"]["gpu"]).name)
+
+    ledger.keep_only([*rows[1:], other], tmp_path)
+
+    left = {r["median_ms"] for r in ledger.read(tmp_path)}
+    assert left == {3.0, 4.0, 5.0}
+
+
+def test_a_wrong_variant_stays_with_its_reason_and_a_missing_one_without():
+    cells = ladder_cells([row("tiled"), wrong("tiled", "conv2", "too odd")])
+    assert cells["tiled"] == [*("1.000", *("–",) * 5, "no: conv2: too odd")]
+    assert cells["naive"] == [*("–",) * 6, "not measured"]
+    assert ladder_cells([row("tiled")])["tiled"][-1] == "no: conv2: not measured"
+
+
+def verdict(name, rows):
+    (found,) = (v for v in goals.verdicts(rows) if v.name == name)
+    return found.verdict
+
+
+NO_PEER = {"peer": None, "times_peer": None}
+GOALS = [
+    ("fp32", both(ms=(0.6, 0.6), peer={"median_ms": 5.4}), "reached"),
+    (
+        "fp32",
+        both(ms=(0.66, 0.66), peer={"median_ms": 6.0}),
+        "missed: 10% over the time",
+    ),
+    ("fp32", both(ms=(0.5, 0.5), peer={"median_ms": 4.0}), "missed: 8.00 of 8.9 times"),
+    ("fp32", both(ms=(0.1, 0.1), **NO_PEER), "missed: cuDNN is not measured"),
+    ("fp32, every edition", both(ms=(0.1, 0.1), **NO_PEER), "not measured"),
+    ("fp32, 100 images", both(ms=(0.010, 0.012), images=100), "reached"),
+    (
+        "fp32, 1000 images",
+        both(ms=(0.010, 0.012), images=1000, peer={"median_ms": 0.011}),
+        "missed: behind",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "rows", "said"), GOALS)
+def test_a_goal_is_a_time_and_a_ratio(name, rows, said):
+    assert verdict(name, rows) == said
+
+
+def test_a_vendor_that_is_faster_in_another_layout_is_told_of_both():
+    peer = {"median_ms": 2.0, "medians_ms": {"NHWC": 2.0, "NCHW": 4.5}}
+    rows = both(ms=(0.5, 0.5), peer=peer)
+    assert "4.00 times cuDNN (9.00 in NCHW)" in goals.verdicts(rows)[0].reached
+    assert verdict("fp32", rows) == "missed: 4.00 of 8.9 times"
+    peer["medians_ms"]["NCHW"] = 2.1
+    assert "NCHW" not in goals.verdicts(rows)[0].reached
+
+
+def test_a_goal_takes_the_fastest_right_result_of_its_own_class():
+    rows = both("naive", (0.6, 0.6), peer={"median_ms": 9})
+    rows += both("tiled", (0.4, 0.4), peer={"median_ms": 9}, **{"class": "tf32"})
+    rows += [row("x", ms=0.1), wrong("x", "conv2")]
+    fp32, fma, tf32, half, small = (
+        goals.judge(g, goals.results(rows)) for g in goals.GOALS
+    )
+    assert "`naive`" in fp32.reached and fp32.verdict == "reached"
+    assert "`tiled`" in tf32.reached
+    assert {half.verdict, fma.verdict, small.verdict} == {"not measured"}
+
+
+def test_a_kernel_without_tensor_cores_has_a_goal_of_its_own():
+    rows = [*both("a", (0.5, 0.5)), *both("b", (1, 1), arithmetic="fma")]
+    rows[-1]["arithmetic"] = "split"
+    assert verdict("fp32, FMA only", rows) == "not measured"
+    rows[-1]["arithmetic"] = "fma"
+    assert verdict("fp32, FMA only", rows) == "reached"
+
+
+def test_the_time_per_image_must_stay():
+    def rows(last):
+        each = {1000: 0.01, 10_000: 0.1, 40_000: last}
+        return [r for n, ms in each.items() for r in both(ms=(ms, ms), images=n)]
+
+    assert verdict("fp32, batch sizes", rows(0.41)) == "reached"
+    assert verdict("fp32, batch sizes", rows(0.48)) == "missed: 20% apart"
+    assert verdict("fp32, batch sizes", rows(0.4)[:-2]) == "not measured"
+
+
+def test_every_layer_of_every_edition_must_be_ahead():
+    rows = [
+        row(layer=la.name, edition=la.edition, model=la.model)
+        for edition in editions.EDITIONS.values()
+        for la in trials.layers(edition)
+    ]
+    assert verdict("fp32, every edition", rows) == "reached"
+    assert "not measured" in verdict("fp32, every edition", rows[:-1])
+    rows[0]["times_peer"] = 0.9
+    assert verdict("fp32, every edition", rows).startswith("missed: behind on 2017fa")
+    assert len(results.edition_table(rows)) == 1 + len(rows)
+
+
+def forward(eager=9.0, compiled=8.5, name="ours", **more):
+    found = [
+        {"name": name, "ok": True, "error": 1e-7, **timed(1.0)},
+        {"name": f"{name}: conv1", **timed(0.4)},
+        {"name": "PyTorch, eager", **timed(eager)},
+        {"name": "PyTorch, eager, NHWC", **timed(2 * eager)},
+        {"name": "PyTorch, compiled", **timed(compiled)},
+    ]
+    found[0] |= more
+    (made,) = bench.with_peers(found)
+    base = row(what="forward", layer=None)
+    return {key: base[key] for key in base if key not in {"peer", "shape"}} | made
+
+
+def timed(ms):
+    names = ("median_ms", "min_ms", "max_ms", "err_ms")
+    return {**dict.fromkeys(names, ms), "n": 20, "discarded": 5}
+
+
+def test_the_forward_pass_is_held_against_pytorchs_better_ways():
+    made = forward()
+    assert made["peers"]["eager"]["times"] == 9
+    assert made["peers"]["eager"]["way"] == "PyTorch, eager"
+    assert made["steps_ms"] == {"conv1": 0.4}
+    assert verdict("forward pass, fp32", [made]) == "reached"
+    assert verdict("forward pass, fp32", [forward(ok=False)]) == "not measured"
+    missed = verdict("forward pass, fp32", [forward(compiled=7.5)])
+    assert missed == "missed: compiled: 7.50"
+    assert results.forward_table([made])[1][-1] == "yes"
+
+
+def test_layers_folded_into_one_are_told_but_do_not_reach_the_goal():
+    folded = forward(eager=90.0, compiled=90.0, name="ours, folded")
+    assert verdict("forward pass, fp32", [folded]) == "not measured"
+    assert "7.00" in verdict("forward pass, fp32", [folded, forward(eager=7.0)])
+    both = goals.judge_forward([folded, forward()]).reached
+    assert both.startswith("`ours` 1 ms, 9.00 times eager") and "90.00" in both
+
+
+class Nowhere:
+    """A laboratory in which nothing is measured."""
+
+    def facts(self):
+        return {"gpu": HOPPER}
+
+
+def script(ms, last="Correctness: 0.8898 Model: ece408"):
+    run = Bench(Nowhere(), measurement.Rates(1, 1, 1, {}), measurement.FULL, 1)
+    return run.script("final.py", measurement.spread([ms] * 5, discarded=1), last)
+
+
+def test_a_scripts_whole_time_is_a_goal():
+    assert verdict("final.py 10000", [script(1900.0)]) == "reached"
+    assert verdict("final.py 10000", [script(2200.0)]) == "missed: 10% over the time"
+    failed = script(1.0, last="")
+    assert "median_ms" not in failed
+    assert verdict("final.py 10000", [failed]) == "not measured"
+    assert "Correctness" in bench.line(script(5.0)) and "failed" in bench.line(failed)
+
+
+def test_a_page_of_no_rows_can_be_made():
+    assert "not measured" in results.page([], VARIANTS)
+
+
+@pytest.mark.smoke
+def test_what_is_shown_was_measured_with_the_code_that_is_here():
+    stale = code_hash.stale(ledger.read())
+    again = "\n".join(dict.fromkeys(map(code_hash.again, stale)))
+    assert not stale, f"measure again, or run project/results.py --drop:\n{again}"
+
+
+@pytest.mark.smoke
+def test_the_pages_of_people_say_what_was_measured():
+    found = goals.results(ledger.latest(ledger.read(), results.GPU))
+    fp32, tf32 = (
+        goals.fastest(found, next(g for g in goals.GOALS if g.name == name))
+        for name in ("fp32", "tf32")
+    )
+    readme = " ".join((results.ROOT / "README.md").read_text().split())
+    assert (
+        f"take {goals.duration(fp32.ms)} for both layers and 10,000 images in fp32, "
+        f"{fp32.times:.1f} times as fast as cuDNN, and {goals.duration(tf32.ms)} in "
+        "tf32:"
+    ) in readme
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_page_of_a_variant_says_what_was_measured(name):
+    page = results.KERNELS.with_suffix("") / f"{name}.md"
+    (found,) = (
+        r
+        for r in goals.results(ledger.latest(ledger.read(), results.GPU))
+        if (r.variant, r.images) == (name, trials.IMAGES)
+    )
+    both = " + ".join(f"{row['median_ms']:.3f}" for row in found.rows)
+    said = [f": {both} = {found.ms:.3f} ms", f"**Gain.** {found.times:.2f} times cuDNN"]
+    assert name == "per_layer" or any(text in page.read_text() for text in said)
+
+
+@pytest.mark.smoke
+def test_what_is_shown_is_what_was_measured():
+    for path, text in results.made(list(ledger.read())).items():
+        assert path.read_text() == text, f"{path.name}: run make results"
