@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runner.cli.ci import wanted
 from runner.terminal.ci import CiSystem, PlainText, system
 from tests import program
-from tests.program import RAI
+from tests.program import RAI, Forked
 from tests.runner.markup import github
 
 FORGED = r"""
@@ -87,7 +87,6 @@ def test_no_cut_between_pieces_brings_back_what_the_page_formats(pieces: list[st
     assert shown.replace(b"\\", b"") == "".join(pieces).encode()
 
 
-@pytest.mark.programs
 def test_what_a_program_prints_gives_github_no_command(project: Path):
     summary = project.parent / "summary.md"
     summary.write_text("before\n")
@@ -115,7 +114,6 @@ def test_what_a_program_prints_gives_github_no_command(project: Path):
     assert after[-1] == ("notice", "later")
 
 
-@pytest.mark.programs
 def test_a_build_file_with_problems_is_annotated_and_nothing_in_it_is_obeyed(
     project: Path,
 ):
@@ -135,7 +133,6 @@ def test_a_build_file_with_problems_is_annotated_and_nothing_in_it_is_obeyed(
     assert len(failed) == len(obeyed)
 
 
-@pytest.mark.programs
 @pytest.mark.parametrize("kind", ["pipe", "folder", "full disk"])
 def test_a_summary_that_cannot_be_written_holds_nothing_up(kind, project: Path):
     summary = project.parent / "summary.md"
@@ -152,7 +149,6 @@ def test_a_summary_that_cannot_be_written_holds_nothing_up(kind, project: Path):
     assert f"{summary}: " in done.stdout
 
 
-@pytest.mark.programs
 def test_a_record_on_stdout_stays_alone_there_and_holds_no_command(project: Path):
     done = rai(project, "--json", GITHUB_ACTIONS="true")
 
@@ -170,20 +166,18 @@ def test_a_file_gets_a_programs_bytes_and_the_log_the_rest(project: Path):
     target = project.parent / "out.txt"
     write(project, {"commands": {"build": ["printf 'plain\\033[2J\\n'"]}})
     names = {**os.environ, "CI": "true", "GITHUB_ACTIONS": "true"}
-    command = [RAI, "run", "-p", str(project), "--engine", "bare"]
+    words = ("run", "-p", project, "--engine", "bare")
 
     with target.open("wb") as file:
-        done = subprocess.run(
-            command, stdout=file, stderr=subprocess.PIPE, check=True, env=names
-        )
+        child = Forked(*words, env=names, stdout=file, stderr=subprocess.PIPE)
+    _, error = child.communicate()
 
+    assert child.wait() == 0
     assert target.read_bytes() == b"plain\x1b[2J\n"
-    assert ("group", "Command 1: printf 'plain\\033[2J\\n'") in github.commands(
-        done.stderr.decode()
-    )
+    group = ("group", "Command 1: printf 'plain\\033[2J\\n'")
+    assert group in github.commands(error)
 
 
-@pytest.mark.programs
 def test_only_rai_folds_a_log_of_gitlab(project: Path):
     done = rai(project, GITLAB_CI="true")
 
@@ -197,7 +191,6 @@ def test_only_rai_folds_a_log_of_gitlab(project: Path):
     assert "::group::" not in shown
 
 
-@pytest.mark.programs
 def test_other_ci_systems_get_plain_lines_and_junit(project: Path):
     done = rai(project, "--junit", str(project / "j.xml"))
 
@@ -209,7 +202,6 @@ def test_other_ci_systems_get_plain_lines_and_junit(project: Path):
     assert "::error::forged" in cases[1][0].text
 
 
-@pytest.mark.programs
 def test_a_gate_that_fails_is_annotated_and_stands_in_the_summary(project: Path):
     write(project, {"commands": {"build": ["echo Correctness: 0.5 Model: ece408"]}})
     words = ("--fail-if", "correctness<0.85", "--junit", str(project / "j.xml"))
@@ -224,7 +216,6 @@ def test_a_gate_that_fails_is_annotated_and_stands_in_the_summary(project: Path)
     assert failure.text == error
 
 
-@pytest.mark.programs
 def test_junit_to_a_folder_that_is_not_there_is_refused_before_anything_runs(
     project: Path,
 ):
@@ -259,14 +250,7 @@ def test_a_step_that_is_cancelled_ends_with_its_build_folder_kept(
     assert list(github.commands(shown + "::notice::x\n"))[-1] == ("notice", "x")
     assert "cancelled: " in shown
     assert "NEXT" not in shown
-    record = json.loads(
-        subprocess.run(
-            [RAI, "show", "latest", "--json"],
-            capture_output=True,
-            check=True,
-            cwd=project,
-        ).stdout
-    )
+    record = json.loads(program.rai("show", "latest", "--json", cwd=project).stdout)
     assert record["exit_code"] == 130
     assert record["build_bytes"]
     assert record["limits"]["stop_grace_s"] < 7.5

@@ -200,7 +200,6 @@ def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home)
         assert list((home.runs / removal.TRASH).glob("*")) == []
 
 
-@pytest.mark.programs
 def test_rm_says_every_problem_at_once_and_then_removes_nothing(home):
     done = ended(home)
     with begun(home) as held:
@@ -219,7 +218,6 @@ def test_rm_says_every_problem_at_once_and_then_removes_nothing(home):
     assert listed(home) == set()
 
 
-@pytest.mark.programs
 def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
     old, kept, big, new = (
         ended(home, days=days, size=size)
@@ -258,7 +256,6 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         held.keep(OVER)
 
 
-@pytest.mark.programs
 def test_prune_needs_no_docker_engine(home, monkeypatch):
     old = ended(home, days=40)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{home.root}/none.sock")
@@ -458,7 +455,6 @@ def test_what_is_no_tag_in_a_folder_that_somebody_copied_is_none(home, content):
     assert listed(home) == {run.id}
 
 
-@pytest.mark.programs
 def test_history_shows_the_date_the_size_and_the_tag(home):
     run = ended(home, size=5 << 20)
     assert (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import RAI, rai
+from tests.program import Forked, rai
 from tests.runner.engines.running import long_sleep
 from tests.waiting import running
 
@@ -30,14 +30,10 @@ commands:
 PROJECT = {"rai_build.yml": SPEC}
 
 
-def under_way(project: Path) -> subprocess.Popen[bytes]:
+def under_way(project: Path) -> Forked:
     """Start a run, and wait for the first line of its program."""
-    child = subprocess.Popen(
-        [RAI, "-p", str(project), "--engine", "local"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdout.readline() in (b"started\n", b"one\n")
+    child = Forked("-p", project, "--engine", "local", stdout=subprocess.PIPE)
+    assert child.stdout.readline() == "one\n"
     return child
 
 
@@ -77,9 +73,7 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
     child = under_way(project)
 
     (active,) = json.loads(rai("ps", "--json").stdout)
-    follower = subprocess.Popen(
-        [RAI, "logs", "-f", "latest"], stdout=subprocess.PIPE, text=True, cwd=project
-    )
+    follower = Forked("logs", "-f", "latest", stdout=subprocess.PIPE, cwd=project)
     first = follower.stdout.readline()
     end(sleep)
     rest, _ = follower.communicate(timeout=60)

@@ -6,13 +6,13 @@ import json
 import os
 import pty
 import signal
-import subprocess
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess
 
 import pytest
 
 from tests import program
-from tests.program import RAI, run_program
+from tests.program import Forked
 from tests.runner.engines.running import long_sleep
 
 SPEC = """\
@@ -23,7 +23,7 @@ commands:
 NOWHERE = "unix:///nowhere/docker.sock"
 
 
-def rai(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def rai(*words: str | Path, **environ: str) -> CompletedProcess[str]:
     return program.rai("image", *words, env={**os.environ, **environ})
 
 
@@ -166,11 +166,13 @@ def test_on_a_terminal_it_asks(project, answer, left):
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
 
-    done = run_program([RAI, "image", "prune", "-p", project], stdin=theirs, check=True)
+    child = Forked("image", "prune", "-p", project, stdin=theirs, stderr=PIPE)
+    _, error = child.communicate()
     os.close(ours)
     os.close(theirs)
 
-    assert "Remove 1 image?" in done.stderr
+    assert child.returncode == 0
+    assert "Remove 1 image?" in error
     assert len(listed(project)[0]) == left
 
 
@@ -201,13 +203,7 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
 def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
     sleep = long_sleep()
     write(project, name, f"RUN {sleep}")
-    child = subprocess.Popen(
-        [RAI, "image", "build", "-p", project],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stderr is not None
+    child = Forked("image", "build", "-p", project, stdout=PIPE, stderr=PIPE)
     assert any(sleep in line for line in child.stderr)
 
     child.send_signal(signal.SIGINT)

@@ -57,7 +57,6 @@ def offered(line: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.programs
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -72,7 +71,6 @@ def test_each_place_is_offered_what_belongs_there(line, expected):
     assert offered(line) == expected
 
 
-@pytest.mark.programs
 def test_commands_of_the_project_are_offered_unless_a_shell_would_run_them(tmp_path):
     (tmp_path / "rai_build.yml").write_text(SPEC)
 
@@ -88,7 +86,6 @@ def test_no_more_than_fifty_are_offered(home):
     assert suggestions.runs("")[:3] == ["latest", "fast", "aaa1"]
 
 
-@pytest.mark.programs
 @pytest.mark.parametrize("line", ["rai show ", "rai run --only x"])
 def test_an_error_says_nothing(line, home, monkeypatch):
     monkeypatch.chdir(home)
@@ -109,7 +106,6 @@ def test_bash_completes_by_the_script():
     assert done.stdout.split() == ["aaa1", "aaa2"], done.stderr
 
 
-@pytest.mark.programs
 def test_the_script_is_installed_where_the_shell_looks(tmp_path):
     done = rai("--install-completion", "fish", env={"HOME": str(tmp_path)})
 

@@ -89,7 +89,6 @@ private: [10.1.0.0/16]
     assert "/etc/rai/policy.yml is in force" in doctor.stdout
 
 
-@pytest.mark.programs
 def test_one_value_is_printed_alone_and_an_unknown_key_is_refused():
     assert rai("config", "engine").stdout == "auto\n"
     refused = rai("config", "engnie")
@@ -97,7 +96,6 @@ def test_one_value_is_printed_alone_and_an_unknown_key_is_refused():
     assert "there is no setting 'engnie'" in refused.stderr
 
 
-@pytest.mark.programs
 def test_a_command_for_servers_says_that_runs_go_to_slurm(monkeypatch):
     monkeypatch.setenv("RAI_SERVER", "slurm:gpu")
     refused = rai("queue")
@@ -105,7 +103,6 @@ def test_a_command_for_servers_says_that_runs_go_to_slurm(monkeypatch):
     assert "runs go to Slurm, not to a server" in refused.stderr
 
 
-@pytest.mark.programs
 def test_a_name_that_is_no_partition_is_not_taken_for_a_server(tmp_path):
     assert rai("init", tmp_path).returncode == 0
     refused = rai("run", tmp_path, "--on", "slurm:-x")

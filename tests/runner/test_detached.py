@@ -23,7 +23,7 @@ from runner.store.paths import Home, RunPaths
 from runner.system.machine import descendants
 from runner.system.process import Detached, python
 from tests import waiting
-from tests.program import RAI, rai
+from tests.program import RAI, Forked, rai
 from tests.runner.test_hangup import Terminal
 
 pytestmark = pytest.mark.programs
@@ -92,16 +92,8 @@ def shown_latest() -> dict[str, object]:
     return found
 
 
-def attach(run: RunPaths) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [RAI, "attach", run.id],
-        # A shell starts what runs in the background with this signal ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def attach(run: RunPaths) -> Forked:
+    return Forked("attach", run.id, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def own_children() -> set[int]:
@@ -345,8 +337,7 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
 )
 def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
     run = detached(project(folder, until(gate)))
-    terminal = Terminal(RAI, "attach", run.id)
-    try:
+    with Terminal(RAI, "attach", run.id) as terminal:
         terminal.until(b"waiting")
         terminal.type(b"\x03")
         terminal.until(b"watching? ")
@@ -356,10 +347,6 @@ def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
         if answer != b"c\n":
             gate.touch()
         terminal.child.wait(timeout=60)
-    finally:
-        terminal.close()
-        terminal.child.kill()
-        terminal.child.wait()
     waited(run.id)
     assert shown(run)["state"] == state
 

@@ -52,9 +52,6 @@ def compared(*words: str) -> tuple[str, str]:
     return found["before"]["id"], found["after"]["id"]
 
 
-pytestmark = pytest.mark.programs
-
-
 def test_a_baseline_is_the_earlier_run_and_runs_have_short_names(runs):
     one, other, third, last = IDS
 

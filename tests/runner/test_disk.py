@@ -17,7 +17,7 @@ import pytest
 from msgspec import Struct
 
 from runner.core import Reason, State, Stream, Verdict, events
-from runner.store import runs
+from runner.store import prune, runs
 from runner.store.paths import Home
 from tests import program
 from tests.runner.test_record import CREATED
@@ -37,11 +37,12 @@ READING = [
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a small disk, with a little more than a run wants to be free."""
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Mount a small disk, with more than a run shall want to be free."""
+    monkeypatch.setattr(prune, "FLOOR_BYTES", 1 << 20)
     folder = tmp_path / "disk"
     folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=220m", "rai-test", str(folder)]
+    words = ["mount", "-t", "tmpfs", "-o", "size=16m", "rai-test", str(folder)]
     subprocess.run(words, check=True)
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
@@ -116,11 +117,11 @@ class Full(Struct, frozen=True):
 LARGE = "head -c 4000000 /dev/urandom > $RAI_BUILD_DIR/large"
 FILLING = {
     "at the start": Full("true", "disk of {disk}/rai", free_bytes=1 << 19),
-    "packing": Full("true", "{disk}/rai/runs/", project_bytes=240 << 20),
+    "packing": Full("true", "{disk}/rai/runs/", project_bytes=20 << 20),
     "output": Full(
-        "head -c 400000000 /dev/zero", "{disk}/rai/runs/[0-9a-f]+/stdout.log"
+        "head -c 40000000 /dev/zero", "{disk}/rai/runs/[0-9a-f]+/stdout.log"
     ),
-    "build folder": Full(LARGE.replace("4", "240", 1), "{disk}/rai/runs/"),
+    "build folder": Full(LARGE.replace("4", "24", 1), "{disk}/rai/runs/"),
     "output folder": Full(
         LARGE,
         "{disk}/out",
@@ -148,7 +149,6 @@ IN_DOCKER = ("output", "build folder", "output folder")
 
 
 @pytest.mark.root
-@pytest.mark.programs
 @pytest.mark.parametrize(
     ("engine", "case"),
     [
@@ -192,12 +192,11 @@ def test_a_full_disk_is_named_wherever_it_is_met(
 
 
 @pytest.mark.root
-@pytest.mark.programs
 @pytest.mark.parametrize(
     "line", ["seq 1 1000000", "head -c 4000000 /dev/urandom > $RAI_BUILD_DIR/large"]
 )
 def test_the_record_of_a_run_whose_disk_is_full_says_so(line, disk, project):
-    text = f"head -c 300000000 /dev/zero > {disk}/filling; {line}"
+    text = f"head -c 20000000 /dev/zero > {disk}/filling; {line}"
     (project / "rai_build.yml").write_text(
         f"commands: {{build: [\"sh -c '{text}'\", echo x]}}\n"
     )
@@ -253,7 +252,7 @@ def test_output_that_finds_no_room_is_not_told_in_part(disk):
         recorder.keep(CREATED)
         recorder.keep(events.Output(0, Stream.STDOUT, b"hello\n"))
         with pytest.raises(OSError, match=r"stdout\.log"):
-            recorder.keep(events.Output(0, Stream.STDOUT, bytes(221 << 20)))
+            recorder.keep(events.Output(0, Stream.STDOUT, bytes(17 << 20)))
         recorder.keep(DONE)
 
     assert paths.stdout.read_bytes() == b"hello\n"

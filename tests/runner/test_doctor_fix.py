@@ -147,7 +147,7 @@ def test_what_fails_cannot_steer_the_terminal_or_speak_for_rai(capsys):
 
 
 def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
-    noisy = "seq -f '%.0f of a long build' 2000000 >&2; false"
+    noisy = "seq -f '%.0f of a long build' 800000 >&2; false"
     tracemalloc.start()
     try:
         assert not carry_out([Remedy("build the image", noisy)], yes=True)
@@ -157,7 +157,7 @@ def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
 
     said = capsys.readouterr().err.splitlines()
     assert said[-2:] == [
-        "    2000000 of a long build",
+        "    800000 of a long build",
         "It failed, with exit status 1.",
     ]
     assert peak < 8 << 20

@@ -200,15 +200,11 @@ def _signalled(scene: Scene, number: int, times: int = 1, command: str = WORK) -
 def _on_terminal(scene: Scene, act: Callable[[Terminal], object]) -> int:
     """Run on a terminal of its own, and do something to that."""
     scene.write(WORK)
-    terminal = Terminal("env", f"RAI_HOME={scene.home.root}", *scene.words())
-    try:
+    words = ("env", f"RAI_HOME={scene.home.root}", *scene.words())
+    with Terminal(*words) as terminal:
         terminal.until(b"working\r\n")
         act(terminal)
         return terminal.child.wait(timeout=SOON_S)
-    finally:
-        terminal.close()
-        terminal.child.kill()
-        terminal.child.wait()
 
 
 @end("All commands succeed")

@@ -17,8 +17,6 @@ from runner.report.diff import between
 from runner.report.diff_nouns import DiffSide
 from tests.program import rai
 
-pytestmark = pytest.mark.programs
-
 SPEC = """\
 commands:
   build:

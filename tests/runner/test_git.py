@@ -15,15 +15,19 @@ from runner.pack import git
 pytestmark = pytest.mark.programs
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first")
     (folder / "main.c").write_text("int main;\n")
     call(folder, "init", "-q", "-b", "trunk")
     call(folder, "add", "main.c")
     commit(folder)
     return folder
+
+
+@pytest.fixture
+def repository(first: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(first, tmp_path / "repository")
 
 
 @pytest.fixture

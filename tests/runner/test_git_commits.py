@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -18,10 +19,10 @@ pytestmark = pytest.mark.programs
 MIB = 1 << 20
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make one whose first commit has v1 of ``inner/main.c``, and its second v2."""
-    folder = tmp_path / "repository"
+    folder = tmp_path_factory.mktemp("first")
     (folder / "inner").mkdir(parents=True)
     call(folder, "init", "-q", "-b", "trunk")
     (folder / "other.txt").write_text("elsewhere\n")
@@ -30,6 +31,11 @@ def repository(tmp_path: Path) -> Path:
         call(folder, "add", ".")
         commit(folder)
     return folder
+
+
+@pytest.fixture
+def repository(first: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(first, tmp_path / "repository")
 
 
 def members(
@@ -210,12 +216,12 @@ def test_a_commit_that_is_too_large_is_refused_while_it_is_read(repository):
 
 
 def test_reading_a_commit_can_be_cancelled(repository):
-    (repository / "big").write_bytes(bytes(64 * MIB))
+    (repository / "big").write_bytes(bytes(8 * MIB))
     call(repository, "add", ".")
     commit(repository)
     found, cancel = git.find(repository, "HEAD"), Cancel()
     assert found is not None
-    pieces = git.files_of(found, 128 * MIB, cancel)
+    pieces = git.files_of(found, 16 * MIB, cancel)
     next(pieces)
     cancel.request()
 

@@ -7,17 +7,20 @@ import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import tarfile
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from runner import pack
-from tests.program import RAI, rai
+from tests.program import RAI, Forked, rai
 from tests.waiting import running, until
 
 pytestmark = pytest.mark.programs
@@ -29,29 +32,53 @@ ENDED_S = 30
 
 
 class Terminal:
-    """A terminal, and a program that leads a session on it."""
+    """A terminal, and a program that leads a session on it, with all it showed."""
 
-    def __init__(self, *argv: str) -> None:
-        self._screen, slave = os.openpty()
-        self.child = subprocess.Popen(
-            argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=control,
-        )
-        os.close(slave)
-        self.seen = b""
+    def __init__(self, *argv: str, columns: int = 80) -> None:
+        self._screen, self._inner = os.openpty()
+        size = struct.pack("HHHH", 24, columns, 0, 0)
+        fcntl.ioctl(self._inner, termios.TIOCSWINSZ, size)
+        self._before = termios.tcgetattr(self._inner)
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), self._inner)
+        self.child: Forked | subprocess.Popen[bytes]
+        if argv[0] == RAI:
+            self.child = Forked(*argv[1:], **streams, session=True)
+        else:
+            self.child = subprocess.Popen(
+                argv, **streams, start_new_session=True, preexec_fn=control
+            )
+        self.seen, self._at = b"", 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.child.kill()
+        self.child.wait()
 
     def until(self, text: bytes) -> None:
-        """Read the screen until it has shown a text."""
+        """Read the screen until it has shown a text after what was waited for."""
         deadline = time.monotonic() + ENDED_S
-        while text not in self.seen:
+        while (found := self.seen.find(text, self._at)) < 0:
             left = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self._screen], [], [], left)
-            assert ready, f"the terminal does not show {text!r}: {self.seen!r}"
-            self.seen += os.read(self._screen, 4096)
+            assert self._read(left), f"the terminal lacks {text!r}: {self.seen!r}"
+        self._at = found + len(text)
+
+    def end(self) -> int:
+        """Read the screen until the program has ended; return its exit code."""
+        deadline = time.monotonic() + ENDED_S
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, self.seen
+            self._read(0.02)
+        while self._read(0):
+            pass
+        return self.child.wait()
+
+    def restored(self) -> bool:
+        """Whether the terminal is as it was, with nothing typed for the next shell."""
+        same = termios.tcgetattr(self._inner) == self._before
+        return same and fcntl.ioctl(self._inner, termios.FIONREAD, bytes(4)) == bytes(4)
 
     def type(self, keys: bytes) -> None:
         """Type something."""
@@ -59,9 +86,15 @@ class Terminal:
 
     def close(self) -> None:
         """Close the window."""
-        if self._screen >= 0:
-            os.close(self._screen)
-        self._screen = -1
+        for handle in {self._screen, self._inner} - {-1}:
+            os.close(handle)
+        self._screen = self._inner = -1
+
+    def _read(self, wait_s: float) -> bool:
+        ready, _, _ = select.select([self._screen], [], [], wait_s)
+        if ready:
+            self.seen += os.read(self._screen, 65536)
+        return bool(ready)
 
 
 def control() -> None:
@@ -80,19 +113,15 @@ def words(tmp_path: Path) -> list[str]:
 @pytest.fixture
 def started() -> Iterator[Callable[..., Terminal]]:
     """Return what starts a program on a terminal, and maybe types what starts rai."""
-    terminals: list[Terminal] = []
+    with ExitStack() as opened:
 
-    def start(*argv: str, keys: bytes = b"") -> Terminal:
-        terminals.append(terminal := Terminal(*argv))
-        terminal.type(keys)
-        terminal.until(b"started\r\n")
-        return terminal
+        def start(*argv: str, keys: bytes = b"") -> Terminal:
+            terminal = opened.enter_context(Terminal(*argv))
+            terminal.type(keys)
+            terminal.until(b"started\r\n")
+            return terminal
 
-    yield start
-    for terminal in terminals:
-        terminal.close()
-        terminal.child.kill()
-        terminal.child.wait()
+        yield start
 
 
 def ended() -> dict[str, object]:
@@ -123,9 +152,10 @@ def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_a_run_whose_terminal_is_closed_is_cancelled(
-    words, started, home, engine, term
+    words, started, home, engine, term, monkeypatch
 ):
-    terminal = started("env", f"TERM={term}", *words, "--engine", engine)
+    monkeypatch.setenv("TERM", term)
+    terminal = started(*words, "--engine", engine)
     if term == "xterm":
         terminal.until(" s · CPU ".encode())  # the live line
 

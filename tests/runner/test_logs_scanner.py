@@ -69,7 +69,7 @@ def test_the_example_has_all_kinds_of_figures():
 
 @pytest.mark.lengthy
 @given(st.integers(65_000, 66_000), st.sampled_from([b"x\n", b"some line 123\n"]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 def test_where_a_figure_lies_among_dull_lines_does_not_matter(size, line):
     before = line * (size // len(line)) + b"y" * (size % len(line)) + b"\n"
     findings = bare(find(before + OUTPUT + line * 6_000 + OUTPUT))
@@ -96,7 +96,6 @@ def test_line_ends_of_a_terminal_change_nothing():
 
 @pytest.mark.lengthy
 @given(st.lists(st.one_of(FRAGMENTS, st.binary(max_size=30)), max_size=40))
-@settings(max_examples=200, deadline=None)
 def test_torn_and_shuffled_output_never_fails_and_never_makes_up_a_figure(pieces):
     data = b"".join(pieces)
     findings = find(data)
@@ -192,7 +191,7 @@ def test_figures_beyond_a_number_of_lines_are_not_searched_but_the_end_is(
 )
 def test_a_figure_after_a_flood_of_controls_is_found(noise):
     one = Scanner()
-    for _ in range(64):
+    for _ in range(20):
         one.feed(noise * (65536 // len(noise)) + b"\n")
     one.feed(b"Correctness: 0.5 Model: ece408\n")
 

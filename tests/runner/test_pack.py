@@ -346,14 +346,14 @@ def test_a_rule_with_many_wildcards_is_searched_for_in_linear_time(tmp_path):
     assert sent(project) == [".gitignore", "a" * 200]
 
 
-def test_thousands_of_rules_are_read(tmp_path):
-    rules = "".join(f"*.x{number}\n" for number in range(3000))
-    project = tree(tmp_path / "p", "a.x2999", "b", gitignore=rules)
+def test_a_thousand_rules_are_read(tmp_path):
+    rules = "".join(f"*.x{number}\n" for number in range(1000))
+    project = tree(tmp_path / "p", "a.x999", "b", gitignore=rules)
     assert sent(project) == [".gitignore", "b"]
 
 
 def test_too_many_rules_are_refused_and_send_nothing(tmp_path):
-    rules = "".join(f"a*{number}*b*\n" for number in range(3000))
+    rules = "".join(f"a*{number}*b*\n" for number in range(2000))
     project = tree(tmp_path / "p", "a", gitignore=rules)
     (problem,) = pack.survey(project).problems
     assert ".gitignore has too many rules" in str(problem)

@@ -95,7 +95,6 @@ FINAL = "{run: 'echo Op Time: 0.0123', name: final}"
 PROJECT = {"rai_build.yml": f"commands: {{build: [{FINAL}, 'true']}}\n"}
 
 
-@pytest.mark.programs
 def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
     project, monkeypatch
 ):
@@ -111,7 +110,6 @@ def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
     assert json.loads(again.stdout)["samples"][0]["op_time_s"]["n"] == 4
 
 
-@pytest.mark.programs
 def test_what_is_of_repeats_alone_is_refused_without_them(project):
     done = rai("run", "--command", "1", cwd=project)
     assert done.returncode == 2

@@ -14,8 +14,6 @@ import pytest
 from runner.store.paths import RunPaths
 from tests.program import rai
 
-pytestmark = pytest.mark.programs
-
 SPEC = """\
 commands:
   build:

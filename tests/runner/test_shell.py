@@ -2,96 +2,38 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
+import sys
 import tempfile
-import termios
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from runner.store.paths import Home, RunPaths
 from tests.program import RAI, rai
-from tests.runner.test_hangup import control
+from tests.runner.test_hangup import Terminal
 
 pytestmark = pytest.mark.programs
 
 SPEC = "commands: {build: ['sh -c \"echo first > out.txt; exit 7\"']}\n"
-WAIT_S = 30.0
 
 
-class Window:
-    """A terminal window in which a program runs, with a shell's job to come after."""
-
-    def __init__(self, *words: str | Path) -> None:
-        self.screen, self._inner = pty.openpty()
-        fcntl.ioctl(self._inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 300, 0, 0))
-        self.before = termios.tcgetattr(self._inner)
-        self.child = subprocess.Popen(
-            [RAI, *map(str, words)],
-            cwd=tempfile.gettempdir(),  # outside of projects
-            stdin=self._inner,
-            stdout=self._inner,
-            stderr=self._inner,
-            start_new_session=True,
-            preexec_fn=control,
-        )
-        self.seen = b""
-
-    def until(self, text: bytes) -> None:
-        """Read the screen until it has shown a text after what was waited for."""
-        deadline = time.monotonic() + WAIT_S
-        while text not in self.seen:
-            assert time.monotonic() < deadline, self.seen
-            self._read(0.5)
-        self.seen = self.seen.partition(text)[2]
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.screen, keys)
-
-    def end(self) -> int:
-        """Read the screen until the program has ended; return its exit code."""
-        deadline = time.monotonic() + WAIT_S
-        while self.child.poll() is None:
-            assert time.monotonic() < deadline, self.seen
-            self._read(0.05)
-        while self._read(0):
-            pass
-        return self.child.returncode
-
-    def restored(self) -> bool:
-        """Whether the terminal is as it was, with nothing typed for the next shell."""
-        same = termios.tcgetattr(self._inner) == self.before
-        tty_input = fcntl.ioctl(self._inner, termios.FIONREAD, bytes(4))
-        return same and tty_input == bytes(4)
-
-    def close(self) -> None:
-        self.child.kill()
-        self.child.wait()
-        for handle in (self.screen, self._inner):
-            os.close(handle)
-
-    def _read(self, wait_s: float) -> bool:
-        readable, _, _ = select.select([self.screen], [], [], wait_s)
-        if readable:
-            self.seen += os.read(self.screen, 65536)
-        return bool(readable)
+Shell = Callable[..., Terminal]
 
 
 @pytest.fixture
-def windows() -> Iterator[list[Window]]:
-    opened: list[Window] = []
-    yield opened
-    for window in opened:
-        window.close()
+def shell() -> Iterator[Shell]:
+    """Return what starts `rai shell` in a wide window; all close at the end."""
+    with ExitStack() as opened:
+
+        def start(*words: str | Path, rai: Sequence[str] = (RAI,)) -> Terminal:
+            argv = [*rai, "shell", *map(str, words)]
+            return opened.enter_context(Terminal(*argv, columns=300))
+
+        yield start
 
 
 @pytest.fixture(autouse=True)
@@ -124,11 +66,10 @@ def left(run: RunPaths) -> list[Path]:
     "engine", ["bare", pytest.param("local", marks=pytest.mark.local)]
 )
 def test_a_shell_is_where_the_run_ended_and_changes_nothing_of_it(
-    engine, run, windows, tmp_path
+    engine, run, shell, tmp_path
 ):
     before = files(run)
-    window = Window("shell", run.id, "--engine", engine, "-o", tmp_path / "kept")
-    windows.append(window)
+    window = shell(run.id, "--engine", engine, "-o", tmp_path / "kept")
 
     window.until(b"comes back to")
     window.until(b"rai:")
@@ -148,25 +89,24 @@ def test_a_shell_is_where_the_run_ended_and_changes_nothing_of_it(
     [(["true"], 0), (["sh", "-c", "exit 7"], 1), (["no-such-program"], 1)],
 )
 def test_a_command_takes_the_shells_place_and_decides_the_status(
-    words, status, run, windows
+    words, status, run, shell
 ):
-    windows.append(window := Window("shell", "latest", "--", *words))
+    window = shell("latest", "--", *words)
     assert window.end() == status, window.seen
     assert window.restored()
     if words[0] == "sh":
         assert b"The shell ended with exit status 7." in window.seen
 
 
-def test_a_shell_of_a_project_is_as_its_next_run_would_be(project, windows, home):
-    window = Window("shell", "-p", project, "-e", "TOKEN=abc", "--", "env")
-    windows.append(window)
+def test_a_shell_of_a_project_is_as_its_next_run_would_be(project, shell, home):
+    window = shell("-p", project, "-e", "TOKEN=abc", "--", "env")
     assert window.end() == 0, window.seen
     assert b"/build is empty" in window.seen
     assert b"\r\nTOKEN=abc\r\n" in window.seen
     assert list((home / "rai" / "runs").glob("[0-9a-f]*")) == []
 
 
-def test_a_shell_has_the_variables_of_commands_that_have_one_value(project, windows):
+def test_a_shell_has_the_variables_of_commands_that_have_one_value(project, shell):
     (project / "rai_build.yml").write_text(
         "rai: {image: gcc}\n"
         "env: {BATCH: 100}\n"
@@ -175,7 +115,7 @@ def test_a_shell_has_the_variables_of_commands_that_have_one_value(project, wind
         "    - {run: ls, env: {BATCH: 10000, ONE: a b, TWO: c}}\n"
         "    - {run: pwd, env: {TWO: d}}\n"
     )
-    windows.append(window := Window("shell", "-p", project, "--", "env"))
+    window = shell("-p", project, "--", "env")
     assert window.end() == 0, window.seen
     assert b"\r\nBATCH=100\r\n" in window.seen
     assert b"\r\nONE=a b\r\n" in window.seen
@@ -202,9 +142,8 @@ HOSTILE = (
 @pytest.mark.parametrize(
     "engine", ["bare", pytest.param("local", marks=pytest.mark.local)]
 )
-def test_a_program_can_neither_type_here_nor_steer_this_terminal(engine, run, windows):
-    program = ["shell", run.id, "--engine", engine, "--", "python", "-c", HOSTILE]
-    windows.append(window := Window(*program))
+def test_a_program_can_neither_type_here_nor_steer_this_terminal(engine, run, shell):
+    window = shell(run.id, "--engine", engine, "--", "python", "-c", HOSTILE)
 
     assert window.end() == 0, window.seen
 
@@ -218,18 +157,19 @@ def test_a_program_can_neither_type_here_nor_steer_this_terminal(engine, run, wi
 @pytest.mark.lengthy
 @pytest.mark.parametrize("how", ["TERM", "keys", "hangup", "time"])
 def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
-    how, run, windows, monkeypatch, tmp_path
+    how, run, shell, monkeypatch, tmp_path
 ):
-    line = "stty raw -echo; echo ready; sleep 60"
+    line, rai = "stty raw -echo; echo ready; sleep 60", (RAI,)
     if how == "time":
         policy = "import runner.run.shell as s; s.TIME_S = 1.0"
         (tmp_path / "sitecustomize.py").write_text(policy)
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    windows.append(window := Window("shell", run.id, "--", "sh", "-c", line))
+        rai = (sys.executable, "-m", "runner.cli.main")
+    window = shell(run.id, "--", "sh", "-c", line, rai=rai)
     window.until(b"ready")
 
     if how == "TERM":
-        window.child.terminate()
+        window.child.send_signal(signal.SIGTERM)
     elif how == "keys":
         window.type(b"\x1d\x1d\x1d")
     elif how == "hangup":
@@ -241,10 +181,8 @@ def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
     assert left(run) == []
 
 
-def test_a_killed_shell_leaves_nothing_after_the_next_command(run, windows):
-    windows.append(
-        window := Window("shell", run.id, "--", "sh", "-c", "echo ready; cat")
-    )
+def test_a_killed_shell_leaves_nothing_after_the_next_command(run, shell):
+    window = shell(run.id, "--", "sh", "-c", "echo ready; cat")
     window.until(b"ready")
     window.child.kill()
     window.child.wait()
@@ -263,9 +201,9 @@ def test_a_killed_shell_leaves_nothing_after_the_next_command(run, windows):
         ("build.tar.zst", "/build is empty"),
     ],
 )
-def test_what_of_the_run_is_gone_is_told(gone, said, run, windows):
+def test_what_of_the_run_is_gone_is_told(gone, said, run, shell):
     (run.root / gone).unlink()
-    windows.append(window := Window("shell", run.id, "--", "true"))
+    window = shell(run.id, "--", "true")
     status = window.end()
     seen = " ".join(re.sub(rb"\s+", b" ", window.seen).decode().split())
     assert said.format(file=run.root / gone) in seen
@@ -282,9 +220,9 @@ def test_what_of_the_run_is_gone_is_told(gone, said, run, windows):
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(
-    words, said, run, windows, monkeypatch
+    words, said, run, shell, monkeypatch
 ):
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-    windows.append(window := Window("shell", run.id, *words))
+    window = shell(run.id, *words)
     assert window.end() == (11 if "docker" in words else 2), window.seen
     assert said in " ".join(window.seen.decode().split())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason
-from tests.program import RAI, Streams, rai, run_program
+from tests.program import RAI, Forked, Streams, rai, run_program
 
 pytestmark = pytest.mark.programs
 
@@ -27,6 +27,7 @@ READING = [
     "validate --json",
     "--help",
 ]
+reading = pytest.mark.parametrize("command", READING)
 
 
 @pytest.fixture(scope="module")
@@ -37,95 +38,110 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rai: {image: gcc}\ncommands: {build: [seq 1 30000]}\n"
     )
     (folder / "log").write_text("New Inference\nOp Time: 0.25\n")
-    done = sh("run --engine bare", folder)
+    done = rai("run", "--engine", "bare", cwd=folder, env=environment(folder))
     assert done.returncode == 0, done.stderr
     return folder
 
 
-def sh(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run rai by a shell, which redirects its streams."""
-    environment = {**os.environ, "RAI_HOME": str(folder / "home")}
-    environment.pop("PYTHONUNBUFFERED", None)
-    return run_program(
-        ["bash", "-o", "pipefail", "-c", f"{RAI} {line}"], cwd=folder, env=environment
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "RAI_HOME": str(folder / "home")}
+
+
+def started(
+    line: str, folder: Path, streams: Streams, stdout: int = subprocess.PIPE
+) -> Forked:
+    return Forked(
+        *line.split(),
+        cwd=folder,
+        env=environment(folder),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        streams=streams,
     )
 
 
-def given(
-    line: str, folder: Path, streams: Streams
-) -> subprocess.CompletedProcess[str]:
+def given(line: str, folder: Path, streams: Streams) -> tuple[int, str, str]:
     """Run rai with some of its streams closed or in a file."""
-    environment = {**os.environ, "RAI_HOME": str(folder / "home")}
-    return rai(*line.split(), cwd=folder, env=environment, streams=streams)
+    child = started(line, folder, streams)
+    out, error = child.communicate()
+    return child.wait(), out, error
 
 
-@pytest.mark.parametrize("command", READING)
-def test_output_for_a_full_disk_is_told_and_ends_as_such(command, folder):
-    done = given(command, folder, {1: "/dev/full"})
-
-    assert done.returncode == Reason.DISK_FULL.exit_code
-    assert done.stderr == "cannot write to stdout: No space left on device\n"
-
-
-@pytest.mark.parametrize("command", READING)
-def test_output_for_a_closed_stdout_is_told_and_ends_with_ten(command, folder):
-    done = given(command, folder, {1: None})
-
-    assert done.returncode == 10
-    assert done.stderr == "cannot write to stdout: it is closed\n"
+@reading
+@pytest.mark.parametrize(
+    ("stdout", "status", "why"),
+    [
+        ("/dev/full", Reason.DISK_FULL.exit_code, "No space left on device"),
+        (None, 10, "it is closed"),
+    ],
+)
+def test_output_that_cannot_be_written_is_told_and_ends_as_such(
+    stdout, status, why, command, folder
+):
+    told = f"cannot write to stdout: {why}\n"
+    assert given(command, folder, {1: stdout}) == (status, "", told)
 
 
 @pytest.mark.parametrize("streams", [">&-", "<&- >&-"])
 def test_so_it_is_for_a_program_that_starts_like_this(streams, folder):
-    done = sh(f"version {streams}", folder)
+    done = run_program(["bash", "-c", f"{RAI} version {streams}"])
 
     assert done.returncode == 10
     assert done.stderr == "cannot write to stdout: it is closed\n"
 
 
-@pytest.mark.parametrize("command", READING)
+@reading
 @pytest.mark.parametrize(
     "streams", [{0: None, 2: None}, {2: "/dev/full"}], ids=["closed", "full"]
 )
 def test_streams_that_are_closed_or_full_of_messages_do_not_matter(
     streams, command, folder
 ):
-    done = given(command, folder, streams)
+    status, out, error = given(command, folder, streams)
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+    assert (status, error) == (0, "")
+    assert out
 
 
-@pytest.mark.parametrize("command", READING)
-def test_a_reader_that_leaves_ends_a_command_without_a_word(command, folder):
-    done = sh(f"{command} | true", folder)
+@reading
+def test_a_reader_that_has_left_ends_a_command_without_a_word(command, folder):
+    read, write = os.pipe()
+    os.close(read)
+    child = started(command, folder, {}, write)
+    os.close(write)
 
-    # A reader may take all before it leaves.
-    assert done.returncode in (0, 141)
-    assert done.stderr == ""
+    assert child.communicate() == ("", "")
+    assert child.returncode == 141
 
 
 def test_a_reader_that_leaves_long_output_ends_the_command_as_a_signal_would(folder):
-    done = sh("logs latest | head -n 1", folder)
+    read, write = os.pipe()
+    child = started("logs latest", folder, {}, write)
+    os.close(write)
+    with os.fdopen(read) as lines:
+        assert lines.readline() == "1\n"
 
-    assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
+    assert child.communicate() == ("", "")
+    assert child.returncode == 141
 
 
-@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full"])
+@pytest.mark.parametrize(
+    "streams", [{1: None}, {2: None}, {0: None, 1: None, 2: None}, {1: "/dev/full"}]
+)
 def test_a_run_goes_on_without_its_streams_and_is_recorded(streams, folder):
-    done = sh(f"run --engine bare {streams}", folder)
+    status, _, error = given("run --engine bare", folder, streams)
 
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
-    shown = json.loads(sh("show latest --json", folder).stdout)
+    assert status == 0
+    assert "Traceback" not in error
+    shown = json.loads(
+        rai("show", "latest", "--json", cwd=folder, env=environment(folder)).stdout
+    )
     assert (shown["state"], shown["stdout_bytes"]) == ("done", 168894)
 
 
-@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2>&- >&-"])
+@pytest.mark.parametrize("streams", [{2: None}, {2: "/dev/full"}, {1: None, 2: None}])
 @pytest.mark.parametrize("command", ["show nope", "run -p nowhere", "parse nothing"])
 def test_an_error_keeps_its_exit_status_where_it_cannot_be_told(
     streams, command, folder
 ):
-    done = sh(f"{command} {streams}", folder)
-
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+    assert given(command, folder, streams) == (2, "", "")

@@ -15,8 +15,6 @@ from tests.runner.submission import sample
 from tests.runner.submission.test_standings import measured
 from tests.runner.test_cli import rai
 
-pytestmark = pytest.mark.programs
-
 CPP = "project/cpp/convolution.cpp"
 END = "        other.join();\n    }\n"
 """The end of the project's convolution: the threads have written y."""

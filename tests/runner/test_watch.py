@@ -29,7 +29,7 @@ from runner.report.ending import Series, versus
 from runner.run import watching
 from runner.run.watching import Watcher
 from runner.store.settings import Settings
-from tests.program import RAI
+from tests.program import Forked
 from tests.runner import records
 
 SOON_S = 30.0
@@ -252,17 +252,12 @@ class Watching:
     """`rai run --watch` as a process, and what it has printed."""
 
     def __init__(self, project: Path, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [RAI, "run", "-p", str(project), "--engine", "bare", "--watch", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        words = ("run", "-p", str(project), "--engine", "bare", "--watch", *words)
+        self.process = Forked(*words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.lines: list[str] = []
 
     def until(self, text: str) -> str:
         """Read to a line with a text; return that line."""
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
             if text in line:
@@ -275,7 +270,7 @@ class Watching:
 
     def status(self) -> int:
         self.process.communicate(timeout=SOON_S)
-        return self.process.returncode
+        return self.process.wait()
 
 
 @pytest.mark.programs
