@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import time
@@ -18,8 +17,9 @@ from msgspec import Struct
 from runner.core import MIB, BuildSpec, DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy
-from runner.pack.data_rules import UnavailableError
+from runner.pack.data_rules import Room, UnavailableError
 from runner.system import files
+from runner.system.locks import lock
 
 if TYPE_CHECKING:
     from runner.pack.download import Downloads, Times
@@ -52,7 +52,7 @@ def removing(folder: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        yield _lock(handle, fcntl.LOCK_EX)
+        yield lock(handle) is not False
     finally:
         os.close(handle)
 
@@ -62,33 +62,14 @@ def _locked(folder: Path, make: bool) -> int:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, _FOLDER)
-        try:
-            # Another process may have removed it before it was locked.
-            if _lock(handle, fcntl.LOCK_SH) and _is(folder, handle):
+        # Another process may have removed it before it was locked.
+        with suppress(FileNotFoundError):
+            same = os.path.samestat(folder.stat(), os.fstat(handle))
+            if lock(handle, shared=True) is not False and same:
                 return handle
-        except BaseException:
-            os.close(handle)
-            raise
         os.close(handle)
         time.sleep(WAIT_S)
     raise OSError(errno.EBUSY, "another process removes it", str(folder))
-
-
-def _is(folder: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(folder.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
-
-
-def _lock(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
-    return True
 
 
 BLOCK_BYTES = 4 * MIB
@@ -174,8 +155,6 @@ class _Search:
     def __init__(
         self, spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
     ) -> None:
-        # Most runs have no data files.
-        from runner.pack.data_rules import Room
 
         self.places, self.rules, self.held = places, rules, held
         self.room = Room(spec.limits, places.cache, rules.keep)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import io
 import os
 import shutil
-import stat
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -24,7 +22,7 @@ from runner.pack.contents import RUN_FILE, MemberKind, leaves
 from runner.pack.meter import ArchiveMeter, OverCapsError
 from runner.pack.write import zstd
 from runner.system import files as disk
-from runner.system import trees
+from runner.system import locks, trees
 
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
@@ -35,9 +33,6 @@ DEEPEST = 1001
 _DAMAGED = (tarfile.TarError, zstd.ZstdError, ValueError, EOFError, RecursionError)
 
 MARK = ".rai-unpacking-"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 NAME_FAULTS = (
     *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ELOOP),
     *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR),
@@ -377,21 +372,14 @@ def folder_beside(into: Path) -> Path:
 def _temporary(into: Path) -> Iterator[Path]:
     """Make a folder beside ``into``, to be renamed to it; remove it otherwise.
 
-    It is locked for as long as its process lives. What a killed process left is removed
-    by the next one that wants the same place.
-
     Raises:
         UsageError: it cannot be made.
     """
-    with _creating(into):
-        _remove_left(into)
-        made, lock = _locked(into)
-    try:
-        yield made
-    finally:
-        with suppress(OSError):
-            trees.remove(made)
-        os.close(lock)
+    with ExitStack() as stack:
+        with _creating(into):
+            made = locks.scratch(into.parent, f".{into.name}{MARK}")
+            fresh = stack.enter_context(made)
+        yield fresh
 
 
 @contextmanager
@@ -401,40 +389,3 @@ def _creating(into: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"{into} cannot be created: {error.strerror}") from error
-
-
-def _locked(into: Path) -> tuple[Path, int]:
-    """Make a folder and lock it; return it and its descriptor."""
-    while True:
-        name = f".{into.name}{MARK}"
-        made = Path(tempfile.mkdtemp(prefix=name, dir=into.parent))
-        with suppress(FileNotFoundError):
-            lock = os.open(made, _FOLDER)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            # Another process may have taken it for one that was left, and removed it.
-            if made.exists():
-                return made, lock
-            os.close(lock)
-
-
-def _remove_left(into: Path) -> None:
-    """Remove what killed processes of this user left for the same place."""
-    prefix = f".{into.name}{MARK}"
-    for name in os.listdir(into.parent):  # noqa: PTH208 - a name may hold wildcards
-        if name.startswith(prefix):
-            with suppress(OSError):
-                _remove_abandoned(into.parent / name)
-
-
-def _remove_abandoned(left: Path) -> None:
-    found = left.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return
-    lock = os.open(left, _FOLDER)
-    try:
-        # Raises an error where it is locked, and where nothing can be locked.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        trees.remove(left)
-    finally:
-        os.close(lock)

@@ -338,7 +338,7 @@ class _Job:
         # A repeat writes its file over that of the command it repeats.
         steps = [step for e in ended if (step := self.steps[e.index]).repeats is None]
         lines = [(step.index, step.command.text) for step in steps]
-        if not any(commandline.exporting(line) for _, line in lines):
+        if not any(commandline.tools(line) for _, line in lines):
             return
         try:
             files = pack.files(self.paths.build, self.caps, root="build")

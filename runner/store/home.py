@@ -132,18 +132,13 @@ def _has(run: RunRecord, word: str) -> bool:
     return any(word in (c.name or "") or word in c.text for c in run.first_round)
 
 
-class RunFolders(Struct, frozen=True):
-    """The names of the runs' folders: those without a record, then by their ends.
+def look(
+    home: Home, names: Iterable[str] | None = None
+) -> tuple[list[str], list[tuple[float, str]]]:
+    """Return the names of the runs' folders without a record, and of the others.
 
-    ``ended`` has when the record was written, the last one first.
+    With those goes when the record was written; the last one comes first.
     """
-
-    unended: tuple[str, ...]
-    ended: tuple[tuple[float, str], ...]
-
-
-def look(home: Home, names: Iterable[str] | None = None) -> RunFolders:
-    """Return the folders of the runs, or of the named ones."""
     root = str(home.runs)
     unended: list[str] = []
     ended: list[tuple[float, str]] = []
@@ -154,12 +149,12 @@ def look(home: Home, names: Iterable[str] | None = None) -> RunFolders:
             ended.append((written.st_mtime, name))
         except OSError:
             unended.append(name)
-    return RunFolders(tuple(unended), tuple(sorted(ended, reverse=True)))
+    return unended, sorted(ended, reverse=True)
 
 
 def unfinished(home: Home) -> list[RunPaths]:
     """Return the folders of the runs that have no record yet."""
-    found = (home.run(name) for name in sorted(look(home).unended))
+    found = (home.run(name) for name in sorted(look(home)[0]))
     return [paths for paths in found if paths.root.is_dir()]
 
 
@@ -175,10 +170,9 @@ def newest(
 
     ``names`` are the folders that are looked at, all if None.
     """
-    now, found = time.time(), look(home, names)
+    now, (unended, ended) = time.time(), look(home, names)
     kept: list[tuple[float, str, RunRecord]] = []
-    places = [(float("inf"), name) for name in found.unended]
-    for ended_at, name in (*places, *found.ended):
+    for ended_at, name in (*((float("inf"), name) for name in unended), *ended):
         full = limit is not None and len(kept) >= limit
         if full and ended_at + SLACK_S < kept[-(limit or 0)][0]:
             break

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from runner.core import Problem, RunRecord, RunRequest, State
 from runner.core.events import Tick, from_line, to_line
 from runner.core.quantities import Moment
-from runner.core.request import MOST_PARCEL_BYTES, from_json
+from runner.core.request import MOST_PARCEL_BYTES
 from runner.core.screen import printable
 from runner.core.wire import RemoteRun
 from runner.store import claim
@@ -65,11 +65,7 @@ def write_seen(paths: RunPaths, run: RemoteRun) -> None:
 
 def read_seen(paths: RunPaths) -> SeenRun | None:
     """Return what the server said last; None if it said nothing."""
-    try:
-        found = files.read_below(paths.root, paths.seen.name, MOST_SEEN_BYTES)
-        return json.decode(found, type=SeenRun)
-    except (OSError, ValueError):
-        return None
+    return files.read_json(paths.seen, MOST_SEEN_BYTES, SeenRun)
 
 
 MOST_BYTES = 4096
@@ -100,12 +96,8 @@ def write_submission(paths: RunPaths, handed: SlurmSubmission) -> None:
 
 def read_submission(paths: RunPaths) -> SlurmSubmission | None:
     """Return where a run was handed to; None if it was not, or the file is damaged."""
-    try:
-        found = files.read_below(paths.root, paths.handed.name, MOST_BYTES)
-        handed = json.decode(found, type=SlurmSubmission)
-    except (OSError, ValueError):
-        return None
-    return handed if handed.run == paths.id else None
+    handed = files.read_json(paths.handed, MOST_BYTES, SlurmSubmission)
+    return handed if handed and handed.run == paths.id else None
 
 
 class LifeSign:
@@ -161,11 +153,7 @@ def changed_s(path: Path) -> float:
 
 def parcel_of(paths: RunPaths) -> RunRequest | None:
     """Return the parcel of a run; None if there is none that can be read."""
-    try:
-        name = paths.parcel.name
-        return from_json(files.read_below(paths.root, name, MOST_PARCEL_BYTES))
-    except (OSError, ValueError):
-        return None
+    return files.read_json(paths.parcel, MOST_PARCEL_BYTES, RunRequest)
 
 
 def begun_record(paths: RunPaths) -> RunRecord | None:

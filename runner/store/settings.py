@@ -23,26 +23,24 @@ from runner.system import files
 
 if TYPE_CHECKING:
     from runner.spec.fields import Fields
-    from runner.spec.image_names import Rule
 
 
 SHOWN = f'`"someone/old-name:*": {EXAMPLE}`'
 
 
-def read(fields: Fields, key: str) -> tuple[Rule, ...]:
-    """Read the patterns at a key of a settings file, in their order there."""
+def _image_rules(fields: Fields) -> tuple[Rule, ...]:
+    """Read the patterns of the setting ``images``, in their order in the file."""
     # The YAML parser takes long to import; who has fields has it already.
     from runner.spec.yamlfile import MappingNode, ScalarNode, kind
 
-    node = fields.node.get(key)
-    if node is None:
-        return ()
+    node = fields.node.get(IMAGES)
     if isinstance(node, ScalarNode) and node.null:
-        fields.problems.warn(f"{key} is empty", node.place)
+        fields.warn(IMAGES, "is empty")
         return ()
     if not isinstance(node, MappingNode):
-        hint = f"expected a mapping of patterns to images, e.g. {SHOWN}"
-        fields.problems.error(f"{key} is {kind(node)}", node.place, hint)
+        if node is not None:
+            hint = f"expected a mapping of patterns to images, e.g. {SHOWN}"
+            fields.error(IMAGES, f"is {kind(node)}", hint)
         return ()
     rules = []
     for pattern, value in node.entries:
@@ -51,7 +49,7 @@ def read(fields: Fields, key: str) -> tuple[Rule, ...]:
             rules.append(found)
             continue
         hint = f"expected the name of an image, e.g. {SHOWN}"
-        text = f"{key}: the image for `{pattern.text}` is {kind(value)}"
+        text = f"{IMAGES}: the image for `{pattern.text}` is {kind(value)}"
         fields.problems.error(text, value.place, hint)
     return tuple(rules)
 
@@ -150,10 +148,11 @@ def find(
                 values[key] = _from_word(setting, name, text, problems)
                 kind = "variable" if name == variable else "option"
                 origins[key] = f"{kind}:{name}"
-    warnings = _only_warnings(problems)
+    if any(problem.severity is Severity.ERROR for problem in problems):
+        raise ConfigError(*problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
     settings = Settings(**{"home": Path(home), **values})
-    return FoundSettings(settings, warnings, origins)
+    return FoundSettings(settings, problems, origins)
 
 
 def variables(settings: Settings) -> dict[str, str]:
@@ -211,10 +210,6 @@ def _one_of(words: Sequence[str]) -> Kind[str]:
     return Kind(f"{', '.join(most)} or {last}", known.get)
 
 
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
-
-
 def _or_none(
     words: str, parse: Callable[[str], float | None], write: Callable[[Any], str]
 ) -> Kind[float]:
@@ -229,19 +224,15 @@ def _or_none(
     return Kind(f"{words}, or none", read, write)
 
 
-def _paths(text: str) -> tuple[Path, ...] | None:
-    return tuple(_path(part) for part in text.split(os.pathsep) if part) or None
-
-
 def _place(text: str) -> str | None:
     cluster = addresses.slurm_target(text)
     return str(cluster) if cluster else addresses.spelled(text)
 
 
-_FOLDER = Kind("a folder", _path)
+_FOLDER = Kind("a folder", lambda text: Path(text).expanduser())
 _FOLDERS = Kind(
     f"folders with `{os.pathsep}` between",
-    _paths,
+    lambda text: tuple(_FOLDER.parse(p) for p in text.split(os.pathsep) if p) or None,
     lambda paths: os.pathsep.join(map(str, paths)),
 )
 _WAIT = Kind("a time such as 10m", quantities.duration_s, quantities.duration_text)
@@ -320,9 +311,7 @@ def _from_file(
             values[s.key] = _absolute(found, file.parent.absolute())
             places[s.key] = fields.place(s.key)
     if fields.has(IMAGES):
-        # few have any
-
-        values[IMAGES] = read(fields, IMAGES)
+        values[IMAGES] = _image_rules(fields)
         places[IMAGES] = fields.place(IMAGES)
     problems += fields.problems.in_file_order()
     return values, {key: policy.origin(place) for key, place in places.items()}
@@ -355,9 +344,3 @@ def _absolute(value: object, folder: Path) -> object:
     if isinstance(value, tuple):
         return tuple(_absolute(part, folder) for part in value)
     return (folder / value).absolute() if isinstance(value, Path) else value
-
-
-def _only_warnings(problems: list[Problem]) -> list[Problem]:
-    if any(problem.severity is Severity.ERROR for problem in problems):
-        raise ConfigError(*problems)
-    return problems
