@@ -142,7 +142,7 @@ def resolve(
         NotAllowedError: they exceed the limit of data files, or a host is not allowed.
         ConfigError: the disk has no room for them.
     """
-    search = _Search(spec, places, rules, held)
+    search = _Search(places, rules, held, Room(spec.limits, places.cache, rules.keep))
     mounts: dict[str, list[DataFile]] = {}
     for resource in spec.data:
         file = yield from search.one(resource)
@@ -153,11 +153,9 @@ def resolve(
 
 class _Search:
     def __init__(
-        self, spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
+        self, places: DataPlaces, rules: DataRules, held: ExitStack, room: Room
     ) -> None:
-
-        self.places, self.rules, self.held = places, rules, held
-        self.room = Room(spec.limits, places.cache, rules.keep)
+        self.places, self.rules, self.held, self.room = places, rules, held, room
 
     @cached_property
     def downloads(self) -> Downloads:
@@ -194,7 +192,9 @@ class _Search:
                 file = yield from self._measured(path.absolute(), within)
             except OSError as error:
                 if error.errno not in _NO_FILE:
-                    yield Warned(_cannot_read(path, error))
+                    hint = "; RAI_DATA_DIR may be set to the folder that it leads to"
+                    hint *= error.errno == errno.EXDEV
+                    yield Warned(f"{path} cannot be read: {error.strerror}{hint}")
                 continue
             if is_kept:
                 with suppress(OSError):
@@ -240,10 +240,3 @@ class _Search:
                 if size > BLOCK_BYTES:
                     yield Progress(f"check {path.name}", done, size)
             return DataFile(path.name, path, md5.hexdigest(), done, within)
-
-
-def _cannot_read(path: Path, error: OSError) -> str:
-    text = f"{path} cannot be read: {error.strerror}"
-    if error.errno == errno.EXDEV:
-        return f"{text}; RAI_DATA_DIR may be set to the folder that it leads to"
-    return text

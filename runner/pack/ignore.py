@@ -297,9 +297,8 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             problems.append(Problem(why, place, severity=Severity.WARNING))
     spec = made(lambda: GitIgnoreSpec.from_lines(lines, _pattern, backend="re2"))
     if spec is None:
-        if len(lines) > MOST_RULES or any(
-            line.count("*") > MOST_STARS for line in lines
-        ):
+        most_stars = max((line.count("*") for line in lines), default=0)
+        if len(lines) > MOST_RULES or most_stars > MOST_STARS:
             hint = "write fewer, or fewer with several `*`"
             problems.append(Problem(f"{label} has too many rules", hint=hint))
             lines, rules, regexes = [], [], []
@@ -359,7 +358,9 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     """Return the expression of a rule; None if it is none."""
     from runner.spec.patterns import linear
 
-    if _misread(line):
+    # What pathspec reads otherwise than git: a class such as [:alpha:], a backslash
+    # within brackets, an exception of nothing.
+    if "[:" in line or _ESCAPING.search(line) or not line.strip("!/ "):
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
@@ -371,14 +372,6 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     found = linear(pattern.regex.pattern)
     few = line.count("*") <= MOST_STARS  # Python's are faster
     return pattern.regex if found is not None and few else found
-
-
-def _misread(rule: str) -> bool:
-    """Whether pathspec reads a rule in another way than git.
-
-    A class such as [:alpha:], a backslash within brackets, or an exception of nothing.
-    """
-    return "[:" in rule or bool(_ESCAPING.search(rule)) or not rule.strip("!/ ")
 
 
 def _pattern(rule: str) -> GitIgnoreSpecPattern:

@@ -226,12 +226,12 @@ class _Unpacking:
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         """Write one member, or add it to ``left_out``."""
         name = inside(info.name, self.root)
+        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
         if name == "":
             if not info.isdir():
-                raise HostileNameError(
-                    f"{info.name!r} stands in the folder's own place"
-                )
-        elif self._is_too_deep(name):
+                text = f"{info.name!r} stands in the folder's own place"
+                raise HostileNameError(text)
+        elif name.count("/") >= DEEPEST or whole > LONGEST_TARGET:
             self.too_deep = True
         elif info.isdir():
             self.tree.claim(name, MemberKind.FOLDER)
@@ -243,7 +243,13 @@ class _Unpacking:
             self.tree.claim(name, MemberKind.LINK)
             self.links[name] = info.linkname
         elif info.islnk():
-            self._hard_link(info, name)
+            original = inside(info.linkname, self.root)
+            if self.tree.at(original) is not MemberKind.FILE:
+                self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
+                return
+            self.tree.claim(name, MemberKind.FILE)
+            os.link(Path(self.folder, original), self._path(name))
+            self.kept += 1
         else:
             self.left_out.append(f"{name!r} is a device or a pipe")
 
@@ -251,13 +257,12 @@ class _Unpacking:
         """Return what was left out, with reasons."""
         if self.own_name:
             self.left_out.append(f"{RUN_FILE!r} has the name of rai's own list")
-        if not self.too_deep:
-            return tuple(self.left_out)
-        deep = (
-            f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
-            f" {LONGEST_TARGET:,} bytes"
-        )
-        return (*self.left_out, deep)
+        if self.too_deep:
+            self.left_out.append(
+                f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
+                f" {LONGEST_TARGET:,} bytes"
+            )
+        return tuple(self.left_out)
 
     def link_all(self) -> None:
         """Make the symbolic links that stay inside."""
@@ -282,19 +287,6 @@ class _Unpacking:
         with source, os.fdopen(file, "wb") as out:
             shutil.copyfileobj(source, out, CHUNK)
         self.kept += 1
-
-    def _hard_link(self, info: tarfile.TarInfo, name: str) -> None:
-        original = inside(info.linkname, self.root)
-        if self.tree.at(original) is not MemberKind.FILE:
-            self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
-            return
-        self.tree.claim(name, MemberKind.FILE)
-        os.link(Path(self.folder, original), self._path(name))
-        self.kept += 1
-
-    def _is_too_deep(self, name: str) -> bool:
-        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
-        return name.count("/") >= DEEPEST or whole > LONGEST_TARGET
 
     def _path(self, name: str) -> Path:
         """Return the path of a name; make the folders above it."""

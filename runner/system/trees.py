@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
@@ -115,35 +114,29 @@ def remove(root: Path | str, parent: int | None = None) -> None:
                 waiting[-1] = list(islice(inside, AT_ONCE))
             if not waiting[-1]:
                 waiting.pop()
-                _close_up(cursor)
+                if cursor.path:
+                    name, above = cursor.path[-1], len(cursor.path) - 1
+                    if cursor.up() != above:
+                        why = "it changes while it is removed"
+                        raise OSError(errno.EBUSY, why, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rmdir(name, dir_fd=cursor.at)
     os.rmdir(root, dir_fd=parent)
 
 
 def _removed(entry: os.DirEntry[str], folder: int) -> bool:
     """Remove a file or an empty folder; return False for a folder with something."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         if not entry.is_dir(follow_symlinks=False):
             os.unlink(entry.name, dir_fd=folder)
             return True
-        os.rmdir(entry.name, dir_fd=folder)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
+        try:
+            os.rmdir(entry.name, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
     return True
-
-
-def _close_up(cursor: _Cursor) -> None:
-    """Remove the emptied folder that the cursor is in, and go to the one above."""
-    if not cursor.path:
-        return
-    name, above = cursor.path[-1], len(cursor.path) - 1
-    if cursor.up() != above:
-        raise OSError(errno.EBUSY, "it changes while it is removed", name)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(name, dir_fd=cursor.at)
 
 
 def opened(entry: TreeEntry) -> int:
@@ -194,12 +187,7 @@ class _Cursor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
         os.close(self._root)
 
