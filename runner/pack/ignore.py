@@ -22,40 +22,13 @@ if TYPE_CHECKING:
 
 
 SECRET_FILES = (
-    ".env",
-    ".env.*",
-    ".envrc",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.ppk",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "kaggle.json",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".git-credentials",
-    ".dockercfg",
-    ".vault-token",
-    ".rai_profile",
-    ".rai_profile.yml",
-    ".rai_secret",
-    ".rai_env",
-    ".rai.profile",
-    ".rai.env",
+    *(".env", ".env.*", ".envrc"),
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdbx"),
+    *("kaggle.json", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf"),
+    *(".htpasswd", ".git-credentials", ".dockercfg", ".vault-token"),
+    *(".rai_profile", ".rai_profile.yml", ".rai_secret", ".rai_env"),
+    *(".rai.profile", ".rai.env"),
 )
 """Names of files that hold secrets, in lower case."""
 
@@ -290,11 +263,9 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             lines.append(by_bytes(line))
             rules.append((number, text))
         else:
-            why, place = (
-                f"{text!r} is not a pattern and is ignored",
-                Place(label, number, 1),
-            )
-            problems.append(Problem(why, place, severity=Severity.WARNING))
+            why, place = "is not a pattern and is ignored", Place(label, number, 1)
+            problem = Problem(f"{text!r} {why}", place, severity=Severity.WARNING)
+            problems.append(problem)
     spec = made(lambda: GitIgnoreSpec.from_lines(lines, _pattern, backend="re2"))
     if spec is None:
         most_stars = max((line.count("*") for line in lines), default=0)
