@@ -147,18 +147,7 @@ def standing(paths: RunPaths) -> Standing:
         return Standing.GONE
     if found.place != HERE:
         return Standing.ELSEWHERE
-    return _looked_up(found, machine.this_process(), free=bool(free))
-
-
-def _unknown(paths: RunPaths) -> Standing:
-    """Decide where holder.json tells nothing: it may just be written."""
-    young = age_s(paths.holder) < GRACE_S
-    return Standing.ALIVE if young else Standing.GONE
-
-
-def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing:
-    """Decide where the lock is ``free``, or there is none."""
-    process = found.process
+    process, me = found.process, machine.this_process()
     if process.boot != me.boot:
         # The same machine was started again since; of another one nothing is known.
         return Standing.GONE if process.host == me.host else Standing.ELSEWHERE
@@ -167,6 +156,12 @@ def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing
     if process.is_within_reach_of(me):
         return Standing.ALIVE if machine.is_alive(process) else Standing.GONE
     return Standing.ELSEWHERE
+
+
+def _unknown(paths: RunPaths) -> Standing:
+    """Decide where holder.json tells nothing: it may just be written."""
+    young = age_s(paths.holder) < GRACE_S
+    return Standing.ALIVE if young else Standing.GONE
 
 
 def age_s(path: Path) -> float:

@@ -199,22 +199,19 @@ _LIKE_AN_ID = re.compile(r"[0-9a-f]+")
 def tag_problem(tag: str) -> Problem | None:
     """Return why a text cannot be a tag; None if it can."""
     if tag in RESERVED:
-        return Problem(
-            f"{tag!r} cannot be a tag: it names the newest run",
-            hint="choose another name",
+        text, hint = ": it names the newest run", "choose another name"
+    elif not _TAG.fullmatch(tag):
+        text = ""
+        hint = (
+            f"use at most {MOST_CHARACTERS} letters, digits, dots, underscores and"
+            " hyphens; begin with a letter or a digit"
         )
-    if not _TAG.fullmatch(tag):
-        return Problem(
-            f"{tag[:80]!r} cannot be a tag",
-            hint=f"use at most {MOST_CHARACTERS} letters, digits, dots, underscores and"
-            " hyphens; begin with a letter or a digit",
-        )
-    if _LIKE_AN_ID.fullmatch(tag):
-        return Problem(
-            f"{tag!r} cannot be a tag: it reads as the beginning of a run's id",
-            hint=f"use a character other than 0-9 and a-f, as in run-{tag}",
-        )
-    return None
+    elif _LIKE_AN_ID.fullmatch(tag):
+        text = ": it reads as the beginning of a run's id"
+        hint = f"use a character other than 0-9 and a-f, as in run-{tag}"
+    else:
+        return None
+    return Problem(f"{tag[:80]!r} cannot be a tag{text}", hint=hint)
 
 
 def read_tag(paths: RunPaths) -> str:
@@ -236,22 +233,18 @@ def note_problem(note: str) -> Problem | None:
     if not note.strip():
         return Problem("the note is empty")
     if len(note) > LONGEST_NOTE:
-        return Problem(
-            f"the note has {len(note)} characters; {LONGEST_NOTE} are allowed"
-        )
+        text = f"the note has {len(note)} characters; {LONGEST_NOTE} are allowed"
+        return Problem(text)
     if "\n" in note or "\t" in note or printable(note) != note:
-        return Problem(
-            "the note has a character that cannot be shown as it is",
-            hint="write it in one line of plain text",
-        )
+        text = "the note has a character that cannot be shown as it is"
+        return Problem(text, hint="write it in one line of plain text")
     return None
 
 
 def read_note(paths: RunPaths) -> str:
     """Return a run's note, "" if it has none or none that is valid."""
-    found = _read_text(
-        paths.note, 4 * LONGEST_NOTE + 1
-    )  # as UTF-8, with its line's end
+    # As UTF-8, with its line's end.
+    found = _read_text(paths.note, 4 * LONGEST_NOTE + 1)
     return "" if note_problem(found) else found
 
 
