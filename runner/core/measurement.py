@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runner.core import screen
 from runner.core.errors import RaiError
-from runner.core.milestone import LayerShape, Shape
+from runner.core.milestone import LayerShape, Reference, Shape
 from runner.core.plan import (
     Architecture,
     MilestoneName,
@@ -44,14 +44,6 @@ class JudgedEntry(Struct, frozen=True):
     convolutions: tuple[JudgedConvolution, ...]
 
 
-class ReferenceTime(Struct, frozen=True):
-    """The site's time of the reference kernel on the GPU in use."""
-
-    gpu: str
-    ms: float
-    band: float
-
-
 class JudgeJob(Struct, frozen=True, rename={"accuracy": "class"}):
     """The whole of job.json; ``architecture`` is "" where no GPU is used.
 
@@ -65,7 +57,9 @@ class JudgeJob(Struct, frozen=True, rename={"accuracy": "class"}):
     entries: tuple[JudgedEntry, ...] = ()
     layers: tuple[LayerShape, ...] = ()
     rules: Mapping[str, float] = {}
-    reference: ReferenceTime | None = None
+    reference: Reference | None = None
+    """The site's time of the reference kernel on the GPU in use."""
+
     version: int = 1
 
 

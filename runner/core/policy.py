@@ -88,6 +88,9 @@ Source = Place | str
 """What sets a rule: a line of the site's policy, or a server's role in words."""
 
 
+FILE = "/etc/rai/policy.yml"
+"""Only this file counts: no option, variable or setting names another."""
+
 BUILD = "build"
 """The word in a list of images that allows to build a Dockerfile."""
 

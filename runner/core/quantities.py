@@ -10,18 +10,6 @@ from typing import Annotated, Any, Generic, TypeVar
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-
-def size(value: float | None) -> str:
-    """Format a number of bytes with a binary unit."""
-    if value is None:
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
-
-
 MIB = 1 << 20
 GIB = 1 << 30
 DAY_S = 86_400.0
@@ -193,3 +181,14 @@ def brief(value: float | None) -> str:
         if value * scale < 999.95:
             return f"{value * scale:#.4g} {unit}"
     return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"
+
+
+def size(value: float | None) -> str:
+    """Format a number of bytes with a binary unit."""
+    if value is None:
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

@@ -19,67 +19,6 @@ from runner.core.work import Stream
 MOST_ROUNDS = 1000
 """Of one run. Each round of each command has an entry in the record."""
 
-MOST_SECONDS = 1e12
-"""A program that prints a longer time has none, and sums of times stay finite."""
-
-
-class Spread(Struct, frozen=True):
-    """How many values there are, their median, the smallest and the largest."""
-
-    n: int
-    median: float
-    smallest: float
-    largest: float
-
-
-class CommandSamples(Struct, frozen=True):
-    """A command that was repeated, and what its rounds took in seconds.
-
-    ``number`` is its place in the build file, from 1. ``op_time_s`` sums the op times
-    that it printed in a round; it is None if it printed none.
-    """
-
-    number: int
-    name: str | None
-    text: str
-    wall_s: Spread
-    op_time_s: Spread | None = None
-
-
-def samples(run: RunRecord) -> tuple[CommandSamples, ...]:
-    """Return the samples of each command that was repeated; of rounds that ended well.
-
-    A command that has fewer than two of them is left out.
-    """
-    repeats: dict[int, list[CommandRecord]] = {}
-    for one in run.commands:
-        if one.repeats is not None and one.outcome is Outcome.OK:
-            repeats.setdefault(one.repeats, []).append(one)
-    found = []
-    for first in run.first_round:
-        if first.index not in repeats or first.outcome is not Outcome.OK:
-            continue
-        rounds, printed = [first, *repeats[first.index]], []
-        for one in rounds:
-            times = [t for i in one.findings.inferences for t in i.op_times_s]
-            if times and min(times) >= 0 and max(times) < MOST_SECONDS:
-                printed.append(sum(times))
-        walls = spread([one.wall_s or 0.0 for one in rounds])
-        assert walls is not None
-        sample = first.index + 1, first.name, first.text, walls, spread(printed)
-        found.append(CommandSamples(*sample))
-    return tuple(found)
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """Return how values spread; None if there are none."""
-    if not values:
-        return None
-    ordered, half = sorted(values), len(values) // 2
-    median = ordered[half] / 2 + ordered[~half] / 2
-    return Spread(len(ordered), median, ordered[0], ordered[-1])
-
-
 MOST_WORK = 3 * 10**8
 """The most entries of records that are passed to make one of events, some seconds.
 
@@ -260,3 +199,64 @@ def _place(record: RunRecord, index: int) -> int | None:
     """
     places = range(len(record.commands) - 1, -1, -1)
     return next((at for at in places if record.commands[at].index == index), None)
+
+
+MOST_SECONDS = 1e12
+"""A program that prints a longer time has none, and sums of times stay finite."""
+
+
+class Spread(Struct, frozen=True):
+    """How many values there are, their median, the smallest and the largest."""
+
+    n: int
+    median: float
+    smallest: float
+    largest: float
+
+
+class CommandSamples(Struct, frozen=True):
+    """A command that was repeated, and what its rounds took in seconds.
+
+    ``number`` is its place in the build file, from 1. ``op_time_s`` sums the op times
+    that it printed in a round; it is None if it printed none.
+    """
+
+    number: int
+    name: str | None
+    text: str
+    wall_s: Spread
+    op_time_s: Spread | None = None
+
+
+def samples(run: RunRecord) -> tuple[CommandSamples, ...]:
+    """Return the samples of each command that was repeated; of rounds that ended well.
+
+    A command that has fewer than two of them is left out.
+    """
+    repeats: dict[int, list[CommandRecord]] = {}
+    for one in run.commands:
+        if one.repeats is not None and one.outcome is Outcome.OK:
+            repeats.setdefault(one.repeats, []).append(one)
+    found = []
+    for first in run.first_round:
+        if first.index not in repeats or first.outcome is not Outcome.OK:
+            continue
+        rounds, printed = [first, *repeats[first.index]], []
+        for one in rounds:
+            times = [t for i in one.findings.inferences for t in i.op_times_s]
+            if times and min(times) >= 0 and max(times) < MOST_SECONDS:
+                printed.append(sum(times))
+        walls = spread([one.wall_s or 0.0 for one in rounds])
+        assert walls is not None
+        sample = first.index + 1, first.name, first.text, walls, spread(printed)
+        found.append(CommandSamples(*sample))
+    return tuple(found)
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return how values spread; None if there are none."""
+    if not values:
+        return None
+    ordered, half = sorted(values), len(values) // 2
+    median = ordered[half] / 2 + ordered[~half] / 2
+    return Spread(len(ordered), median, ordered[0], ordered[-1])

@@ -16,12 +16,10 @@ from msgspec import Struct
 
 from runner.core import LIMITS, MIB, Limits, Problem
 from runner.core.errors import ConfigError, NotAllowedError
-from runner.core.policy import Address, Policy, is_in, is_private
+from runner.core.policy import FILE, Address, Policy, is_in, is_private
 from runner.core.quantities import size_text
 from runner.core.work import SPARE_BYTES
 from runner.system import files
-
-POLICY_FILE = "/etc/rai/policy.yml"
 
 _NETLOC = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PRINTABLE = re.compile(r"[!-~]+")
@@ -73,7 +71,7 @@ def check(host: str, found: Iterable[Address], policy: Policy) -> None:
             what = host if str(address) == host else f"{host} ({address})"
             raise UnavailableError(
                 f"{what} is of this machine or of a private network, and no line"
-                f" `private: [{host}]` in {policy.file or POLICY_FILE} allows it"
+                f" `private: [{host}]` in {policy.file or FILE} allows it"
             )
 
 

@@ -18,7 +18,7 @@ from runner.core import MIB, BuildSpec, DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy
 from runner.pack.data_rules import Room, UnavailableError
-from runner.system import files
+from runner.system import files, trees
 from runner.system.locks import lock
 
 if TYPE_CHECKING:
@@ -28,48 +28,6 @@ if TYPE_CHECKING:
 TRIES = 100
 WAIT_S = 0.01
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-@contextmanager
-def using(folder: Path, *, make: bool = False) -> Iterator[None]:
-    """Keep others from removing a folder; raise OSError if it is absent.
-
-    With ``make`` it is made.
-    """
-    handle = _locked(folder, make)
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def removing(folder: Path) -> Iterator[bool]:
-    """Yield whether a folder may be removed: no run uses it, nor begins to."""
-    try:
-        handle = os.open(folder, _FOLDER | os.O_NOFOLLOW)
-    except OSError:
-        yield False
-        return
-    try:
-        yield lock(handle) is not False
-    finally:
-        os.close(handle)
-
-
-def _locked(folder: Path, make: bool) -> int:
-    for _ in range(TRIES):
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, _FOLDER)
-        # Another process may have removed it before it was locked.
-        with suppress(FileNotFoundError):
-            same = os.path.samestat(folder.stat(), os.fstat(handle))
-            if lock(handle, shared=True) is not False and same:
-                return handle
-        os.close(handle)
-        time.sleep(WAIT_S)
-    raise OSError(errno.EBUSY, "another process removes it", str(folder))
 
 
 BLOCK_BYTES = 4 * MIB
@@ -240,3 +198,45 @@ class _Search:
                 if size > BLOCK_BYTES:
                     yield Progress(f"check {path.name}", done, size)
             return DataFile(path.name, path, md5.hexdigest(), done, within)
+
+
+@contextmanager
+def using(folder: Path, *, make: bool = False) -> Iterator[None]:
+    """Keep others from removing a folder; raise OSError if it is absent.
+
+    With ``make`` it is made.
+    """
+    handle = _locked(folder, make)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def removing(folder: Path) -> Iterator[bool]:
+    """Yield whether a folder may be removed: no run uses it, nor begins to."""
+    try:
+        handle = os.open(folder, trees.FOLDER)
+    except OSError:
+        yield False
+        return
+    try:
+        yield lock(handle) is not False
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path, make: bool) -> int:
+    for _ in range(TRIES):
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, _FOLDER)
+        # Another process may have removed it before it was locked.
+        with suppress(FileNotFoundError):
+            same = os.path.samestat(folder.stat(), os.fstat(handle))
+            if lock(handle, shared=True) is not False and same:
+                return handle
+        os.close(handle)
+        time.sleep(WAIT_S)
+    raise OSError(errno.EBUSY, "another process removes it", str(folder))

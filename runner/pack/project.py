@@ -18,8 +18,8 @@ from runner.core.request import MOST_PARCEL_BYTES, from_json, to_json
 from runner.core.work import UPLOAD, Caps
 from runner.pack import git
 from runner.pack.contents import Survey, exceeded, survey
-from runner.pack.read import CHUNK, DamagedArchiveError, open_tar, unpack
-from runner.pack.write import PackCache, pack, zstd
+from runner.pack.read import DamagedArchiveError, open_tar, unpack
+from runner.pack.write import CHUNK, PackCache, pack, zstd
 from runner.system import files, machine, trees
 
 LONGEST_HEADERS = 16 << 10

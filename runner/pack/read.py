@@ -20,11 +20,10 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 from runner.core.work import BUILD, Caps
 from runner.pack.contents import RUN_FILE, MemberKind, leaves
 from runner.pack.meter import ArchiveMeter, OverCapsError
-from runner.pack.write import zstd
+from runner.pack.write import CHUNK, zstd
 from runner.system import files as disk
 from runner.system import locks, trees
 
-CHUNK = 1 << 20
 LONGEST_TARGET = 4095
 DEEPEST = 1001
 """The most folders within folders that are unpacked; one of them is the root."""

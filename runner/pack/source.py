@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from runner.core.errors import EngineError, UsageError
 from runner.pack.read import NAME_FAULTS, HostileNameError, inside
+from runner.pack.write import CHUNK
 from runner.system import files, trees
 
 DEEPEST = 1000
@@ -23,8 +24,6 @@ LONGEST_NAME = 4000
 
 FAULTS = (*NAME_FAULTS, errno.ENOENT)
 """What a file system says of names, and of a hard link to what is not there."""
-
-CHUNK_BYTES = 1 << 20
 
 Owner = tuple[int, int]
 
@@ -97,7 +96,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         path.hardlink_to(_inside(folder, member.linkname))
     elif (content := tar.extractfile(member)) is not None:
         with path.open("wb") as file:
-            shutil.copyfileobj(content, file, CHUNK_BYTES)
+            shutil.copyfileobj(content, file, CHUNK)
         path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(path, (member.mtime, member.mtime))
     else:
@@ -149,7 +148,7 @@ def pack(folder: Path, root: str) -> Generator[bytes, None, bool]:
             left = member.size
             with open(trees.opened(entry), "rb") as file:  # noqa: PTH123 - a descriptor
                 while left > 0:
-                    step = min(left, CHUNK_BYTES)
+                    step = min(left, CHUNK)
                     data = file.read(step) or bytes(step)
                     left -= len(data)
                     yield data

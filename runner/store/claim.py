@@ -1,4 +1,4 @@
-"""Who carries out a run: claimed once, by its holder.json and the lock on that file.
+"""Which process runs a run: claimed once, by its holder.json and the lock on that file.
 
 The lock is the kernel's: it goes with the process that holds it. What the file says is
 needed where no lock tells: on file systems without locks, and on another machine.
@@ -29,12 +29,12 @@ GRACE_S = 60.0
 
 
 class RunHolder(Struct, frozen=True):
-    """The process that carries out a run.
+    """The process that runs a run.
 
     ``run`` is the run's id: a copy of the folder, under another name, has no holder.
     ``on`` is the machine's name for people. ``locked`` says whether the process could
     lock the file. Of a run at another ``place``, ``process`` is the one that handed it
-    over, ``url`` the address of who carries it out, ``team`` whose run it is there.
+    over, ``url`` the address of that place, ``team`` whose run it is there.
     """
 
     run: str
@@ -47,7 +47,7 @@ class RunHolder(Struct, frozen=True):
 
 
 class Standing(StrEnum):
-    """Whether somebody carries a run out."""
+    """Whether a process runs a run."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -125,7 +125,7 @@ def holder(paths: RunPaths) -> RunHolder | None:
 
 
 def standing(paths: RunPaths) -> Standing:
-    """Return whether somebody carries out the run.
+    """Return whether a process runs the run.
 
     On this machine the lock decides. Where the file system has none, the process is
     looked up by its number and the time of its start.

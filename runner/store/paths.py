@@ -79,10 +79,10 @@ class RunPaths(Struct, frozen=True):
     """What the user wrote about the run."""
 
     holder = Entry("holder.json")
-    """Who carries the run out; locked by that process for as long as it lives."""
+    """The process of the run, which locks it for as long as it lives."""
 
     seen = Entry("seen.json")
-    """What the server that carries the run out said of it last."""
+    """What the server of the run said of it last."""
 
     mirror = Entry("mirror.lock")
     """Locked by the process that keeps the copy of a run on a server up to date."""

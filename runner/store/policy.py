@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.core import LIMITS, Place, Problem, Profile
+from runner.core import LIMITS, Place, Problem, Profile, policy
 from runner.core.errors import ConfigError
 from runner.core.policy import (
     NO_POLICY,
@@ -54,8 +54,7 @@ def config_fields(
     return read
 
 
-FILE = Path("/etc/rai/policy.yml")
-"""Only this file counts: no option, variable or setting names another."""
+FILE = Path(policy.FILE)
 
 ROOT = 0
 

@@ -26,7 +26,7 @@ def discard(folder: Path, *names: str) -> None:
     with suppress(FileExistsError):
         (folder / TRASH).mkdir(mode=0o770 if is_shared(folder) else 0o700)
     # Opened without following links: a link there could lead anywhere.
-    trash = os.open(folder / TRASH, locks.FOLDER)
+    trash = os.open(folder / TRASH, trees.FOLDER)
     try:
         for name in names:
             aside = f"{name}.{secrets.token_hex(4)}"
@@ -84,7 +84,7 @@ def _taken(found: os.stat_result) -> int:
 def _held(trash: Path, wait: bool) -> Iterator[int | None]:
     """Open and lock the trash; yield None if there is none or others hold it."""
     try:
-        opened = os.open(trash, locks.FOLDER)
+        opened = os.open(trash, trees.FOLDER)
     except OSError:
         yield None
         return

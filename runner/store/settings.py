@@ -25,35 +25,6 @@ if TYPE_CHECKING:
     from runner.spec.fields import Fields
 
 
-SHOWN = f'`"someone/old-name:*": {EXAMPLE}`'
-
-
-def _image_rules(fields: Fields) -> tuple[Rule, ...]:
-    """Read the patterns of the setting ``images``, in their order in the file."""
-    # The YAML parser takes long to import; who has fields has it already.
-    from runner.spec.yamlfile import MappingNode, ScalarNode, kind
-
-    node = fields.node.get(IMAGES)
-    if isinstance(node, ScalarNode) and node.null:
-        fields.warn(IMAGES, "is empty")
-        return ()
-    if not isinstance(node, MappingNode):
-        if node is not None:
-            hint = f"expected a mapping of patterns to images, e.g. {SHOWN}"
-            fields.error(IMAGES, f"is {kind(node)}", hint)
-        return ()
-    rules = []
-    for pattern, value in node.entries:
-        if isinstance(value, ScalarNode) and valid(value.text.strip()):
-            found = Rule(pattern.text.strip(), value.text.strip(), pattern.place)
-            rules.append(found)
-            continue
-        hint = f"expected the name of an image, e.g. {SHOWN}"
-        text = f"{IMAGES}: the image for `{pattern.text}` is {kind(value)}"
-        fields.problems.error(text, value.place, hint)
-    return tuple(rules)
-
-
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
 
@@ -344,3 +315,29 @@ def _absolute(value: object, folder: Path) -> object:
     if isinstance(value, tuple):
         return tuple(_absolute(part, folder) for part in value)
     return (folder / value).absolute() if isinstance(value, Path) else value
+
+
+def _image_rules(fields: Fields) -> tuple[Rule, ...]:
+    """Read the patterns of the setting ``images``, in their order in the file."""
+    # The YAML parser takes long to import; who has fields has it already.
+    from runner.spec.yamlfile import MappingNode, ScalarNode, kind
+
+    node, example = fields.node.get(IMAGES), f'`"someone/old-name:*": {EXAMPLE}`'
+    if isinstance(node, ScalarNode) and node.null:
+        fields.warn(IMAGES, "is empty")
+        return ()
+    if not isinstance(node, MappingNode):
+        if node is not None:
+            hint = f"expected a mapping of patterns to images, e.g. {example}"
+            fields.error(IMAGES, f"is {kind(node)}", hint)
+        return ()
+    rules = []
+    for pattern, value in node.entries:
+        if isinstance(value, ScalarNode) and valid(value.text.strip()):
+            found = Rule(pattern.text.strip(), value.text.strip(), pattern.place)
+            rules.append(found)
+            continue
+        hint = f"expected the name of an image, e.g. {example}"
+        text = f"{IMAGES}: the image for `{pattern.text}` is {kind(value)}"
+        fields.problems.error(text, value.place, hint)
+    return tuple(rules)

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from runner.system import trees
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 def lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool | None:
     """Lock an open file or folder; return whether no other process has it locked.
@@ -49,7 +47,7 @@ def scratch(parent: Path, prefix: str = "") -> Iterator[Path]:
     while True:
         made = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         with suppress(FileNotFoundError):
-            handle = os.open(made, FOLDER)
+            handle = os.open(made, trees.FOLDER)
             lock(handle, wait=True)
             # Another process may have taken it for one that was left, and removed it.
             if made.exists():
@@ -67,7 +65,7 @@ def _remove_abandoned(left: Path) -> None:
     found = left.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return
-    handle = os.open(left, FOLDER)
+    handle = os.open(left, trees.FOLDER)
     try:
         if lock(handle):
             trees.remove(left)

@@ -72,8 +72,7 @@ def this_process() -> ProcessIdentity:
 
 def is_alive(process: ProcessIdentity) -> bool:
     """Whether a process within reach still runs; a zombie does not."""
-    if os.name == "nt":  # where signal 0 would end the process
-        return True
+
     if Path("/proc/self/stat").exists():
         return _start_time(process.pid) == process.started
     with contextlib.suppress(PermissionError):

@@ -21,8 +21,10 @@ from msgspec import Struct
 AT_ONCE = 10_000
 """The most names of a folder that are removed before they are listed again."""
 
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 _WALK = stat.S_IRUSR | stat.S_IXUSR
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TooManyError(Exception):
@@ -208,7 +210,7 @@ class _Cursor:
         wanted = self._ids[-1]
         above = -1
         with contextlib.suppress(OSError):
-            above = os.open("..", _FOLDER, dir_fd=self.at)
+            above = os.open("..", FOLDER, dir_fd=self.at)
         self._leave()
         self.path.pop()
         if above >= 0 and _id(above) == wanted:
@@ -227,7 +229,7 @@ class _Cursor:
         # The folders above may still have the modes that they were given.
         for name, wanted in zip(path, ids, strict=True):
             try:
-                inner = os.open(name, _FOLDER, dir_fd=self.at)
+                inner = os.open(name, FOLDER, dir_fd=self.at)
             except OSError:
                 break
             if _id(inner) != wanted:
@@ -251,10 +253,10 @@ class _Cursor:
 def _opened(name: str, parent: int | None, needed: int) -> tuple[int, int | None]:
     """Open a folder; return its mode too if its owner was given more rights."""
     try:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
+        folder = os.open(name, FOLDER, dir_fd=parent)
     except PermissionError:
         mode = _permit(name, parent, needed)
-        return os.open(name, _FOLDER, dir_fd=parent), mode
+        return os.open(name, FOLDER, dir_fd=parent), mode
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & needed == needed or (needed == _WALK and os.geteuid() == 0):
         return folder, None
