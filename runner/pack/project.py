@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Generator
 from contextlib import suppress
@@ -147,11 +146,8 @@ class SealedProject:
 
     def names(self) -> frozenset[str]:
         """Return the names of all that was packed."""
-        return frozenset(
-            os.path.relpath(os.path.join(above, name), self.folder)  # noqa: PTH118
-            for above, folders, files in os.walk(self.folder)
-            for name in (*folders, *files)
-        )
+        found = trees.entries(self.folder)
+        return frozenset("/".join((*one.above, one.name)) for one in found)
 
     def close(self) -> None:
         """Remove the unpacked project."""

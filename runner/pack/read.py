@@ -187,19 +187,16 @@ def _members(
 ) -> Iterator[tuple[tarfile.TarFile, ArchiveMeter]]:
     meter = ArchiveMeter(caps)
     try:
-        with (
-            open_tar(archive) as stream,
-            tarfile.open(
-                fileobj=cast(
-                    IO[bytes], _Metered(cast(io.BufferedIOBase, stream), meter)
-                ),
+        with open_tar(archive) as stream:
+            metered = _Metered(cast(io.BufferedIOBase, stream), meter)
+            with tarfile.open(
+                fileobj=cast(IO[bytes], metered),
                 mode="r|",
                 bufsize=CHUNK,
                 encoding="utf-8",
                 errors="surrogateescape",
-            ) as tar,
-        ):
-            yield tar, meter
+            ) as tar:
+                yield tar, meter
     except (OverCapsError, HostileNameError) as error:
         raise NotAllowedError(f"{called or archive} is refused: {error}") from error
     except _DAMAGED as error:

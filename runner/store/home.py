@@ -19,7 +19,7 @@ from msgspec import Struct
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
 from runner.store import run_files, runs
-from runner.store.paths import BUILD_FILES, Home, RunPaths
+from runner.store.paths import BUILD_FILES, WRITABLE, Home, RunPaths
 from runner.system import files
 
 LATEST = "latest"
@@ -41,18 +41,17 @@ def make(root: Path) -> Home:
         ConfigError: that fails, or it cannot be read, or it is another user's and
             everybody may replace what is in it. Root may use those of others.
     """
-    hint = "set RAI_HOME to a folder that you can write to"
     try:
         # What runs print, and what they are of, is nobody else's business.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
-        raise ConfigError(Problem(why, hint=hint)) from error
+        raise ConfigError(Problem(why, hint=WRITABLE)) from error
     if _is_others(root) and root.stat().st_mode & stat.S_IWOTH:
         why = f"{root} belongs to another user, and everybody may write to it"
-        raise ConfigError(Problem(why, hint=hint))
+        raise ConfigError(Problem(why, hint=WRITABLE))
     if not os.access(root, os.R_OK | os.X_OK):
-        raise ConfigError(Problem(f"{root} cannot be read", hint=hint))
+        raise ConfigError(Problem(f"{root} cannot be read", hint=WRITABLE))
     return Home(root)
 
 

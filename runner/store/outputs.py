@@ -18,7 +18,7 @@ from runner import pack
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
 from runner.pack import RUN_FILE, Caps, Unpacked
-from runner.store.paths import Home
+from runner.store.paths import WRITABLE, Home
 from runner.system import files, trees
 
 LONGEST_LIST = 32 << 20
@@ -214,6 +214,6 @@ def keep_page(home: Home, what: str, page: str, suffix: str = ".html") -> Path:
         files.write(path, page.encode(errors="replace"))
     except OSError as error:
         text = f"{home.pages} cannot be written: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to, or name a file with -o"
+        hint = f"{WRITABLE}, or name a file with -o"
         raise ConfigError(Problem(text, hint=hint)) from error
     return path

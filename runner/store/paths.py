@@ -12,6 +12,10 @@ BUILD_FILES = ("rai_build.yml", "rai-build.yml")
 """The names of a project's build file."""
 
 
+WRITABLE = "set RAI_HOME to a folder that you can write to"
+"""What to do where the home folder cannot be used."""
+
+
 class Entry:
     """A file or folder of a run's folder or of the home folder, by its name there."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runner.core import Problem
 from runner.core.errors import ConfigError
+from runner.store.paths import WRITABLE
 from runner.system import locks, trees
 
 TRASH = ".trash"
@@ -110,8 +111,7 @@ def folder(root: Path) -> Iterator[Path]:
             made = stack.enter_context(locks.scratch(root))
         except OSError as error:
             text = f"{root} cannot be written: {error.strerror}"
-            hint = "set RAI_HOME to a folder that you can write to"
-            raise ConfigError(Problem(text, hint=hint)) from error
+            raise ConfigError(Problem(text, hint=WRITABLE)) from error
         yield made
 
 

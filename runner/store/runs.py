@@ -20,7 +20,7 @@ from runner.core.measurement import (
     to_json,
 )
 from runner.store import run_files
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import WRITABLE, Home, RunPaths
 from runner.system import files
 
 REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -43,8 +43,7 @@ def create(home: Home) -> RunPaths:
         if error.errno not in REFUSED:
             raise
         why = f"cannot write to {home.root}: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to"
-        raise ConfigError(Problem(why, hint=hint)) from error
+        raise ConfigError(Problem(why, hint=WRITABLE)) from error
     return paths
 
 
