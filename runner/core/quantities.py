@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -22,6 +22,7 @@ Moment = Annotated[float, Meta(ge=0, le=2.5e11)]
 
 
 _Value = TypeVar("_Value")
+_Word = TypeVar("_Word", bound=str)
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
@@ -143,6 +144,13 @@ class Kind(Struct, Generic[_Value], frozen=True):
         between = " of at least " if self.unit else " from "
         above = between + self.write(least) if least > 0 else ""
         return replace(self, words=self.words + above, parse=parse)
+
+
+def one_of(words: Sequence[_Word]) -> Kind[_Word]:
+    """Return the kind of some words, which may be members of an enum."""
+    *most, last = words
+    text = f"{', '.join(most)} or {last}" if most else str(last)
+    return Kind(text, {str(word): word for word in words}.get)
 
 
 TEXT = Kind("text", str)

@@ -123,13 +123,8 @@ def pack(
         part.replace(into)
     finally:
         part.unlink(missing_ok=True)
-    return Archive(
-        into,
-        stream.sha256,
-        into.stat().st_size,
-        stream.raw_bytes,
-        len(survey.members),
-    )
+    size, members = into.stat().st_size, len(survey.members)
+    return Archive(into, stream.sha256, size, stream.raw_bytes, members)
 
 
 def _members(

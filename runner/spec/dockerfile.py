@@ -56,21 +56,21 @@ def stages(
     # Builders set these themselves.
     system, _, rest = platform.partition("/")
     architecture, _, variant = rest.partition("/")
-    values = {}
-    for side in ("BUILD", "TARGET"):
-        values[f"{side}PLATFORM"] = platform
-        values[f"{side}OS"] = system
-        values[f"{side}ARCH"] = architecture
-        values[f"{side}VARIANT"] = variant
-    values = {name: args.get(name, value) for name, value in values.items()}
+    parts = {"PLATFORM": platform, "OS": system, "ARCH": architecture}
+    parts["VARIANT"] = variant
+    values = {
+        side + part: args.get(side + part, value)
+        for side in ("BUILD", "TARGET")
+        for part, value in parts.items()
+    }
     stages: list[Stage] = []
     for one in instructions(text):
         if one.word == "ARG" and not stages:
             before = dict(values)
             for word in words(one.rest):
                 name, equals, default = word.partition("=")
-                usual = _expand(default, before) if equals else before.get(name, "")
-                values[name] = args.get(name, usual)
+                value = _expand(default, before) if equals else before.get(name, "")
+                values[name] = args.get(name, value)
         elif one.word == "FROM" and (match := _FROM.fullmatch(one.rest)):
             image = _expand(match["image"], values)
             stages.append(Stage(image, (match["name"] or "").lower()))

@@ -21,7 +21,7 @@ from runner.core.policy import (
     Policy,
     PrivateTarget,
 )
-from runner.core.quantities import SWITCH, Kind
+from runner.core.quantities import SWITCH, one_of
 from runner.system import files
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ PRIVATE = '["10.1.0.0/16", "files.lab"]'
 _IMAGE = re.compile(r"[\w.:/@*?\[\]!-]+", re.ASCII)
 _HOST = re.compile(r"[\w.*?-]+", re.ASCII)
 _NAME = re.compile(r"[\w.-]*[A-Za-z_][\w.-]*", re.ASCII)
-_PROFILE = Kind(" or ".join(Profile), {str(word): word for word in Profile}.get)
+_PROFILE = one_of(tuple(Profile))
 
 
 def read(file: Path = FILE, owner: int = ROOT) -> Policy:
@@ -93,8 +93,9 @@ def read(file: Path = FILE, owner: int = ROOT) -> Policy:
         raise ConfigError(Problem(text, hint=hint)) from error
     problems: list[Problem] = []
     fields = config_fields(raw, str(file), _KEYS, problems)
-    found = _policy(fields, str(file)) if fields else Policy(file=str(file))
+    found = Policy(file=str(file))
     if fields:
+        found = _policy(fields, str(file))
         problems += fields.problems.in_file_order()
     if problems:
         # An unknown key too: a ceiling that is misspelt would be none.

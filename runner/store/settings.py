@@ -15,7 +15,7 @@ from msgspec import Struct
 from runner.core import GIB, Place, Problem, Profile, Severity, addresses, quantities
 from runner.core.addresses import SBATCH_OPTIONS
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, DAY_S, SIZE, SWITCH, Kind
+from runner.core.quantities import COUNT, DAY_S, SIZE, SWITCH, Kind, one_of
 from runner.core.work import UPLOAD, Caps
 from runner.spec.image_names import EXAMPLE, Rule, valid
 from runner.store import policy
@@ -175,12 +175,6 @@ class Setting(Struct, frozen=True):
         return f"{self.help}: {self.kind.words}"
 
 
-def _one_of(words: Sequence[str]) -> Kind[str]:
-    *most, last = words
-    known = {str(word): word for word in words}
-    return Kind(f"{', '.join(most)} or {last}", known.get)
-
-
 def _or_none(
     words: str, parse: Callable[[str], float | None], write: Callable[[Any], str]
 ) -> Kind[float]:
@@ -222,10 +216,10 @@ _WORDS = Kind(
     addresses.sbatch_words,
     shlex.join,
 )
-_PROFILE = _one_of(tuple(Profile))
+_PROFILE = one_of(tuple(Profile))
 
 SETTINGS = (
-    Setting("engine", "where commands run", _one_of(ENGINES), "docker", "--engine"),
+    Setting("engine", "where commands run", one_of(ENGINES), "docker", "--engine"),
     Setting("profile", "how commands are confined", _PROFILE, "strict", "--profile"),
     Setting("home", "where runs and downloaded data are kept", _FOLDER, "~/rai"),
     Setting("data_dir", "where data files are looked for first", _FOLDER, "~/data"),

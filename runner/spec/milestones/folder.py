@@ -12,7 +12,7 @@ from msgspec import Struct
 from runner.core import MIB, BuildSpec, GpuRequest, Limits, Problem, Severity
 from runner.core.errors import ConfigError, SpecError
 from runner.core.milestone import Held, HeldKind, MilestoneRun
-from runner.core.quantities import COUNT, SIZE, Kind
+from runner.core.quantities import COUNT, SIZE, Kind, one_of
 from runner.spec import buildfile, resources
 from runner.spec.commands import read_env
 from runner.spec.fields import Fields
@@ -25,7 +25,7 @@ _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]
 _PATTERN = re.compile(r"[A-Za-z0-9_*?.+-]+(?:/[A-Za-z0-9_*?.+-]+)*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HOLDS = '[job, team, {golden: ["*.py"]}, {build: compile, files: ["*.cubin"]}]'
-_IMAGE = Kind("golden or team", {"golden": "golden", "team": "team"}.get)
+_IMAGE = one_of(("golden", "team"))
 
 RESERVED = ("team", "runner", "job.json", "rai_build.yml", "Dockerfile")
 """Names at the top of a run's folder that no build's files go to."""

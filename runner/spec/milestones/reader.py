@@ -30,7 +30,7 @@ from runner.core.milestone import (
     TeamParts,
     Trust,
 )
-from runner.core.quantities import COUNT, SIZE, Kind
+from runner.core.quantities import COUNT, SIZE, Kind, one_of
 from runner.judge.figures import Rules
 from runner.spec.fields import Fields, Grammar
 from runner.spec.milestones import folder
@@ -60,10 +60,8 @@ _FORM = re.compile(
 )
 
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?")
-_TRUST = Kind(" or ".join(Trust), {str(word): word for word in Trust}.get)
-_CLASS = Kind(", ".join(CLASSES), {name: name for name in CLASSES}.get)
-_COUNTS = Kind(" or ".join(Counted), {str(word): word for word in Counted}.get)
-_TYPE = Kind("pdf", {"pdf": "pdf"}.get)
+_TRUST, _COUNTS = one_of(tuple(Trust)), one_of(tuple(Counted))
+_CLASS, _TYPE = one_of(CLASSES), one_of(("pdf",))
 
 
 def decimal(text: str) -> float | None:
@@ -88,9 +86,7 @@ IMAGES = "{images}"
 """Stands in a command for each number of images."""
 
 _REPORT = "[{script: m3.1.py, shows: [op times], command: python m3.1.py}]"
-_SHOWS = Kind(
-    f"one of {', '.join(ReportedKind)}", {str(one): one for one in ReportedKind}.get
-)
+_SHOWS = one_of(tuple(ReportedKind))
 _IMAGE_COUNT = Kind("a whole number above 0", COUNT.at_least(1).parse)
 
 KEYS: Grammar = {
