@@ -22,6 +22,8 @@ from runner.spec.yamlfile import (
     Problems,
     ScalarNode,
     SequenceNode,
+    compose,
+    decode,
     kind,
 )
 
@@ -40,6 +42,16 @@ class Fields(Struct, frozen=True):
     grammar: Grammar
     problems: Problems
     path: str = ""
+
+    @classmethod
+    def parse(
+        cls, raw: bytes, file: str, grammar: Grammar
+    ) -> tuple[Fields | None, Problems]:
+        """Read a file's bytes; None if it is empty, or no mapping."""
+        problems = Problems()
+        text = decode(raw, file, problems)
+        node = compose(text, file, problems) if text is not None else None
+        return cls.of(node, grammar, problems), problems
 
     @classmethod
     def of(

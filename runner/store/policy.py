@@ -43,12 +43,8 @@ def config_fields(
     """Read a file's bytes as a mapping; None where it is empty or no mapping."""
     # The YAML parser takes longer to import than most commands take to run.
     from runner.spec.fields import Fields
-    from runner.spec.yamlfile import Problems, compose, decode
 
-    found = Problems()
-    text = decode(raw, file, found)
-    node = compose(text, file, found) if text is not None else None
-    read = Fields.of(node, grammar, found)
+    read, found = Fields.parse(raw, file, grammar)
     if read is None:
         problems += found.in_file_order()
     return read

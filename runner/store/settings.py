@@ -15,7 +15,7 @@ from msgspec import Struct
 from runner.core import GIB, Place, Problem, Profile, Severity, addresses, quantities
 from runner.core.addresses import SBATCH_OPTIONS
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, DAY_S, SIZE, SWITCH, Kind, one_of
+from runner.core.quantities import DAY_S, SIZE, SWITCH, Kind, one_of
 from runner.core.work import UPLOAD, Caps
 from runner.spec.image_names import EXAMPLE, Rule, valid
 from runner.store import policy
@@ -206,9 +206,6 @@ _AGE = _or_none(
 )
 _SPACE = _or_none("a size such as 20GiB", quantities.size_bytes, quantities.size_text)
 _BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
-_NUMBER = Kind(
-    "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
-)
 _SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
 _WORDS = Kind(
     f"words of the form --NAME=VALUE, where NAME is {', '.join(SBATCH_OPTIONS[:-1])}"

@@ -37,10 +37,7 @@ from runner.spec.milestones import folder
 from runner.spec.milestones.folder import BUILD_FILE, Staff
 from runner.spec.yamlfile import (
     MappingNode,
-    Problems,
     ScalarNode,
-    compose,
-    decode,
     kind,
 )
 
@@ -123,10 +120,7 @@ def parse(raw: bytes, file: str, name: str, staff: Staff | None = None) -> Miles
     Raises:
         ConfigError: with every problem found.
     """
-    problems = Problems()
-    text = decode(raw, file, problems)
-    node = compose(text, file, problems) if text is not None else None
-    fields = Fields.of(node, KEYS, problems)
+    fields, problems = Fields.parse(raw, file, KEYS)
     found = _milestone(fields, file, name, raw, staff) if fields else None
     inner = staff.problems if staff else ()
     if found is None or problems.found or inner:
