@@ -58,7 +58,7 @@ def prune(
         if not as_json:
             say(_summary(what, images, "to remove", "to free"))
         common.confirm("Remove all of this?", yes=yes)
-        what = store.carry_out(home, what)
+        what = store.apply(home, what)
         images = _removed(engine, images)
     if as_json:
         common.print_json(_plain(what, images, dry_run))

@@ -10,6 +10,7 @@ import hashlib
 import posixpath
 import re
 import shlex
+from contextlib import suppress
 from ipaddress import ip_address
 
 from msgspec import Struct
@@ -78,7 +79,9 @@ def normal(text: str) -> str:
     scheme, _, rest = text.partition("://")
     scheme = scheme.lower()
     if scheme == "unix":
-        return f"unix://{_socket(rest)}"
+        if not rest.startswith("/") or rest.endswith("/") or set(rest) & {"?", "#"}:
+            raise ValueError("expected the whole path of a socket: unix:///path.sock")
+        return f"unix:///{posixpath.normpath(rest).lstrip('/')}"
     if scheme not in _PORTS:
         raise ValueError(f"expected https:// or unix:// as in {EXAMPLES}")
     if set(rest) & {"@", "?", "#"}:
@@ -141,12 +144,6 @@ def _written(digest: str) -> str:
     return "SHA256:" + ":".join(digest[at : at + 2] for at in range(0, 64, 2))
 
 
-def _socket(path: str) -> str:
-    if not path.startswith("/") or path.endswith("/") or set(path) & {"?", "#"}:
-        raise ValueError("expected the whole path of a socket: unix:///path.sock")
-    return "/" + posixpath.normpath(path).lstrip("/")
-
-
 def _host_and_port(text: str, scheme: str) -> tuple[str, int]:
     found = _WHERE.fullmatch(text)
     port = int(found[2] or _PORTS[scheme]) if found else 0
@@ -156,14 +153,10 @@ def _host_and_port(text: str, scheme: str) -> tuple[str, int]:
 
 
 def _host(name: str) -> str:
-    try:
+    with suppress(ValueError):
         return str(ip_address(name))
-    except ValueError:
-        pass
-    try:
-        host = name.encode("idna").decode() if not name.isascii() else name
-    except UnicodeError:
-        host = ""
-    if not _HOST.fullmatch(host):
-        raise ValueError(f"expected a host as in {EXAMPLES}")
-    return host
+    with suppress(UnicodeError):
+        host = name if name.isascii() else name.encode("idna").decode()
+        if _HOST.fullmatch(host):
+            return host
+    raise ValueError(f"expected a host as in {EXAMPLES}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, reduce
-from operator import or_
+from itertools import groupby
+from operator import itemgetter, or_
 
 from msgspec import Struct, json
 from msgspec.structs import asdict
@@ -358,11 +359,13 @@ class OutputPace:
         Which stream a piece is of keeps its order, unless there are too many pieces.
         """
         most = MOST_PIECES if self._events < MANY else 2
-        found = _in_runs(pieces)
+        found = _joined(pieces)
         if len(found) > most:
             size = -(-2 * len(found) // most)
             parts = [found[at : at + size] for at in range(0, len(found), size)]
-            found = [piece for part in parts for piece in _by_stream(part)]
+            # By their names stdout's come after stderr's.
+            sorts = (sorted(part, key=itemgetter(0), reverse=True) for part in parts)
+            found = [piece for part in sorts for piece in _joined(part)]
         self.count(len(found))
         return found
 
@@ -371,19 +374,7 @@ class OutputPace:
         self._events += events
 
 
-def _in_runs(pieces: Sequence[Piece]) -> list[Piece]:
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     """Join neighbours of one stream."""
-    runs: list[tuple[Stream, list[bytes]]] = []
-    for stream, data in pieces:
-        if not runs or runs[-1][0] is not stream:
-            runs.append((stream, []))
-        runs[-1][1].append(data)
-    return [(stream, b"".join(data)) for stream, data in runs]
-
-
-def _by_stream(pieces: Sequence[Piece]) -> list[Piece]:
-    return [
-        (stream, joined)
-        for stream in Stream
-        if (joined := b"".join(data for one, data in pieces if one is stream))
-    ]
+    runs = groupby(pieces, itemgetter(0))
+    return [(stream, b"".join(data for _, data in run)) for stream, run in runs]

@@ -138,7 +138,7 @@ class RunEvidence(Struct, frozen=True):
     """A run's record, and what was found in its folder.
 
     ``outputs`` are of the commands of the first round, by index. ``away`` is the
-    machine that carries the run out, if it cannot be seen from this one. ``problems``
+    machine that runs it, if that cannot be seen from this one. ``problems``
     says what could not be read, and why.
     """
 

@@ -192,42 +192,40 @@ class DockerGpus(Struct, frozen=True):
 
 
 class GpuFaultKind(StrEnum):
-    """What went wrong."""
+    """What went wrong, in words for people, and the reason that it is for a run.
 
-    OUT_OF_MEMORY = "out_of_memory"
-    ILLEGAL_ADDRESS = "illegal_address"
-    LAUNCH_FAILED = "launch_failed"
-    NO_CODE = "no_code"
-    DEVICE_LOST = "device_lost"
-    DRIVER_ERROR = "driver_error"
-    DRIVER_TOO_OLD = "driver_too_old"
-    NO_DEVICE = "no_device"
+    Without a reason that depends on whether the run was given a GPU.
+    """
 
-    @property
-    def words(self) -> str:
-        """Return the name to show to a person."""
-        return _WORDS[self]
+    words: str
+    reason: Reason | None
 
+    def __new__(cls, value: str, words: str, reason: Reason | None) -> GpuFaultKind:
+        """Create a member that is a string and carries the rest."""
+        member = str.__new__(cls, value)
+        member._value_, member.words, member.reason = value, words, reason
+        return member
 
-_WORDS = {
-    GpuFaultKind.OUT_OF_MEMORY: "the GPU ran out of memory",
-    GpuFaultKind.ILLEGAL_ADDRESS: "a kernel accessed an illegal address",
-    GpuFaultKind.LAUNCH_FAILED: "a kernel failed",
-    GpuFaultKind.NO_CODE: "the program has no code for this GPU",
-    GpuFaultKind.DEVICE_LOST: "the GPU was lost, damaged or not available",
-    GpuFaultKind.DRIVER_ERROR: "the GPU's driver failed",
-    GpuFaultKind.DRIVER_TOO_OLD: "the GPU's driver is too old for its CUDA",
-    GpuFaultKind.NO_DEVICE: "the program found no GPU",
-}
-
-_REASONS = {
-    GpuFaultKind.OUT_OF_MEMORY: Reason.GPU_MEMORY,
-    GpuFaultKind.ILLEGAL_ADDRESS: Reason.GPU_FAULT,
-    GpuFaultKind.LAUNCH_FAILED: Reason.GPU_FAULT,
-    GpuFaultKind.NO_CODE: Reason.GPU_FAULT,
-    GpuFaultKind.DEVICE_LOST: Reason.GPU_ERROR,
-    GpuFaultKind.DRIVER_TOO_OLD: Reason.NO_GPU,
-}
+    OUT_OF_MEMORY = "out_of_memory", "the GPU ran out of memory", Reason.GPU_MEMORY
+    ILLEGAL_ADDRESS = (
+        "illegal_address",
+        "a kernel accessed an illegal address",
+        Reason.GPU_FAULT,
+    )
+    LAUNCH_FAILED = "launch_failed", "a kernel failed", Reason.GPU_FAULT
+    NO_CODE = "no_code", "the program has no code for this GPU", Reason.GPU_FAULT
+    DEVICE_LOST = (
+        "device_lost",
+        "the GPU was lost, damaged or not available",
+        Reason.GPU_ERROR,
+    )
+    DRIVER_ERROR = "driver_error", "the GPU's driver failed", None
+    DRIVER_TOO_OLD = (
+        "driver_too_old",
+        "the GPU's driver is too old for its CUDA",
+        Reason.NO_GPU,
+    )
+    NO_DEVICE = "no_device", "the program found no GPU", None
 
 
 class GpuFault(Struct, frozen=True):
@@ -247,4 +245,4 @@ class GpuFault(Struct, frozen=True):
         """
         if self.kind is GpuFaultKind.DEVICE_LOST and not given:
             return Reason.COMMAND_FAILED
-        return _REASONS.get(self.kind, Reason.GPU_ERROR if given else Reason.NO_GPU)
+        return self.kind.reason or (Reason.GPU_ERROR if given else Reason.NO_GPU)

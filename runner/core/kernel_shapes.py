@@ -141,8 +141,13 @@ def read(data: bytes) -> tuple[KernelShapes | None, tuple[Problem, ...]]:
         return None, (Problem(said, hint="write one entry for each kind of launch"),)
     try:
         found = msgspec.json.decode(data, type=_FormatOnly).format
+        said, hint = f"{FILE} is of format {found}, which there is not", GUIDE
+        if found > FORMAT:
+            said = f"{FILE} is of format {found}; this version of rai reads format"
+            said += f" {FORMAT}"
+            hint = "update rai, or write the file in the older format"
         if found != FORMAT:
-            return None, (_other_format(found),)
+            return None, (Problem(said, hint=hint),)
         whole = msgspec.json.decode(data, type=_Envelope)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return None, (_problem(error, ""),)
@@ -157,7 +162,10 @@ def read(data: bytes) -> tuple[KernelShapes | None, tuple[Problem, ...]]:
         if len(entries) > most:
             said = f"{FILE}: {name} has {len(entries)} entries; the first {most} count"
             problems.append(Problem(said, hint=GUIDE))
-    return shapes, _few(problems)
+    told, more = problems[:MOST_PROBLEMS], len(problems) - MOST_PROBLEMS
+    if more > 0:
+        told.append(Problem(f"{FILE}: {more} more problems"))
+    return shapes, tuple(told)
 
 
 def _entries(
@@ -174,15 +182,6 @@ def _entries(
     return tuple(found)
 
 
-def _other_format(found: int) -> Problem:
-    if found > FORMAT:
-        return Problem(
-            f"{FILE} is of format {found}; this version of rai reads format {FORMAT}",
-            hint="update rai, or write the file in the older format",
-        )
-    return Problem(f"{FILE} is of format {found}, which there is not", hint=GUIDE)
-
-
 def _problem(error: Exception, entry: str) -> Problem:
     """Return what msgspec says, with the path within the file."""
     if isinstance(error, RecursionError):
@@ -193,10 +192,3 @@ def _problem(error: Exception, entry: str) -> Problem:
     if not said.startswith("JSON"):
         said = f"{said[:1].lower()}{said[1:]}"
     return Problem(f"{where}: {said}", hint=GUIDE)
-
-
-def _few(problems: list[Problem]) -> tuple[Problem, ...]:
-    more = len(problems) - MOST_PROBLEMS
-    if more <= 0:
-        return tuple(problems)
-    return (*problems[:MOST_PROBLEMS], Problem(f"{FILE}: {more} more problems"))

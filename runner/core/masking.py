@@ -48,6 +48,39 @@ class Mask:
         masked: _E = self._value(event)  # type: ignore[assignment]
         return masked
 
+    def follow(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
+        """Yield the events of a run masked, also a value that two pieces share.
+
+        Output that may begin a secret waits for more.
+        """
+        if not self.secrets:
+            yield from events
+            return
+        held: dict[Stream, ev.Output] = {}
+
+        def rest() -> Iterator[ev.Event]:
+            for waiting in held.values():
+                yield replace(waiting, data=self.apply(waiting.data))
+            held.clear()
+
+        try:
+            for event in events:
+                if isinstance(event, ev.Output):
+                    earlier = held.pop(event.stream, None)
+                    before = earlier.data if earlier else b""
+                    data, begun = self.split(before + event.data)
+                    if begun:
+                        held[event.stream] = replace(event, data=begun)
+                    if data:
+                        yield replace(event, data=data)
+                    continue
+                if isinstance(event, ev.CommandFinished):
+                    yield from rest()
+                yield self.event(event)
+        except EngineError:
+            yield from rest()
+            raise
+
     def apply(self, data: bytes) -> bytes:
         """Return bytes with the secrets in them masked."""
         return self._pattern.sub(MASK.encode(), data) if self.secrets else data
@@ -85,44 +118,6 @@ class Mask:
             fields = {name: self._value(each) for name, each in asdict(value).items()}
             return replace(value, **fields)
         return value
-
-
-class OutputMask:
-    """Mask the output of commands, also a value that two pieces of it share."""
-
-    def __init__(self, mask: Mask) -> None:
-        self._mask = mask
-        self._held: dict[Stream, ev.Output] = {}
-
-    def follow(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
-        """Yield the events masked; output that may begin a secret waits for more."""
-        if not self._mask.secrets:
-            yield from events
-            return
-        try:
-            for event in events:
-                if isinstance(event, ev.Output):
-                    yield from self._output(event)
-                    continue
-                if isinstance(event, ev.CommandFinished):
-                    yield from self._rest()
-                yield self._mask.event(event)
-        except EngineError:
-            yield from self._rest()
-            raise
-
-    def _output(self, event: ev.Output) -> Iterator[ev.Event]:
-        earlier = self._held.pop(event.stream, None)
-        data, held = self._mask.split((earlier.data if earlier else b"") + event.data)
-        if held:
-            self._held[event.stream] = replace(event, data=held)
-        if data:
-            yield replace(event, data=data)
-
-    def _rest(self) -> Iterator[ev.Event]:
-        for event in self._held.values():
-            yield replace(event, data=self._mask.apply(event.data))
-        self._held.clear()
 
 
 def too_short(value: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runner.core import screen
 from runner.core.errors import RaiError
-from runner.core.milestone import LayerShape, Shape
+from runner.core.milestone import LayerShape, Reference, Shape
 from runner.core.plan import (
     Architecture,
     MilestoneName,
@@ -44,14 +44,6 @@ class JudgedEntry(Struct, frozen=True):
     convolutions: tuple[JudgedConvolution, ...]
 
 
-class ReferenceTime(Struct, frozen=True):
-    """The site's time of the reference kernel on the GPU in use."""
-
-    gpu: str
-    ms: float
-    band: float
-
-
 class JudgeJob(Struct, frozen=True, rename={"accuracy": "class"}):
     """The whole of job.json; ``architecture`` is "" where no GPU is used.
 
@@ -65,7 +57,9 @@ class JudgeJob(Struct, frozen=True, rename={"accuracy": "class"}):
     entries: tuple[JudgedEntry, ...] = ()
     layers: tuple[LayerShape, ...] = ()
     rules: Mapping[str, float] = {}
-    reference: ReferenceTime | None = None
+    reference: Reference | None = None
+    """The site's time of the reference kernel on the GPU in use."""
+
     version: int = 1
 
 
@@ -269,17 +263,17 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     @property
     def marks(self) -> tuple[str, ...]:
         """What staff may want to look at, though it is accepted."""
-        return tuple(self._marks())
-
-    def _marks(self) -> Iterator[str]:
+        found = []
         for entry in self.entries:
             for layer in entry.layers:
                 if layer.floor_ms and layer.ms < layer.floor_ms:
-                    yield f"{entry.variant}: {layer.name} is faster than its bound"
+                    text = f"{entry.variant}: {layer.name} is faster than its bound"
+                    found.append(text)
             low, high = entry.interval or (0.0, 0.0)
             wide = (high - low) / entry.ratio if entry.ratio else 0.0
             if wide > WIDE:
-                yield f"{entry.variant}: its interval is {wide:.1%} wide"
+                found.append(f"{entry.variant}: its interval is {wide:.1%} wide")
+        return tuple(found)
 
     @property
     def brief(self) -> Measurement:
@@ -304,9 +298,8 @@ def read(data: bytes, limit: int = MEASUREMENT_BYTES) -> Measurement:
     It must not say what only rai can, ``host``, nor contradict itself.
     """
     if len(data) > limit:
-        raise MeasurementError(
-            f"{MEASUREMENT_FILE} has {len(data)} bytes; at most {limit} are read"
-        )
+        text = f"{MEASUREMENT_FILE} has {len(data)} bytes; at most {limit} are read"
+        raise MeasurementError(text)
     found = from_json(data)
     if found.host is not None:
         raise MeasurementError(f"{MEASUREMENT_FILE}: `host` is not the judge's to say")
@@ -315,9 +308,8 @@ def read(data: bytes, limit: int = MEASUREMENT_BYTES) -> Measurement:
         raise MeasurementError(f"{MEASUREMENT_FILE} has two entries of one variant")
     for entry in found.entries:
         if problem := _contradiction(entry, timed=found.gpu is not None):
-            raise MeasurementError(
-                f"{MEASUREMENT_FILE}: entry {entry.variant} {problem}"
-            )
+            text = f"{MEASUREMENT_FILE}: entry {entry.variant} {problem}"
+            raise MeasurementError(text)
     return found
 
 

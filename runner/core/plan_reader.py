@@ -76,7 +76,11 @@ def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
         if depth > MOST_DEPTH:
             why = f"values are nested more than {MOST_DEPTH} levels deep"
             raise _RefusedPlanError(why)
-    value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+
+    def constant(name: str) -> None:
+        raise _RefusedPlanError(f"{name} is not a number of JSON")
+
+    value = json.loads(text, object_pairs_hook=_object, parse_constant=constant)
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -92,10 +96,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _constant(text: str) -> None:
-    raise _RefusedPlanError(f"{text} is not a number of JSON")
-
-
 def wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
     """Yield what is wrong in a value: the innermost values that do not convert.
 
@@ -108,8 +108,17 @@ def wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: 
         said = str(error)
     parts = (wrong(*part) for part in _parts(value, wanted, path))
     inside = chain(_of_keys(value, wanted, path), chain.from_iterable(parts))
-    first = next(inside, _problem(value, wanted, path, said))
-    yield from chain([first], inside)
+    if first := next(inside, None):
+        yield from chain([first], inside)
+        return
+    yield _problem(value, wanted, path, said)
+
+
+def _problem(value: object, wanted: Any, path: str, said: str) -> Problem:  # noqa: ANN401
+    _, bounds = _plain(wanted)
+    words = [b.description for b in bounds if isinstance(b, Meta) and b.description]
+    hint = f"expected {' or '.join(words)}" if words else said[:1].lower() + said[1:]
+    return Problem(f"{FILE}: {path or 'the file'} is {_shown(value)}", hint=hint)
 
 
 def _plain(wanted: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - types
@@ -164,13 +173,6 @@ def _of_keys(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noq
         if key not in names:
             hint = f"known are {', '.join(sorted(names))}"
             yield Problem(f"{where} has the unknown key {_shown(key)}", hint=hint)
-
-
-def _problem(value: object, wanted: Any, path: str, said: str) -> Problem:  # noqa: ANN401
-    _, bounds = _plain(wanted)
-    words = [b.description for b in bounds if isinstance(b, Meta) and b.description]
-    hint = f"expected {' or '.join(words)}" if words else said[:1].lower() + said[1:]
-    return Problem(f"{FILE}: {path or 'the file'} is {_shown(value)}", hint=hint)
 
 
 def _shown(value: object) -> str:

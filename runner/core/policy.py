@@ -14,7 +14,7 @@ from ipaddress import (
     IPv6Network,
     ip_network,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,39 +23,15 @@ from runner.core.build_spec import LIMITS, Limit, Limits, Profile
 from runner.core.errors import Place, Problem
 from runner.core.quantities import MIB, SIZE, SWITCH, TIME
 
-if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
-
-
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_IPV4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8",
-            "10.0.0.0/8",
-            "100.64.0.0/10",
-            "127.0.0.0/8",
-            "169.254.0.0/16",
-            "172.16.0.0/12",
-            "192.0.0.0/24",
-            "192.168.0.0/16",
-            "198.18.0.0/15",
-            "224.0.0.0/3",
-        ),
-    )
+_IPV4 = (
+    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12"
+    " 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15 224.0.0.0/3"
 )
-_IPV6 = tuple(
-    map(
-        IPv6Network,
-        (
-            *("::/127", "64:ff9b:1::/48", "2001::/32"),  # the last is Teredo
-            *("fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
-        ),
-    )
-)
+# 2001::/32 is Teredo.
+_IPV6 = "::/127 64:ff9b:1::/48 2001::/32 fc00::/7 fe80::/10 fec0::/10 ff00::/8"
 _IPV4_WITHIN = (("::", 96), ("::ffff:0:0", 96), ("64:ff9b::", 96), ("2002::", 16))
 """Where IPv6 has IPv4 addresses: compatible, mapped, NAT64 and 6to4.
 
@@ -63,23 +39,20 @@ Each is a prefix and the number of its bits, which the IPv4 address follows.
 """
 
 
-def within_ipv6(network: IPv4Network) -> tuple[IPv6Network, ...]:
-    """Return the forms of an IPv4 network in IPv6."""
-    return tuple(
-        IPv6Network(
-            (
-                int(IPv6Address(prefix)) | int(network[0]) << (96 - bits),
-                bits + network.prefixlen,
-            )
-        )
-        for prefix, bits in _IPV4_WITHIN
-    )
+def forms(network: Network) -> tuple[Network, ...]:
+    """Return a network, and its forms in IPv6 if it is of IPv4."""
+    if isinstance(network, IPv6Network):
+        return (network,)
+    within = []
+    for prefix, bits in _IPV4_WITHIN:
+        address = int(IPv6Address(prefix)) | int(network[0]) << (96 - bits)
+        within.append(IPv6Network((address, bits + network.prefixlen)))
+    return (network, *within)
 
 
 PRIVATE: tuple[Network, ...] = (
-    *_IPV4,
-    *_IPV6,
-    *(form for network in _IPV4 for form in within_ipv6(network)),
+    *(form for text in _IPV4.split() for form in forms(IPv4Network(text))),
+    *map(IPv6Network, _IPV6.split()),
 )
 """The networks that are not public, multicast and reserved ones among them."""
 
@@ -92,13 +65,6 @@ def is_private(address: Address) -> bool:
 def is_in(address: Address, networks: Iterable[Network]) -> bool:
     """Whether one of the networks has the address, in any of its forms."""
     return _has((form for each in networks for form in forms(each)), address)
-
-
-def forms(network: Network) -> tuple[Network, ...]:
-    """Return a network, and its forms in IPv6 if it is of IPv4."""
-    if isinstance(network, IPv4Network):
-        return (network, *within_ipv6(network))
-    return (network,)
 
 
 def _has(networks: Iterable[Network], address: Address) -> bool:
@@ -121,6 +87,9 @@ def network(text: str) -> Network | None:
 Source = Place | str
 """What sets a rule: a line of the site's policy, or a server's role in words."""
 
+
+FILE = "/etc/rai/policy.yml"
+"""Only this file counts: no option, variable or setting names another."""
 
 BUILD = "build"
 """The word in a list of images that allows to build a Dockerfile."""
@@ -242,9 +211,8 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
             problems.append(Problem(f"{text} by {ceiling.place}"))
     if policy.strict and profile is not Profile.STRICT:
         text = f"the {profile} profile is not allowed by {policy.strict}"
-        hint = (
-            "give `--profile strict`, or have the project's Dockerfile build the image"
-        )
+        hint = "have the project's Dockerfile build the image"
+        hint = f"give `--profile strict`, or {hint}"
         problems.append(Problem(text, hint=hint))
     return problems
 

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
-
-
-def size(value: float | None) -> str:
-    """Format a number of bytes with a binary unit."""
-    if value is None:
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
-
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -34,6 +22,7 @@ Moment = Annotated[float, Meta(ge=0, le=2.5e11)]
 
 
 _Value = TypeVar("_Value")
+_Word = TypeVar("_Word", bound=str)
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
@@ -157,6 +146,13 @@ class Kind(Struct, Generic[_Value], frozen=True):
         return replace(self, words=self.words + above, parse=parse)
 
 
+def one_of(words: Sequence[_Word]) -> Kind[_Word]:
+    """Return the kind of some words, which may be members of an enum."""
+    *most, last = words
+    text = f"{', '.join(most)} or {last}" if most else str(last)
+    return Kind(text, {str(word): word for word in words}.get)
+
+
 TEXT = Kind("text", str)
 TIME = Kind("a time", lambda text: duration_s(text) or None, duration_text, "_s")
 SIZE = Kind("a size", lambda text: size_bytes(text) or None, size_text, "_bytes")
@@ -193,3 +189,14 @@ def brief(value: float | None) -> str:
         if value * scale < 999.95:
             return f"{value * scale:#.4g} {unit}"
     return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"
+
+
+def size(value: float | None) -> str:
+    """Format a number of bytes with a binary unit."""
+    if value is None:
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

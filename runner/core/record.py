@@ -19,73 +19,6 @@ from runner.core.work import Stream
 MOST_ROUNDS = 1000
 """Of one run. Each round of each command has an entry in the record."""
 
-MOST_SECONDS = 1e12
-"""A program that prints a longer time has none, and sums of times stay finite."""
-
-
-class Spread(Struct, frozen=True):
-    """How many values there are, their median, the smallest and the largest."""
-
-    n: int
-    median: float
-    smallest: float
-    largest: float
-
-
-class CommandSamples(Struct, frozen=True):
-    """A command that was repeated, and what its rounds took in seconds.
-
-    ``number`` is its place in the build file, from 1. ``op_time_s`` sums the op times
-    that it printed in a round; it is None if it printed none.
-    """
-
-    number: int
-    name: str | None
-    text: str
-    wall_s: Spread
-    op_time_s: Spread | None = None
-
-
-def samples(run: RunRecord) -> tuple[CommandSamples, ...]:
-    """Return the samples of each command that was repeated; of rounds that ended well.
-
-    A command that has fewer than two of them is left out.
-    """
-    repeats: dict[int, list[CommandRecord]] = {}
-    for one in run.commands:
-        if one.repeats is not None and one.outcome is Outcome.OK:
-            repeats.setdefault(one.repeats, []).append(one)
-    return tuple(
-        _sampled(first, [first, *repeats[first.index]])
-        for first in run.first_round
-        if first.index in repeats and first.outcome is Outcome.OK
-    )
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """Return how values spread; None if there are none."""
-    if not values:
-        return None
-    ordered, half = sorted(values), len(values) // 2
-    median = ordered[half] / 2 + ordered[~half] / 2
-    return Spread(len(ordered), median, ordered[0], ordered[-1])
-
-
-def _sampled(first: CommandRecord, rounds: Sequence[CommandRecord]) -> CommandSamples:
-    walls = spread([one.wall_s or 0.0 for one in rounds])
-    assert walls is not None
-    printed = [i for one in rounds if (i := _op_time_s(one)) is not None]
-    return CommandSamples(
-        first.index + 1, first.name, first.text, walls, spread(printed)
-    )
-
-
-def _op_time_s(command: CommandRecord) -> float | None:
-    times = [t for one in command.findings.inferences for t in one.op_times_s]
-    plain = times and min(times) >= 0 and max(times) < MOST_SECONDS
-    return sum(times) if plain else None
-
-
 MOST_WORK = 3 * 10**8
 """The most entries of records that are passed to make one of events, some seconds.
 
@@ -162,7 +95,9 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
         case ev.Collected(_, size, _):
             return replace(record, build_bytes=size)
         case ev.Finished(verdict):
-            return _finish(record, at, verdict)
+            cancelled = verdict.reason is Reason.CANCELLED
+            state = State.CANCELLED if cancelled else State.DONE
+            return end(record, state, at, verdict)
         case ev.CommandStarted(index, text, name, repeats, round):
             started = CommandRecord(
                 index, text, name, Outcome.RUNNING, repeats=repeats, round=round
@@ -179,11 +114,12 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
             return _checked(record, index, checks)
         case ev.Profiled(index, files):
             return _amend(record, index, profile_files=files)
-        case ev.Output(_, stream, _, offset, length):
-            size = offset + length
-            if stream is Stream.STDOUT:
-                return replace(record, stdout_bytes=max(size, record.stdout_bytes))
-            return replace(record, stderr_bytes=max(size, record.stderr_bytes))
+        case ev.Output(_, Stream.STDOUT, _, offset, length):
+            most = max(offset + length, record.stdout_bytes)
+            return replace(record, stdout_bytes=most)
+        case ev.Output(_, _, _, offset, length):
+            most = max(offset + length, record.stderr_bytes)
+            return replace(record, stderr_bytes=most)
         case _:
             return record
 
@@ -226,12 +162,6 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower 
     return built
 
 
-def _finish(record: RunRecord, at: float, verdict: Verdict) -> RunRecord:
-    cancelled = verdict.reason is Reason.CANCELLED
-    state = State.CANCELLED if cancelled else State.DONE
-    return end(record, state, at, verdict)
-
-
 def _ended(record: RunRecord, event: ev.CommandFinished) -> RunRecord:
     ok = event.exit_code == 0 and event.reason is None
     return _amend(
@@ -269,3 +199,64 @@ def _place(record: RunRecord, index: int) -> int | None:
     """
     places = range(len(record.commands) - 1, -1, -1)
     return next((at for at in places if record.commands[at].index == index), None)
+
+
+MOST_SECONDS = 1e12
+"""A program that prints a longer time has none, and sums of times stay finite."""
+
+
+class Spread(Struct, frozen=True):
+    """How many values there are, their median, the smallest and the largest."""
+
+    n: int
+    median: float
+    smallest: float
+    largest: float
+
+
+class CommandSamples(Struct, frozen=True):
+    """A command that was repeated, and what its rounds took in seconds.
+
+    ``number`` is its place in the build file, from 1. ``op_time_s`` sums the op times
+    that it printed in a round; it is None if it printed none.
+    """
+
+    number: int
+    name: str | None
+    text: str
+    wall_s: Spread
+    op_time_s: Spread | None = None
+
+
+def samples(run: RunRecord) -> tuple[CommandSamples, ...]:
+    """Return the samples of each command that was repeated; of rounds that ended well.
+
+    A command that has fewer than two of them is left out.
+    """
+    repeats: dict[int, list[CommandRecord]] = {}
+    for one in run.commands:
+        if one.repeats is not None and one.outcome is Outcome.OK:
+            repeats.setdefault(one.repeats, []).append(one)
+    found = []
+    for first in run.first_round:
+        if first.index not in repeats or first.outcome is not Outcome.OK:
+            continue
+        rounds, printed = [first, *repeats[first.index]], []
+        for one in rounds:
+            times = [t for i in one.findings.inferences for t in i.op_times_s]
+            if times and min(times) >= 0 and max(times) < MOST_SECONDS:
+                printed.append(sum(times))
+        walls = spread([one.wall_s or 0.0 for one in rounds])
+        assert walls is not None
+        sample = first.index + 1, first.name, first.text, walls, spread(printed)
+        found.append(CommandSamples(*sample))
+    return tuple(found)
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return how values spread; None if there are none."""
+    if not values:
+        return None
+    ordered, half = sorted(values), len(values) // 2
+    median = ordered[half] / 2 + ordered[~half] / 2
+    return Spread(len(ordered), median, ordered[0], ordered[-1])

@@ -68,7 +68,9 @@ class TerminalFilter:
         odd = data.translate(None, _HARMLESS)
         if not odd:
             return data
-        end = _whole_characters(data)
+        # The end may be a part of a character.
+        cut = _CUT.search(data, max(len(data) - 3, 0))
+        end = cut.start() if cut else len(data)
         data, rest = data[:end], data[end:]
         data = _whole(data).translate(None, _SILENT)
         end = _finished(data)
@@ -76,7 +78,10 @@ class TerminalFilter:
         if odd.translate(None, _HIGH) or _C1.search(odd):
             data = _DROPPED.sub(b"", data)
         if b"\xe2" in odd:
-            data = _SHOWN_AS_NUMBERS.sub(_numbered_bytes, data)
+            data = _SHOWN_AS_NUMBERS.sub(
+                lambda found: found[0].decode().encode("ascii", "backslashreplace"),
+                data,
+            )
         return data
 
 
@@ -95,7 +100,12 @@ def json_safe(text: str) -> str:
 
     So is a sign of ``##[``, which GitHub reads as a command wherever it stands.
     """
-    return _UNSEEN_IN_JSON.sub(_json_escaped, text).replace("##[", r"#\u0023[")
+
+    def escaped(match: re.Match[str]) -> str:
+        units = match.group().encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+    return _UNSEEN_IN_JSON.sub(escaped, text).replace("##[", r"#\u0023[")
 
 
 def unmarked(text: str) -> str:
@@ -106,12 +116,6 @@ def unmarked(text: str) -> str:
 def uncoloured(text: str) -> str:
     """Return a text without its colours."""
     return re.sub(COLOUR, b"", text.encode()).decode()
-
-
-def _whole_characters(data: bytes) -> int:
-    """Return where the character begins that a piece ends within; else its end."""
-    cut = _CUT.search(data, max(len(data) - 3, 0))
-    return cut.start() if cut else len(data)
 
 
 def _finished(data: bytes) -> int:
@@ -142,15 +146,6 @@ def _numbered(match: re.Match[str]) -> str:
     if "\udc80" <= char <= "\udcff":  # a byte of a name, as os.fsdecode keeps it
         return f"\\x{ord(char) - 0xDC00:02x}"
     return ascii(char)[1:-1]
-
-
-def _json_escaped(match: re.Match[str]) -> str:
-    units = match.group().encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-
-def _numbered_bytes(match: re.Match[bytes]) -> bytes:
-    return match.group().decode().encode("ascii", "backslashreplace")
 
 
 def cell(text: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, json
 from runner.core.errors import Problem, Reason
 from runner.core.measurement import Measurement
 from runner.core.milestone import Trust
+from runner.core.quantities import Moment
 
 API = "/api/v1"
 API_VERSION = 1
@@ -89,10 +90,6 @@ class LoginAnswer(Struct, frozen=True):
     me: Me
 
 
-RANKED_LIMITS = ("memory", "pids")
-"""What has to be enforced where times are compared; Slurm does so by itself."""
-
-
 class ServerGpu(Struct, frozen=True):
     """A GPU of a server; ``out`` says why no run gets it, "" if runs do.
 
@@ -130,11 +127,12 @@ class Capacity(Struct, frozen=True):
     @property
     def unranked(self) -> str:
         """Why nothing can be ranked here, "" if it can."""
-        engine = self.engines[0] if self.engines else ""
+        # Where times are compared these have to be enforced; Slurm does so by itself.
+        ranked = ("memory", "pids")
         for line in self.unenforced:
             name, _, limits = line.partition(": ")
-            lacking = [one for one in limits.split(", ") if one in RANKED_LIMITS]
-            if name == engine and lacking:
+            lacking = [one for one in limits.split(", ") if one in ranked]
+            if name in self.engines[:1] and lacking:
                 return f"the engine {name} does not enforce {' and '.join(lacking)}"
         return ""
 
@@ -235,8 +233,6 @@ class RunPage(Struct, frozen=True):
 
 Line = Annotated[str, Meta(max_length=4096)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{10}$")]
-Moment = Annotated[float, Meta(ge=0, le=1e11)]
-"""Seconds since 1970, of a year that a calendar has."""
 
 
 class Decision(StrEnum):

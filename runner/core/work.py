@@ -36,14 +36,7 @@ PASSED = frozenset(
 """What a process of rai elsewhere has of this one's environment, but for settings."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RAIS = {
-    "RAI": "rai sets it",
-    "SOURCE_DIR": "rai sets it",
-    "BUILD_DIR": "rai sets it",
-    "DATA_DIR": "rai sets it",
-    "IMAGE_NAME": "rai sets it",
-    "CUDA_VISIBLE_DEVICES": "rai sets it; --gpus chooses the GPUs",
-}
+_RAIS = {"RAI", "SOURCE_DIR", "BUILD_DIR", "DATA_DIR", "IMAGE_NAME"}
 _SHELLS = frozenset(
     {"BASHOPTS", "BASH_VERSINFO", "EUID", "OPTIND", "PPID", "SHELLOPTS", "UID"}
 )
@@ -80,7 +73,9 @@ def wrong_name(name: str) -> str | None:
         return "a shell sets it, and lets nobody change it"
     if name.startswith("RAI_"):
         return "names with `RAI_` are rai's own"
-    return _RAIS.get(name)
+    if name == "CUDA_VISIBLE_DEVICES":
+        return "rai sets it; --gpus chooses the GPUs"
+    return "rai sets it" if name in _RAIS else None
 
 
 def wrong_value(value: str) -> str | None:
@@ -173,10 +168,8 @@ class DataMount(Struct, frozen=True):
     @property
     def key(self) -> str:
         """A name that identifies this content."""
-        import hashlib  # slow to import, and most commands do not need it
-
         text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digest_of(text.encode())[:16]
 
 
 class ImageAction(StrEnum):

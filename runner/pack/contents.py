@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -162,8 +162,9 @@ class _Walk:
         if depth > DEEPEST:
             self.problems.append(Problem(f"{name!r} is nested too deeply"))
             return
-        if above is None and name:
-            rules = self._within(path, name, rules)
+        if above is None and name and (inner := rules.within(path, name)) is not rules:
+            rules = inner
+            self.labels.append(inner.git[0].label)
         try:
             with os.scandir(path) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
@@ -176,12 +177,6 @@ class _Walk:
                 self._entry(entry, prefix + entry.name, rules, above, depth)
             except OSError as error:
                 self.problems.append(cannot_read(prefix + entry.name, error))
-
-    def _within(self, path: Path, name: str, rules: IgnoreRules) -> IgnoreRules:
-        inner = rules.within(path, name)
-        if inner is not rules:
-            self.labels.append(inner.git[0].label)
-        return inner
 
     def _entry(
         self,
@@ -204,7 +199,16 @@ class _Walk:
             target = os.readlink(entry.path)  # noqa: PTH115 - Path would tidy it
             self.members.append(Member(name, MemberKind.LINK, target=target))
         else:
-            self._file(entry.stat(follow_symlinks=False), name)
+            status = entry.stat(follow_symlinks=False)
+            mode, kind = status.st_mode, MemberKind.FILE
+            if stat.S_ISREG(mode):
+                executable = bool(mode & stat.S_IXUSR)
+                self.members.append(Member(name, kind, status.st_size, executable))
+            elif stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
+                what = "a socket" if stat.S_ISSOCK(mode) else "a named pipe"
+                self._leave(name, f"built in: {what}")
+            else:
+                self._leave(name, "built in: a device")
 
     def _leave(self, name: str, why: str, by: LeftBy = LeftBy.BUILT_IN) -> None:
         # Secrets are reported by name, so they come before what only has a rule.
@@ -214,21 +218,18 @@ class _Walk:
         else:
             self.dropped += 1
 
-    def _file(self, status: os.stat_result, name: str) -> None:
-        if not stat.S_ISREG(status.st_mode):
-            kind = _SPECIAL.get(stat.S_IFMT(status.st_mode), "a special file")
-            self._leave(name, f"built in: {kind}")
-            return
-        executable = bool(status.st_mode & stat.S_IXUSR)
-        self.members.append(Member(name, MemberKind.FILE, status.st_size, executable))
-
     def _subfolder(
         self, path: Path, name: str, rules: IgnoreRules, above: Match | None, depth: int
     ) -> None:
         if (path / "pyvenv.cfg").is_file():
             self._leave(f"{name}/", "built in: a virtual environment")
             return
-        if why := self._made_by_rai(path, name):
+        why = ""
+        if name == self._home:
+            why = "built in: rai's own home folder"
+        elif (path / RUN_FILE).is_file():
+            why = f"built in: a build folder, unpacked by rai ({RUN_FILE})"
+        if why:
             above = Match(True, why, rules.closed(name), LeftBy.OUTPUT)
         match = rules.left_out(f"{name}/", above)
         if match and match.final:
@@ -242,20 +243,6 @@ class _Walk:
             del self.members[at:], self.left_out[left:]
             self.dropped = dropped
             self._leave(f"{name}/", match.why, match.by)
-
-    def _made_by_rai(self, path: Path, name: str) -> str:
-        if name == self._home:
-            return "built in: rai's own home folder"
-        unpacked = (path / RUN_FILE).is_file()
-        return f"built in: a build folder, unpacked by rai ({RUN_FILE})" * unpacked
-
-
-_SPECIAL = {
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def cannot_read(name: str, error: OSError) -> Problem:
@@ -298,29 +285,27 @@ def leaves(link: str, links: Mapping[str, str]) -> bool:
 
 def exceeded(survey: Survey, caps: Caps) -> list[Problem]:
     """Return which ceilings of a project a survey exceeds, with the largest entries."""
-    return list(_exceeded(survey, caps))
-
-
-def _exceeded(survey: Survey, caps: Caps) -> Iterator[Problem]:
-    members = survey.members
+    members, problems = survey.members, []
     if survey.total_bytes > caps.total_bytes:
         have, most = size(survey.total_bytes), size(caps.total_bytes)
         text = f"the project is {have}; at most {most} can be sent"
         twice = quantities.size_text(_doubled(survey.total_bytes))
         found = _heaviest(members, lambda member: member.size_bytes)
-        yield _problem(text, found, size, f"RAI_PROJECT_SIZE={twice}")
+        problems.append(_problem(text, found, size, f"RAI_PROJECT_SIZE={twice}"))
     if len(members) > caps.members:
         have = f"{'more than ' if survey.cut else ''}{len(members):,}"
         text = f"the project has {have} files and folders; at most {caps.members:,}"
         found = _heaviest(members, lambda member: 1)
-        yield _problem(f"{text} can be sent", found, lambda count: f"{count:,}")
+        problems.append(_problem(f"{text} can be sent", found, "{:,}".format))
     large = [m for m in members if m.size_bytes > caps.file_bytes]
     if large:
         files = "1 file is" if len(large) == 1 else f"{len(large):,} files are"
         text = f"{files} larger than {size(caps.file_bytes)}"
         found = sorted(((m.name, m.size_bytes) for m in large), key=lambda e: -e[1])
         twice = quantities.size_text(_doubled(found[0][1]))
-        yield _problem(text, found[:NAMED], size, f"RAI_PROJECT_FILE_SIZE={twice}")
+        setting = f"RAI_PROJECT_FILE_SIZE={twice}"
+        problems.append(_problem(text, found[:NAMED], size, setting))
+    return problems
 
 
 def _problem(
@@ -330,8 +315,9 @@ def _problem(
     setting: str = "",
 ) -> Problem:
     rows = ", ".join(f"{name!r} {written(weight)}" for name, weight in found)
-    rule = _rule(found[0][0])
-    hint = f"a line `{rule}` in .raiignore leaves the first out"
+    # The line that leaves out just this entry.
+    rule = "".join(f"\\{c}" if c in "*?[\\" else c for c in found[0][0])
+    hint = f"a line `/{rule}` in .raiignore leaves the first out"
     hint += f"; or set {setting}" if setting else ""
     return Problem(f"{text}: {rows}", hint=hint)
 
@@ -356,11 +342,6 @@ def _heaviest(
     found = sorted(inner[""], key=lambda name: -total[name])[:NAMED]
     narrowed = (_narrowed(name, total, inner) for name in found if total[name])
     return [(name, total[name]) for name in narrowed]
-
-
-def _rule(name: str) -> str:
-    """Return the line of .raiignore that leaves out just this entry."""
-    return "/" + "".join(f"\\{c}" if c in "*?[\\" else c for c in name)
 
 
 def _narrowed(name: str, total: dict[str, int], inner: dict[str, list[str]]) -> str:

@@ -16,12 +16,10 @@ from msgspec import Struct
 
 from runner.core import LIMITS, MIB, Limits, Problem
 from runner.core.errors import ConfigError, NotAllowedError
-from runner.core.policy import Address, Policy, PrivateTarget, is_in, is_private
+from runner.core.policy import FILE, Address, Policy, is_in, is_private
 from runner.core.quantities import size_text
 from runner.core.work import SPARE_BYTES
 from runner.system import files
-
-POLICY_FILE = "/etc/rai/policy.yml"
 
 _NETLOC = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PRINTABLE = re.compile(r"[!-~]+")
@@ -63,12 +61,18 @@ def check(host: str, found: Iterable[Address], policy: Policy) -> None:
 
     A site's policy allows some of them, by the name of the host or by the address.
     """
-    if _named(host, policy.private):
+    plain = host.removesuffix(".")
+    names = [each.name.lower() for each in policy.private if each.network is None]
+    if plain in (name.removesuffix(".") for name in names):
         return
     networks = [each.network for each in policy.private if each.network is not None]
     for address in found:
         if is_private(address) and not is_in(address, networks):
-            raise _is_private(host, address, policy)
+            what = host if str(address) == host else f"{host} ({address})"
+            raise UnavailableError(
+                f"{what} is of this machine or of a private network, and no line"
+                f" `private: [{host}]` in {policy.file or FILE} allows it"
+            )
 
 
 def literal(host: str) -> tuple[Address, ...]:
@@ -89,22 +93,6 @@ def literal(host: str) -> tuple[Address, ...]:
 def of(socket_address: tuple[str | int, ...] | tuple[int, bytes]) -> Address:
     """Return the IP address among the numbers that a socket connects to."""
     return ip_address(str(socket_address[0]).partition("%")[0])
-
-
-def _named(host: str, private: Iterable[PrivateTarget]) -> bool:
-    plain = host.removesuffix(".")
-    return any(
-        each.network is None and each.name.lower().removesuffix(".") == plain
-        for each in private
-    )
-
-
-def _is_private(host: str, address: Address, policy: Policy) -> UnavailableError:
-    what = host if str(address) == host else f"{host} ({address})"
-    return UnavailableError(
-        f"{what} is of this machine or of a private network, and no line"
-        f" `private: [{host}]` in {policy.file or POLICY_FILE} allows it"
-    )
 
 
 class UnavailableError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import time
@@ -18,8 +17,9 @@ from msgspec import Struct
 from runner.core import MIB, BuildSpec, DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.core.policy import Policy
-from runner.pack.data_rules import UnavailableError
-from runner.system import files
+from runner.pack.data_rules import Room, UnavailableError
+from runner.system import files, trees
+from runner.system.locks import lock
 
 if TYPE_CHECKING:
     from runner.pack.download import Downloads, Times
@@ -28,67 +28,6 @@ if TYPE_CHECKING:
 TRIES = 100
 WAIT_S = 0.01
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-@contextmanager
-def using(folder: Path, *, make: bool = False) -> Iterator[None]:
-    """Keep others from removing a folder; raise OSError if it is absent.
-
-    With ``make`` it is made.
-    """
-    handle = _locked(folder, make)
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def removing(folder: Path) -> Iterator[bool]:
-    """Yield whether a folder may be removed: no run uses it, nor begins to."""
-    try:
-        handle = os.open(folder, _FOLDER | os.O_NOFOLLOW)
-    except OSError:
-        yield False
-        return
-    try:
-        yield _lock(handle, fcntl.LOCK_EX)
-    finally:
-        os.close(handle)
-
-
-def _locked(folder: Path, make: bool) -> int:
-    for _ in range(TRIES):
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, _FOLDER)
-        try:
-            # Another process may have removed it before it was locked.
-            if _lock(handle, fcntl.LOCK_SH) and _is(folder, handle):
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-        time.sleep(WAIT_S)
-    raise OSError(errno.EBUSY, "another process removes it", str(folder))
-
-
-def _is(folder: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(folder.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
-
-
-def _lock(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
-    return True
 
 
 BLOCK_BYTES = 4 * MIB
@@ -161,7 +100,7 @@ def resolve(
         NotAllowedError: they exceed the limit of data files, or a host is not allowed.
         ConfigError: the disk has no room for them.
     """
-    search = _Search(spec, places, rules, held)
+    search = _Search(places, rules, held, Room(spec.limits, places.cache, rules.keep))
     mounts: dict[str, list[DataFile]] = {}
     for resource in spec.data:
         file = yield from search.one(resource)
@@ -172,13 +111,9 @@ def resolve(
 
 class _Search:
     def __init__(
-        self, spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
+        self, places: DataPlaces, rules: DataRules, held: ExitStack, room: Room
     ) -> None:
-        # Most runs have no data files.
-        from runner.pack.data_rules import Room
-
-        self.places, self.rules, self.held = places, rules, held
-        self.room = Room(spec.limits, places.cache, rules.keep)
+        self.places, self.rules, self.held, self.room = places, rules, held, room
 
     @cached_property
     def downloads(self) -> Downloads:
@@ -215,7 +150,9 @@ class _Search:
                 file = yield from self._measured(path.absolute(), within)
             except OSError as error:
                 if error.errno not in _NO_FILE:
-                    yield Warned(_cannot_read(path, error))
+                    hint = "; RAI_DATA_DIR may be set to the folder that it leads to"
+                    hint *= error.errno == errno.EXDEV
+                    yield Warned(f"{path} cannot be read: {error.strerror}{hint}")
                 continue
             if is_kept:
                 with suppress(OSError):
@@ -263,8 +200,43 @@ class _Search:
             return DataFile(path.name, path, md5.hexdigest(), done, within)
 
 
-def _cannot_read(path: Path, error: OSError) -> str:
-    text = f"{path} cannot be read: {error.strerror}"
-    if error.errno == errno.EXDEV:
-        return f"{text}; RAI_DATA_DIR may be set to the folder that it leads to"
-    return text
+@contextmanager
+def using(folder: Path, *, make: bool = False) -> Iterator[None]:
+    """Keep others from removing a folder; raise OSError if it is absent.
+
+    With ``make`` it is made.
+    """
+    handle = _locked(folder, make)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def removing(folder: Path) -> Iterator[bool]:
+    """Yield whether a folder may be removed: no run uses it, nor begins to."""
+    try:
+        handle = os.open(folder, trees.FOLDER)
+    except OSError:
+        yield False
+        return
+    try:
+        yield lock(handle) is not False
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path, make: bool) -> int:
+    for _ in range(TRIES):
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, _FOLDER)
+        # Another process may have removed it before it was locked.
+        with suppress(FileNotFoundError):
+            same = os.path.samestat(folder.stat(), os.fstat(handle))
+            if lock(handle, shared=True) is not False and same:
+                return handle
+        os.close(handle)
+        time.sleep(WAIT_S)
+    raise OSError(errno.EBUSY, "another process removes it", str(folder))

@@ -101,17 +101,24 @@ class Downloads:
         self, address: WebAddress, into: Path, md5: str | None
     ) -> Generator[Progress, None, None]:
         try:
-            part = _fresh(into)
+            into.parent.mkdir(parents=True, exist_ok=True)
+            # What processes left that were killed.
+            for left in into.parent.parent.glob("*/.new-*.part"):
+                if machine.has_ended(left.name.removesuffix(".part")):
+                    left.unlink(missing_ok=True)
+            # A new file, since another process may download the same.
+            prefix = f".new-{machine.this_process().tag}-"
+            handle, name = tempfile.mkstemp(".part", prefix, into.parent)
         except OSError as error:
-            raise UnavailableError(
-                f"{into.parent} cannot be written to: {error}"
-            ) from error
+            text = f"{into.parent} cannot be written to: {error}"
+            raise UnavailableError(text) from error
+        part = Path(name)
         connections = Connections(self._policy)
         source = partial(_pieces, connections, address, self._policy, md5)
         reader = BackgroundReader(source, connections.hang_up)
         host = address.host
         try:
-            with part.open("wb") as out:
+            with os.fdopen(handle, "wb") as out:
                 task = f"download {into.name}"
                 got = yield from self._copied(reader, out, task, host)
             if md5 and got != md5.lower():
@@ -161,7 +168,11 @@ class Downloads:
             if done - counted >= LEAST_BYTES:
                 counted, since = done, now
             if now - since > (times.silence_s if answered else times.start_s):
-                raise _slow(host, times, answered)
+                slow = f"{host} does not answer within {times.start_s:g} s"
+                if answered:
+                    rate = f"{LEAST_BYTES:,} bytes in {times.silence_s:g} s"
+                    slow = f"{host} sends under {rate}"
+                raise UnavailableError(slow, unreachable=True)
             yield Progress(task, done, total)  # and a chance to cancel
         if total is not None and done != total:
             raise UnavailableError(f"{host} closed the connection early", retry=True)
@@ -223,47 +234,23 @@ def _refused(host: str, status: int) -> UnavailableError:
     return UnavailableError(f"{host} answers {words}", retry=again)
 
 
-def _fresh(into: Path) -> Path:
-    """Make a new file, since another process may download the same.
-
-    Those of processes that were killed are removed.
-    """
-    into.parent.mkdir(parents=True, exist_ok=True)
-    for part in into.parent.parent.glob("*/.new-*.part"):
-        if machine.has_ended(part.name.removesuffix(".part")):
-            part.unlink(missing_ok=True)
-    prefix = f".new-{machine.this_process().tag}-"
-    handle, name = tempfile.mkstemp(".part", prefix, into.parent)
-    os.close(handle)
-    return Path(name)
-
-
-def _slow(host: str, times: Times, answered: bool) -> UnavailableError:
-    text = f"{host} does not answer within {times.start_s:g} s"
-    if answered:
-        text = f"{host} sends under {LEAST_BYTES:,} bytes in {times.silence_s:g} s"
-    return UnavailableError(text, unreachable=True)
-
-
 def _failed(error: Exception, host: str) -> UnavailableError:
     """Return the short error for an exception of the network."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, socket.gaierror):
-        return UnavailableError(
-            f"the name {host} cannot be resolved: {cause.strerror}", unreachable=True
-        )
-    if isinstance(cause, TimeoutError):
+        text = f"the name {host} cannot be resolved: {cause.strerror}"
+    elif isinstance(cause, TimeoutError):
         text = f"{host} is silent for {SILENCE_S:g} s"
-        return UnavailableError(text, unreachable=True)
-    if isinstance(cause, ssl.SSLError):
-        return UnavailableError(
-            f"{host} is not trusted: {cause.reason}", unreachable=True
-        )
-    if isinstance(cause, ConnectionRefusedError):
-        return UnavailableError(f"{host} refuses the connection", unreachable=True)
-    broke = isinstance(cause, (ConnectionError, http.client.HTTPException))
-    said = "".join(c if c.isprintable() else "?" for c in str(cause)[:200])
-    return UnavailableError(f"the download from {host} failed: {said}", retry=broke)
+    elif isinstance(cause, ssl.SSLError):
+        text = f"{host} is not trusted: {cause.reason}"
+    elif isinstance(cause, ConnectionRefusedError):
+        text = f"{host} refuses the connection"
+    else:
+        broke = isinstance(cause, (ConnectionError, http.client.HTTPException))
+        said = "".join(c if c.isprintable() else "?" for c in str(cause)[:200])
+        text = f"the download from {host} failed: {said}"
+        return UnavailableError(text, retry=broke)
+    return UnavailableError(text, unreachable=True)
 
 
 class Connections:
@@ -285,7 +272,7 @@ class Connections:
         self._opener.add_handler(_Http(self))
         self._opener.add_handler(_Https(self))
 
-    def get(self, address: data_rules.WebAddress) -> http.client.HTTPResponse:
+    def get(self, address: WebAddress) -> http.client.HTTPResponse:
         """Ask for a file; return the answer, whatever it is."""
         request = _Request(address.url, headers={"User-Agent": "rai"})
         request.target = address.host
@@ -321,8 +308,13 @@ class Connections:
         for family, kind, protocol, _, address in found:
             made = socket.socket(family, kind, protocol)
             made.settimeout(timeout_s)
+            with self._lock:
+                if self._over:
+                    made.close()
+                    raise UnavailableError("the download was stopped")
+                # A second handle: TLS takes the first one away.
+                self._open.append(socket.socket(fileno=os.dup(made.fileno())))
             try:
-                self._keep(made)
                 made.connect(address)
             except OSError as error:
                 failure = error
@@ -330,13 +322,6 @@ class Connections:
                 continue
             return made
         raise failure
-
-    def _keep(self, made: socket.socket) -> None:
-        """Keep a second handle: TLS takes the first one away."""
-        with self._lock:
-            if self._over:
-                raise UnavailableError("the download was stopped")
-            self._open.append(socket.socket(fileno=os.dup(made.fileno())))
 
 
 class _Request(urllib.request.Request):

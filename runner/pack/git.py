@@ -152,17 +152,14 @@ def emptied(commit: str) -> Iterator[Path]:
     prefix = f"rai-git-{machine.this_process().tag}-"
     with tempfile.TemporaryDirectory(prefix=prefix) as folder:
         own = Path(folder)
-        _make_empty(own, commit)
+        for name in ("info", "objects", "refs"):
+            (own / name).mkdir()
+        (own / "HEAD").write_text(f"{commit}\n")
+        if len(commit) == _SHA256_DIGITS:
+            text = "[core]\nrepositoryformatversion = 1\n"
+            text += "[extensions]\nobjectFormat = sha256\n"
+            (own / "config").write_text(text)
         yield own
-
-
-def _make_empty(own: Path, commit: str) -> None:
-    for name in ("info", "objects", "refs"):
-        (own / name).mkdir()
-    (own / "HEAD").write_text(f"{commit}\n")
-    if len(commit) == _SHA256_DIGITS:
-        version = "[core]\nrepositoryformatversion = 1\n"
-        (own / "config").write_text(f"{version}[extensions]\nobjectFormat = sha256\n")
 
 
 def git_environment(own: Path, repository: Repository) -> dict[str, str]:
@@ -183,40 +180,69 @@ def git_environment(own: Path, repository: Repository) -> dict[str, str]:
 
 def state(project: Path) -> GitState | None:
     """Return the project's commit; None outside a repository or before the first."""
-    found = around(project)
-    head = _head(found) if found else None
-    return GitState(*head, _dirty(found, head[0])) if found and head else None
-
-
-def _head(repository: Repository) -> tuple[str, str] | None:
-    """Return the commit and the branch."""
-    text, branch = followed(repository, "HEAD")
-    if not COMMIT.fullmatch(text) or not branch.isprintable():
+    if (found := around(project)) is None:
         return None
-    return text, branch or DETACHED
+    commit, branch = followed(found, "HEAD")
+    if not COMMIT.fullmatch(commit) or not branch.isprintable():
+        return None
+    return GitState(commit, branch or DETACHED, _dirty(found, commit))
 
 
 def _dirty(repository: Repository, commit: str) -> bool | None:
     """Whether files differ from the commit; None if that is not known."""
     try:
         with emptied(commit) as own:
-            _ignore(own, repository)
+            with suppress(FileNotFoundError):
+                where = repository.shared
+                ignored = files.read_below(where, "info/exclude", SMALL_BYTES)
+                (own / "info" / "exclude").write_bytes(ignored)
             argv = [*GIT, *_options(own, repository), "status", "-z"]
             argv += ["--porcelain", "--ignore-submodules=all"]
             variables = git_environment(own, repository) | {
                 "GIT_WORK_TREE": str(repository.tree),
                 "GIT_INDEX_FILE": str(repository.own / "index"),
             }
-            return _prints_anything(argv, variables)
+            room = process.room(SMALL_BYTES)
+            with closing(_printed(argv, variables, STATUS_S, room, Cancel())) as status:
+                try:
+                    next(status)
+                except StopIteration as end:
+                    ended: child.Ended = end.value[0]
+                    return None if ended.exit_code or ended.reason else False
+            return True
     except (OSError, EngineError):
         return None
 
 
-def _ignore(own: Path, repository: Repository) -> None:
-    """Ignore what the project's info/exclude says."""
-    with suppress(FileNotFoundError):
-        ignored = files.read_below(repository.shared, "info/exclude", SMALL_BYTES)
-        (own / "info" / "exclude").write_bytes(ignored)
+def _printed(
+    argv: list[str],
+    environment: dict[str, str],
+    timeout_s: float,
+    room: process.Room,
+    cancel: Cancel,
+    cwd: Path | None = None,
+) -> Generator[bytes, None, tuple[child.Ended, str]]:
+    """Yield what a program prints to stdout; return how it ended, and its stderr."""
+    said = b""
+    running = process.stream(
+        argv,
+        timeout_s=timeout_s,
+        cancel=cancel,
+        room=room,
+        grace_s=0.0,
+        env=environment,
+        cwd=cwd,
+    )
+    with closing(running):
+        while True:
+            try:
+                event = next(running)
+            except StopIteration as end:
+                return end.value, said.decode(errors="replace")
+            if isinstance(event, Output) and event.stream is Stream.STDOUT:
+                yield event.data
+            elif isinstance(event, Output):
+                said += event.data
 
 
 def _options(own: Path, repository: Repository) -> list[str]:
@@ -248,27 +274,6 @@ def _settings(
     pairs = (item.partition("\n") for item in os.fsdecode(done.stdout).split("\0"))
     # A name without `=` stands for true.
     return {name: value if equals else "true" for name, equals, value in pairs if name}
-
-
-def _prints_anything(argv: list[str], environment: dict[str, str]) -> bool | None:
-    """Whether a program prints anything to stdout; None if it fails first."""
-    running = process.stream(
-        argv,
-        timeout_s=STATUS_S,
-        cancel=Cancel(),
-        room=process.room(SMALL_BYTES),
-        grace_s=0.0,
-        env=environment,
-    )
-    while True:
-        try:
-            event = next(running)
-        except StopIteration as end:
-            ended: child.Ended = end.value
-            return False if ended.exit_code == 0 and not ended.reason else None
-        if isinstance(event, Output) and event.stream is Stream.STDOUT:
-            running.close()
-            return True
 
 
 LOOK_UP_S = 30.0
@@ -330,7 +335,9 @@ def find(project: Path, name: str) -> ProjectCommit | None:
     if repository is None:
         text = f"{project} is in no git repository, so {printable(name)} is no commit"
         raise UsageError(Problem(text, hint="name a folder"))
-    _refuse_without_git(name)
+    if shutil.which("git") is None:
+        text = f"git is not installed, which {printable(name)} needs"
+        raise UsageError(Problem(text, hint="install it, or name a folder"))
     _refuse_borrowed(repository)
     found = _named(repository, name)
     if found is None:
@@ -381,36 +388,13 @@ def files_of(
     only = [f":(top,literal){commit.folder}"] if commit.folder else []
     argv = [*GIT, "-c", "tar.umask=0022", "archive", "--format=tar"]
     argv += [commit.state.commit, "--", *only]
-    said = b""
     with emptied(commit.state.commit) as own:
         (own / "info" / "attributes").write_text(f"{RAW}\n")
-        running = process.stream(
-            argv,
-            timeout_s=READ_S,
-            cancel=cancel,
-            room={Stream.STDOUT: most_bytes, Stream.STDERR: STDERR_BYTES},
-            grace_s=0.0,
-            env=git_environment(own, repository),
-            cwd=own,
-        )
-        with closing(running):
-            while True:
-                try:
-                    event = next(running)
-                except StopIteration as end:
-                    ended: child.Ended = end.value
-                    break
-                if isinstance(event, Output) and event.stream is Stream.STDOUT:
-                    yield event.data
-                elif isinstance(event, Output):
-                    said += event.data
-    _refuse_failed(commit, ended, said.decode(errors="replace"))
-
-
-def _refuse_without_git(name: str) -> None:
-    if shutil.which("git") is None:
-        text = f"git is not installed, which {printable(name)} needs"
-        raise UsageError(Problem(text, hint="install it, or name a folder"))
+        environment = git_environment(own, repository)
+        room = {Stream.STDOUT: most_bytes, Stream.STDERR: STDERR_BYTES}
+        found = _printed(argv, environment, READ_S, room, cancel, own)
+        ended, said = yield from found
+    _refuse_failed(commit, ended, said)
 
 
 def _refuse_borrowed(repository: Repository) -> None:

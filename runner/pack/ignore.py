@@ -22,40 +22,13 @@ if TYPE_CHECKING:
 
 
 SECRET_FILES = (
-    ".env",
-    ".env.*",
-    ".envrc",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.ppk",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "kaggle.json",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".git-credentials",
-    ".dockercfg",
-    ".vault-token",
-    ".rai_profile",
-    ".rai_profile.yml",
-    ".rai_secret",
-    ".rai_env",
-    ".rai.profile",
-    ".rai.env",
+    *(".env", ".env.*", ".envrc"),
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdbx"),
+    *("kaggle.json", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf"),
+    *(".htpasswd", ".git-credentials", ".dockercfg", ".vault-token"),
+    *(".rai_profile", ".rai_profile.yml", ".rai_secret", ".rai_env"),
+    *(".rai.profile", ".rai.env"),
 )
 """Names of files that hold secrets, in lower case."""
 
@@ -290,16 +263,13 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             lines.append(by_bytes(line))
             rules.append((number, text))
         else:
-            why, place = (
-                f"{text!r} is not a pattern and is ignored",
-                Place(label, number, 1),
-            )
-            problems.append(Problem(why, place, severity=Severity.WARNING))
+            why, place = "is not a pattern and is ignored", Place(label, number, 1)
+            problem = Problem(f"{text!r} {why}", place, severity=Severity.WARNING)
+            problems.append(problem)
     spec = made(lambda: GitIgnoreSpec.from_lines(lines, _pattern, backend="re2"))
     if spec is None:
-        if len(lines) > MOST_RULES or any(
-            line.count("*") > MOST_STARS for line in lines
-        ):
+        most_stars = max((line.count("*") for line in lines), default=0)
+        if len(lines) > MOST_RULES or most_stars > MOST_STARS:
             hint = "write fewer, or fewer with several `*`"
             problems.append(Problem(f"{label} has too many rules", hint=hint))
             lines, rules, regexes = [], [], []
@@ -359,7 +329,9 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     """Return the expression of a rule; None if it is none."""
     from runner.spec.patterns import linear
 
-    if _misread(line):
+    # What pathspec reads otherwise than git: a class such as [:alpha:], a backslash
+    # within brackets, an exception of nothing.
+    if "[:" in line or _ESCAPING.search(line) or not line.strip("!/ "):
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
@@ -371,14 +343,6 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     found = linear(pattern.regex.pattern)
     few = line.count("*") <= MOST_STARS  # Python's are faster
     return pattern.regex if found is not None and few else found
-
-
-def _misread(rule: str) -> bool:
-    """Whether pathspec reads a rule in another way than git.
-
-    A class such as [:alpha:], a backslash within brackets, or an exception of nothing.
-    """
-    return "[:" in rule or bool(_ESCAPING.search(rule)) or not rule.strip("!/ ")
 
 
 def _pattern(rule: str) -> GitIgnoreSpecPattern:

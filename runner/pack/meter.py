@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tarfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from runner.core import Problem, Reason
@@ -61,7 +60,12 @@ class ArchiveMeter:
         """Read the next piece; return what passes, but for a header that is cut."""
         begun = bytes(self._head)
         self._plain.clear()
-        self._count(chunk)
+        self.raw_bytes += len(chunk)
+        if self.raw_bytes > self._caps.total_bytes:
+            raise OverCapsError(f"holds more than {self._caps.total_bytes:,} bytes")
+        at = 0
+        while at < len(chunk) and not self._ended:
+            at += self._data(chunk, at) if self._data_left else self._start(chunk, at)
         passing = begun + chunk if begun else chunk
         if self._plain:
             changed = bytearray(passing)
@@ -70,14 +74,6 @@ class ArchiveMeter:
                 changed[at - BLOCK : at] = head
             passing = bytes(changed)
         return passing[: len(passing) - len(self._head)] if self._head else passing
-
-    def _count(self, chunk: bytes) -> None:
-        self.raw_bytes += len(chunk)
-        if self.raw_bytes > self._caps.total_bytes:
-            raise OverCapsError(f"holds more than {self._caps.total_bytes:,} bytes")
-        at = 0
-        while at < len(chunk) and not self._ended:
-            at += self._data(chunk, at) if self._data_left else self._start(chunk, at)
 
     def _data(self, chunk: bytes, at: int) -> int:
         step = min(self._data_left, len(chunk) - at)
@@ -108,8 +104,12 @@ class ArchiveMeter:
             raise DamagedError("is not a tar archive, or damaged") from error
         if info.size < 0 or info.type == tarfile.GNUTYPE_SPARSE:
             raise DamagedError(f"has a member of unclear size, {info.name!r}")
+        padded = info.size + -info.size % BLOCK
         if info.type in _METADATA:
-            self._metadata(info)
+            if info.size > METADATA_BYTES:
+                raise OverCapsError("has a name without end")
+            self._data_left = padded
+            self._extended = bytearray() if info.type in _EXTENDED else None
             return None
         self.members += 1
         if self.members > self._caps.members:
@@ -118,24 +118,14 @@ class ArchiveMeter:
         if info.isreg() or info.type not in tarfile.SUPPORTED_TYPES:
             if info.size > self._caps.file_bytes:
                 raise OverCapsError(f"has too large a file, {info.name!r}")
-            self._data_left = info.size + -info.size % BLOCK
-        return _without_special_rights(head, info.mode)
-
-    def _metadata(self, info: tarfile.TarInfo) -> None:
-        if info.size > METADATA_BYTES:
-            raise OverCapsError("has a name without end")
-        self._data_left = info.size + -info.size % BLOCK
-        self._extended = bytearray() if info.type in _EXTENDED else None
-
-
-def _without_special_rights(head: bytes, mode: int) -> bytes | None:
-    if not mode & _SPECIAL_RIGHTS:
-        return None
-    plain = bytearray(head)
-    plain[_MODE] = b"%07o\0" % (mode & ~_SPECIAL_RIGHTS & 0o7777777)
-    plain[_SUM] = b" " * 8
-    plain[_SUM] = b"%06o\0 " % sum(plain)
-    return bytes(plain)
+            self._data_left = padded
+        if not info.mode & _SPECIAL_RIGHTS:
+            return None
+        plain = bytearray(head)
+        plain[_MODE] = b"%07o\0" % (info.mode & ~_SPECIAL_RIGHTS & 0o7777777)
+        plain[_SUM] = b" " * 8
+        plain[_SUM] = b"%06o\0 " % sum(plain)
+        return bytes(plain)
 
 
 class BuildWriter:
@@ -188,18 +178,13 @@ class BuildWriter:
             raise EngineError(f"the archive of the build folder {error}") from error
         self._compressed.write(chunk)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         part = files.aside(self._path)
         try:
             with self._out, self._compressed:
-                if error is None and not self._meter.whole:
+                if kind is None and not self._meter.whole:
                     raise EngineError("the build folder came back cut short")
-            if error is None and self.raw_bytes:
+            if kind is None and self.raw_bytes:
                 self.size_bytes = part.stat().st_size
                 part.replace(self._path)
         finally:

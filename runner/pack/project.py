@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Generator
 from contextlib import suppress
@@ -18,8 +17,8 @@ from runner.core.request import MOST_PARCEL_BYTES, from_json, to_json
 from runner.core.work import UPLOAD, Caps
 from runner.pack import git
 from runner.pack.contents import Survey, exceeded, survey
-from runner.pack.read import CHUNK, DamagedArchiveError, open_tar, unpack
-from runner.pack.write import PackCache, pack, zstd
+from runner.pack.read import DamagedArchiveError, open_tar, unpack
+from runner.pack.write import CHUNK, PackCache, pack, zstd
 from runner.system import files, machine, trees
 
 LONGEST_HEADERS = 16 << 10
@@ -147,11 +146,8 @@ class SealedProject:
 
     def names(self) -> frozenset[str]:
         """Return the names of all that was packed."""
-        return frozenset(
-            os.path.relpath(os.path.join(above, name), self.folder)  # noqa: PTH118
-            for above, folders, files in os.walk(self.folder)
-            for name in (*folders, *files)
-        )
+        found = trees.entries(self.folder)
+        return frozenset("/".join((*one.above, one.name)) for one in found)
 
     def close(self) -> None:
         """Remove the unpacked project."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import io
 import os
 import shutil
-import stat
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -22,11 +20,10 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 from runner.core.work import BUILD, Caps
 from runner.pack.contents import RUN_FILE, MemberKind, leaves
 from runner.pack.meter import ArchiveMeter, OverCapsError
-from runner.pack.write import zstd
+from runner.pack.write import CHUNK, zstd
 from runner.system import files as disk
-from runner.system import trees
+from runner.system import locks, trees
 
-CHUNK = 1 << 20
 LONGEST_TARGET = 4095
 DEEPEST = 1001
 """The most folders within folders that are unpacked; one of them is the root."""
@@ -35,9 +32,6 @@ DEEPEST = 1001
 _DAMAGED = (tarfile.TarError, zstd.ZstdError, ValueError, EOFError, RecursionError)
 
 MARK = ".rai-unpacking-"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 NAME_FAULTS = (
     *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ELOOP),
     *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR),
@@ -193,19 +187,16 @@ def _members(
 ) -> Iterator[tuple[tarfile.TarFile, ArchiveMeter]]:
     meter = ArchiveMeter(caps)
     try:
-        with (
-            open_tar(archive) as stream,
-            tarfile.open(
-                fileobj=cast(
-                    IO[bytes], _Metered(cast(io.BufferedIOBase, stream), meter)
-                ),
+        with open_tar(archive) as stream:
+            metered = _Metered(cast(io.BufferedIOBase, stream), meter)
+            with tarfile.open(
+                fileobj=cast(IO[bytes], metered),
                 mode="r|",
                 bufsize=CHUNK,
                 encoding="utf-8",
                 errors="surrogateescape",
-            ) as tar,
-        ):
-            yield tar, meter
+            ) as tar:
+                yield tar, meter
     except (OverCapsError, HostileNameError) as error:
         raise NotAllowedError(f"{called or archive} is refused: {error}") from error
     except _DAMAGED as error:
@@ -231,12 +222,12 @@ class _Unpacking:
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         """Write one member, or add it to ``left_out``."""
         name = inside(info.name, self.root)
+        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
         if name == "":
             if not info.isdir():
-                raise HostileNameError(
-                    f"{info.name!r} stands in the folder's own place"
-                )
-        elif self._is_too_deep(name):
+                text = f"{info.name!r} stands in the folder's own place"
+                raise HostileNameError(text)
+        elif name.count("/") >= DEEPEST or whole > LONGEST_TARGET:
             self.too_deep = True
         elif info.isdir():
             self.tree.claim(name, MemberKind.FOLDER)
@@ -248,7 +239,13 @@ class _Unpacking:
             self.tree.claim(name, MemberKind.LINK)
             self.links[name] = info.linkname
         elif info.islnk():
-            self._hard_link(info, name)
+            original = inside(info.linkname, self.root)
+            if self.tree.at(original) is not MemberKind.FILE:
+                self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
+                return
+            self.tree.claim(name, MemberKind.FILE)
+            os.link(Path(self.folder, original), self._path(name))
+            self.kept += 1
         else:
             self.left_out.append(f"{name!r} is a device or a pipe")
 
@@ -256,13 +253,12 @@ class _Unpacking:
         """Return what was left out, with reasons."""
         if self.own_name:
             self.left_out.append(f"{RUN_FILE!r} has the name of rai's own list")
-        if not self.too_deep:
-            return tuple(self.left_out)
-        deep = (
-            f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
-            f" {LONGEST_TARGET:,} bytes"
-        )
-        return (*self.left_out, deep)
+        if self.too_deep:
+            self.left_out.append(
+                f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
+                f" {LONGEST_TARGET:,} bytes"
+            )
+        return tuple(self.left_out)
 
     def link_all(self) -> None:
         """Make the symbolic links that stay inside."""
@@ -287,19 +283,6 @@ class _Unpacking:
         with source, os.fdopen(file, "wb") as out:
             shutil.copyfileobj(source, out, CHUNK)
         self.kept += 1
-
-    def _hard_link(self, info: tarfile.TarInfo, name: str) -> None:
-        original = inside(info.linkname, self.root)
-        if self.tree.at(original) is not MemberKind.FILE:
-            self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
-            return
-        self.tree.claim(name, MemberKind.FILE)
-        os.link(Path(self.folder, original), self._path(name))
-        self.kept += 1
-
-    def _is_too_deep(self, name: str) -> bool:
-        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
-        return name.count("/") >= DEEPEST or whole > LONGEST_TARGET
 
     def _path(self, name: str) -> Path:
         """Return the path of a name; make the folders above it."""
@@ -377,21 +360,14 @@ def folder_beside(into: Path) -> Path:
 def _temporary(into: Path) -> Iterator[Path]:
     """Make a folder beside ``into``, to be renamed to it; remove it otherwise.
 
-    It is locked for as long as its process lives. What a killed process left is removed
-    by the next one that wants the same place.
-
     Raises:
         UsageError: it cannot be made.
     """
-    with _creating(into):
-        _remove_left(into)
-        made, lock = _locked(into)
-    try:
-        yield made
-    finally:
-        with suppress(OSError):
-            trees.remove(made)
-        os.close(lock)
+    with ExitStack() as stack:
+        with _creating(into):
+            made = locks.scratch(into.parent, f".{into.name}{MARK}")
+            fresh = stack.enter_context(made)
+        yield fresh
 
 
 @contextmanager
@@ -401,40 +377,3 @@ def _creating(into: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"{into} cannot be created: {error.strerror}") from error
-
-
-def _locked(into: Path) -> tuple[Path, int]:
-    """Make a folder and lock it; return it and its descriptor."""
-    while True:
-        name = f".{into.name}{MARK}"
-        made = Path(tempfile.mkdtemp(prefix=name, dir=into.parent))
-        with suppress(FileNotFoundError):
-            lock = os.open(made, _FOLDER)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            # Another process may have taken it for one that was left, and removed it.
-            if made.exists():
-                return made, lock
-            os.close(lock)
-
-
-def _remove_left(into: Path) -> None:
-    """Remove what killed processes of this user left for the same place."""
-    prefix = f".{into.name}{MARK}"
-    for name in os.listdir(into.parent):  # noqa: PTH208 - a name may hold wildcards
-        if name.startswith(prefix):
-            with suppress(OSError):
-                _remove_abandoned(into.parent / name)
-
-
-def _remove_abandoned(left: Path) -> None:
-    found = left.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return
-    lock = os.open(left, _FOLDER)
-    try:
-        # Raises an error where it is locked, and where nothing can be locked.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        trees.remove(left)
-    finally:
-        os.close(lock)

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from runner.core.errors import EngineError, UsageError
 from runner.pack.read import NAME_FAULTS, HostileNameError, inside
+from runner.pack.write import CHUNK
 from runner.system import files, trees
 
 DEEPEST = 1000
@@ -23,8 +24,6 @@ LONGEST_NAME = 4000
 
 FAULTS = (*NAME_FAULTS, errno.ENOENT)
 """What a file system says of names, and of a hard link to what is not there."""
-
-CHUNK_BYTES = 1 << 20
 
 Owner = tuple[int, int]
 
@@ -55,7 +54,11 @@ def unpack(
                 else:
                     _write(tar, member, folder)
         for member in links:
-            _link(folder, member)
+            path = _inside(folder, member.name)
+            if not path.parent.resolve().is_relative_to(folder.resolve()):
+                raise HostileNameError(f"{member.name} leaves it")
+            _make(folder, path.parent)
+            path.symlink_to(member.linkname)
     except (tarfile.TarError, OSError, HostileNameError) as error:
         if fault := files.disk_fault(error, folder):
             raise fault from error
@@ -93,7 +96,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         path.hardlink_to(_inside(folder, member.linkname))
     elif (content := tar.extractfile(member)) is not None:
         with path.open("wb") as file:
-            shutil.copyfileobj(content, file, CHUNK_BYTES)
+            shutil.copyfileobj(content, file, CHUNK)
         path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(path, (member.mtime, member.mtime))
     else:
@@ -110,14 +113,6 @@ def _inside(folder: Path, name: str) -> Path:
     if ".." in PurePosixPath(name).parts or "\0" in name:
         raise HostileNameError(f"{name!r} leaves it")
     return folder / name.lstrip("/")
-
-
-def _link(folder: Path, member: tarfile.TarInfo) -> None:
-    path = _inside(folder, member.name)
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise HostileNameError(f"{member.name} leaves it")
-    _make(folder, path.parent)
-    path.symlink_to(member.linkname)
 
 
 def change_owner(folder: Path, owner: Owner) -> None:
@@ -150,7 +145,15 @@ def pack(folder: Path, root: str) -> Generator[bytes, None, bool]:
             continue
         yield member.tobuf(tarfile.PAX_FORMAT)
         if member.isreg():
-            yield from _content(entry, member.size)
+            left = member.size
+            with open(trees.opened(entry), "rb") as file:  # noqa: PTH123 - a descriptor
+                while left > 0:
+                    step = min(left, CHUNK)
+                    data = file.read(step) or bytes(step)
+                    left -= len(data)
+                    yield data
+            if padding := bytes(-member.size % tarfile.BLOCKSIZE):
+                yield padding
     yield bytes(2 * tarfile.BLOCKSIZE)
     return left_out
 
@@ -171,23 +174,10 @@ def _member(
     elif stat.S_ISLNK(info.st_mode):
         member.type = tarfile.SYMTYPE
         member.linkname = os.readlink(entry.name, dir_fd=entry.folder)
-    elif stat.S_ISREG(info.st_mode):
-        first = linked.setdefault((info.st_dev, info.st_ino), name)
-        if first != name:
-            member.type, member.linkname = tarfile.LNKTYPE, first
-        else:
-            member.size = info.st_size
-    else:
+    elif not stat.S_ISREG(info.st_mode):
         return None
+    elif (first := linked.setdefault((info.st_dev, info.st_ino), name)) != name:
+        member.type, member.linkname = tarfile.LNKTYPE, first
+    else:
+        member.size = info.st_size
     return member
-
-
-def _content(entry: trees.TreeEntry, size: int) -> Generator[bytes, None, None]:
-    left = size
-    with open(trees.opened(entry), "rb") as file:  # noqa: PTH123 - a descriptor
-        while left > 0:
-            data = file.read(min(left, CHUNK_BYTES)) or bytes(min(left, CHUNK_BYTES))
-            left -= len(data)
-            yield data
-    if size % tarfile.BLOCKSIZE:
-        yield bytes(tarfile.BLOCKSIZE - size % tarfile.BLOCKSIZE)

@@ -123,13 +123,8 @@ def pack(
         part.replace(into)
     finally:
         part.unlink(missing_ok=True)
-    return Archive(
-        into,
-        stream.sha256,
-        into.stat().st_size,
-        stream.raw_bytes,
-        len(survey.members),
-    )
+    size, members = into.stat().st_size, len(survey.members)
+    return Archive(into, stream.sha256, size, stream.raw_bytes, members)
 
 
 def _members(
@@ -230,7 +225,9 @@ class PackCache:
         old = self._members.pop(member.name, None)
         self._bytes -= len(old[1]) if old else 0
         fits = len(data) <= LARGEST_BYTES and self._bytes + len(data) <= MOST_BYTES
-        if fits and _settled(status):
+        changed = max(status.st_mtime_ns, status.st_ctime_ns)
+        least = SETTLED_NS if changed % 10**6 else COARSE_NS
+        if fits and time.time_ns() - changed > least:
             self._members[member.name] = _signature(member, status), data
             self._bytes += len(data)
 
@@ -238,9 +235,3 @@ class PackCache:
 def _signature(member: Member, status: os.stat_result) -> Signature:
     times = status.st_mtime_ns, status.st_ctime_ns
     return (status.st_dev, status.st_ino, status.st_size, *times, member.executable)
-
-
-def _settled(status: os.stat_result) -> bool:
-    changed = max(status.st_mtime_ns, status.st_ctime_ns)
-    least = SETTLED_NS if changed % 10**6 else COARSE_NS
-    return time.time_ns() - changed > least

@@ -27,7 +27,7 @@ from runner.core import events as ev
 from runner.core.build_spec import Check
 from runner.core.errors import Cancel, EngineError, RaiError
 from runner.core.figures import MOST_BYTES, size_bytes
-from runner.core.masking import Mask, OutputMask
+from runner.core.masking import Mask
 from runner.core.record import MOST_ROUNDS
 from runner.core.work import UPLOAD, Caps
 from runner.engines.base import Engine
@@ -268,7 +268,7 @@ class _Job:
         work = replace(work, is_wrong=self._is_wrong, more=more, more_s=more_s)
         self.steps = {step.index: step for step in work.steps}
         with ExitStack() as stack:
-            masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
+            masked = self.mask.follow(engine.run(work, self.cancel))
             for event in lost.follow(masked):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
@@ -338,7 +338,7 @@ class _Job:
         # A repeat writes its file over that of the command it repeats.
         steps = [step for e in ended if (step := self.steps[e.index]).repeats is None]
         lines = [(step.index, step.command.text) for step in steps]
-        if not any(commandline.exporting(line) for _, line in lines):
+        if not any(commandline.tools(line) for _, line in lines):
             return
         try:
             files = pack.files(self.paths.build, self.caps, root="build")

@@ -331,7 +331,7 @@ def _checked(
         spec = replace(spec, gpu=choice.applied(asked.gpus, spec.gpu))
     if refused := refusals(spec, profile, rules, found.engine):
         raise NotAllowedError(*refused)
-    rounds = buildfile.repeating(
+    repeated, budget_s = buildfile.repeating(
         spec,
         left_out,
         rules,
@@ -347,8 +347,8 @@ def _checked(
         left_out=left_out,
         policy=rules,
         strict_limits=_strict_limits(found, rules),
-        repeated=rounds.repeated,
-        budget_s=rounds.budget_s,
+        repeated=repeated,
+        budget_s=budget_s,
     )
     return request, warnings
 

@@ -35,13 +35,9 @@ from runner.spec.yamlfile import (
     SequenceNode,
     compose,
 )
-from runner.spec.yamlfile import MappingNode as YamlMapping
 from runner.spec.yamlfile import decode as decode_yaml
 
 MASK = "***"
-_WRITTEN = json.dumps(MASK)
-"""In quotes, as YAML takes a bare asterisk for an alias."""
-
 _IGNORED = ("commands", "build_image", "push", "credentials")
 """Where credentials have no effect: a masked one need not be given again."""
 
@@ -56,7 +52,8 @@ class _Secret(Struct, frozen=True):
 def redacted(text: str) -> str:
     """Return the text with everything under a ``credentials`` key masked."""
     text = text.removeprefix("\ufeff")
-    return _replaced(text, {found.value.span: _WRITTEN for found in _secrets(text)})
+    # In quotes, as YAML takes a bare asterisk for an alias.
+    return _replaced(text, {found.value.span: f'"{MASK}"' for found in _secrets(text)})
 
 
 def masked(text: str) -> tuple[str, ...]:
@@ -89,18 +86,17 @@ def _replaced(text: str, by_span: Mapping[tuple[int, int], str]) -> str:
 
 
 def _secrets(text: str) -> Iterator[_Secret]:
-    return _below(compose(text, "", Problems()), ())
+    def below(node: Node | None, path: tuple[str, ...]) -> Iterator[_Secret]:
+        if isinstance(node, MappingNode):
+            for key, value in node.entries:
+                yield from below(value, (*path, key.text))
+        elif isinstance(node, SequenceNode):
+            for item in node.items:
+                yield from below(item, path)
+        elif node is not None and "credentials" in path and not node.null:
+            yield _Secret(path, node)
 
-
-def _below(node: Node | None, path: tuple[str, ...]) -> Iterator[_Secret]:
-    if isinstance(node, YamlMapping):
-        for key, value in node.entries:
-            yield from _below(value, (*path, key.text))
-    elif isinstance(node, SequenceNode):
-        for item in node.items:
-            yield from _below(item, path)
-    elif node is not None and "credentials" in path and not node.null:
-        yield _Secret(path, node)
+    return below(compose(text, "", Problems()), ())
 
 
 def decode(raw: bytes, file: str) -> str:
@@ -128,6 +124,10 @@ def parse(text: str, file: str) -> tuple[BuildSpec, list[Problem]]:
 
 def _spec(root: Fields, file: str) -> BuildSpec:
     rai = root.section("rai", "`image: gcc`")
+    image = rai.text("image", None, "gcc:12")
+    if image is not None and not valid(image):
+        hint = "expected e.g. `someone/project:1`, in lower case"
+        rai.warn("image", f'"{image}" is not a valid image name', hint)
     wants = root.section("resources")
     gpu = resources.gpu(wants)
     architecture, cores = resources.cpu(wants)
@@ -135,7 +135,7 @@ def _spec(root: Fields, file: str) -> BuildSpec:
     return BuildSpec(
         file=file,
         version=rai.text("version", "", "0.2"),
-        image=_image(rai),
+        image=image,
         image_place=rai.place("image") if rai.has("image") else None,
         cpu_architecture=architecture,
         cpu_cores=cores,
@@ -160,17 +160,6 @@ def _commands(
         hint = "list them under `commands:` and `build:`, each after a `- `"
         root.problems.error("no commands", here, hint)
     return image, commands
-
-
-def _image(rai: Fields) -> str | None:
-    image = rai.text("image", None, "gcc:12")
-    if image is not None and not valid(image):
-        rai.problems.warn(
-            f'rai.image "{image}" is not a valid image name',
-            rai.place("image"),
-            "expected e.g. `someone/project:1`, in lower case",
-        )
-    return image
 
 
 KEYS: Grammar = {
@@ -251,9 +240,32 @@ def chosen(
     names = [command.name for command in commands if command.name]
     if wrong := [w for w, one in found.items() if len(one) != 1 and w not in names]:
         known = list(islice(selecting(commands), MOST_RESEMBLING // len(wrong)))
-        problems = [_problem(f"{option} {w}", w, found[w], known) for w in wrong]
-        raise UsageError(*problems, _listed(commands))
+        raise UsageError(*_misnamed(commands, option, known, found, wrong))
     return frozenset().union(*found.values())
+
+
+def _misnamed(
+    commands: Sequence[Command],
+    option: str,
+    known: Sequence[str],
+    found: Mapping[str, Sequence[int]],
+    wrong: Sequence[str],
+) -> Iterator[Problem]:
+    """Yield a problem for each wrong word, then the list of the commands."""
+    for word in wrong:
+        if found[word]:
+            numbers = ", ".join(str(n + 1) for n in found[word])
+            text = f"{option} {word}: several commands hold it: {numbers}"
+            yield Problem(text, hint="use their numbers")
+        else:
+            close = resembling(word, known)
+            hint = f"did you mean `{close}`?" if close else ""
+            yield Problem(f"{option} {word}: no such command", hint=hint)
+    rows = []
+    for number, command in enumerate(commands, 1):
+        first, more, _ = command.text.partition("\n")
+        rows.append(f"{number} {command.name or first + ' ...' * bool(more)}")
+    yield Problem("the commands are: " + "; ".join(rows))
 
 
 def _named(commands: Sequence[Command], word: str) -> list[int]:
@@ -264,18 +276,6 @@ def _named(commands: Sequence[Command], word: str) -> list[int]:
     # Of `m2` and `m2.1` neither stands in a command that holds the other.
     alone = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\d)")
     return [n for n, command in enumerate(commands) if alone.search(command.text)]
-
-
-def _problem(
-    option: str, word: str, found: Sequence[int], known: Sequence[str]
-) -> Problem:
-    if found:
-        numbers = ", ".join(str(n + 1) for n in found)
-        text = f"{option}: several commands hold it: {numbers}"
-        return Problem(text, hint="use their numbers")
-    close = resembling(word, known)
-    hint = f"did you mean `{close}`?" if close else ""
-    return Problem(f"{option}: no such command", hint=hint)
 
 
 def selecting(commands: Sequence[Command]) -> Iterator[str]:
@@ -299,23 +299,6 @@ def _words(text: str) -> Iterator[str]:
             yield from (word[: end.start()] for end in _ENDING.finditer(word))
 
 
-def _listed(commands: Sequence[Command]) -> Problem:
-    rows = [f"{n} {c.name or _first_line(c.text)}" for n, c in enumerate(commands, 1)]
-    return Problem("the commands are: " + "; ".join(rows))
-
-
-def _first_line(text: str) -> str:
-    first, more, _ = text.partition("\n")
-    return f"{first} ..." if more else first
-
-
-class Repeating(Struct, frozen=True):
-    """The indexes of the commands to repeat, none if the run decides, and the time."""
-
-    repeated: frozenset[int]
-    budget_s: float
-
-
 def repeating(
     spec: BuildSpec,
     left_out: frozenset[int],
@@ -324,8 +307,11 @@ def repeating(
     repeat: int = 1,
     measured: Sequence[str] = (),
     budget: str | None = None,
-) -> Repeating:
-    """Return what the options `--repeat`, `--command` and `--budget` ask for.
+) -> tuple[frozenset[int], float]:
+    """Return the indexes of the commands to repeat, and the time for that in seconds.
+
+    The options `--repeat`, `--command` and `--budget` ask for it. Where none is named,
+    the run decides which are repeated.
 
     Raises:
         UsageError: an option has a wrong value; carries all problems.
@@ -359,4 +345,4 @@ def repeating(
         most = quantities.duration_text(ceiling.most)
         text = f"--budget is {budget}, and at most {most} is allowed"
         raise NotAllowedError(Problem(f"{text} by {ceiling.place}"))
-    return Repeating(repeated, budget_s)
+    return repeated, budget_s

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from runner.core import Place, Problem, Severity
 from runner.spec import commandline
-from runner.spec.commandline import Piece, PieceKind, unclosed
+from runner.spec.commandline import Piece, PieceKind
+from runner.spec.fields import one_off
 
 _BETWEEN = frozenset({"\n", ";", "&&", "||"})
-"""What stands between commands that one shell carries out."""
+"""What stands between commands that one shell runs."""
 
 _Warnings = Iterator[tuple[str, str]]
 """Pairs of a message and its hint."""
@@ -59,19 +61,20 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
     try:
         pieces, why = commandline.read(line)
     except commandline.UnclosedError as error:
-        return [unclosed(error, place)]
+        return [error.problem(place)]
     words = commandline.words(pieces)
     if not words or not commandline.text(words[0]):
         return [Problem("the command does not name a program", place)]
-    return [
-        Problem(message, place, hint, Severity.WARNING)
-        for message, hint in (
-            *_look_alikes(words, direct=why is None),
-            *_kept_literal(words),
-            *_lost(pieces),
-            *_misspelled(words),
-        )
+    found = [
+        *_look_alikes(words, direct=why is None),
+        *_kept_literal(words),
+        *_lost(pieces),
     ]
+    if names := meant([commandline.text(word) for word in words]):
+        found += [
+            (f"`{names[0]}` is not a known program", f"did you mean `{names[1]}`?")
+        ]
+    return [Problem(text, place, hint, Severity.WARNING) for text, hint in found]
 
 
 def _look_alikes(words: list[list[Piece]], direct: bool) -> _Warnings:
@@ -121,17 +124,6 @@ def _kept_literal(words: list[list[Piece]]) -> _Warnings:
 
 def _lost(pieces: list[Piece]) -> _Warnings:
     """Yield a warning about a line that ends with a change of its own shell."""
-    last = _last_command(pieces)
-    first = commandline.text(last[0]) if last else ""
-    if first in commandline.STATEFUL or (
-        last and all(map(commandline.assignment, last))
-    ):
-        hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
-        yield f"what `{first}` changes lasts only until this command ends", hint
-
-
-def _last_command(pieces: list[Piece]) -> list[list[Piece]]:
-    """Return the words of the last command of a line; none if it is not plain."""
     parts: list[list[Piece]] = [[]]
     for piece in pieces:
         if piece.kind is not PieceKind.OPERATOR:
@@ -139,16 +131,14 @@ def _last_command(pieces: list[Piece]) -> list[list[Piece]]:
         elif piece.raw in _BETWEEN:
             parts.append([])
         else:
-            return []
-    filled = [found for part in parts if (found := commandline.words(part))]
-    return filled[-1] if filled else []
-
-
-def _misspelled(words: list[list[Piece]]) -> _Warnings:
-    """Yield a warning about a program that is surely another."""
-    if found := meant([commandline.text(word) for word in words]):
-        typed, name = found
-        yield f"`{typed}` is not a known program", f"did you mean `{name}`?"
+            return
+    last = next(filter(None, map(commandline.words, reversed(parts))), [])
+    first = commandline.text(last[0]) if last else ""
+    if first in commandline.STATEFUL or (
+        last and all(map(commandline.assignment, last))
+    ):
+        hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
+        yield f"what `{first}` changes lasts only until this command ends", hint
 
 
 def meant(words: Sequence[str]) -> tuple[str, str] | None:
@@ -171,29 +161,11 @@ def _mistyped(typed: str, name: str) -> bool:
 
     Versions are no mistakes, and neither is another first letter: cython, ipython.
     """
-    if len(name) < SHORTEST or typed.rstrip("0123456789.-") == name.rstrip(
-        "0123456789.-"
-    ):
+    version = "0123456789.-"
+    if len(name) < SHORTEST or typed.rstrip(version) == name.rstrip(version):
         return False
-    if typed in _swapped(name):
-        return True
-    return len(name) >= LONG and typed[:1] == name[:1] and _one_off(typed, name)
-
-
-def _swapped(name: str) -> Iterator[str]:
-    for at in range(len(name) - 1):
-        if name[at] != name[at + 1]:
-            yield name[:at] + name[at + 1] + name[at] + name[at + 2 :]
-
-
-def _one_off(typed: str, name: str) -> bool:
-    """Whether one letter more, less or another makes one name of the other."""
-    if abs(len(typed) - len(name)) > 1:
+    if not one_off(typed, name):
         return False
-    short, long = sorted((typed, name), key=len)
-    pairs = enumerate(zip(short, long, strict=False))
-    at = next((n for n, (one, other) in pairs if one != other), len(short))
-    same_length = len(short) == len(long)
-    odd = long[at : at + 1] + (short[at : at + 1] if same_length else "")
-    rest = short[at + 1 :] if same_length else short[at:]
-    return odd.isalpha() and long[at + 1 :] == rest
+    one, other = Counter(typed), Counter(name)
+    odd = "".join((one - other) + (other - one))
+    return not odd or (len(name) >= LONG and typed[:1] == name[:1] and odd.isalpha())

@@ -12,16 +12,6 @@ from msgspec import Struct
 from runner.core import Invocation, Place, Problem, ProfileFile
 from runner.core.errors import SpecError
 
-
-def unclosed(error: UnclosedError, place: Place | None) -> Problem:
-    """Return the problem of a quote that is not closed."""
-    hint = (
-        f"close it, or write `\\{error}` for the character itself; "
-        "a ` #` in it ends the line for YAML"
-    )
-    return Problem(f"a `{error}` is not closed", place, hint)
-
-
 _TOKEN = re.compile(
     r"""(?P<continuation>\\\n)
     | (?P<blank>[ \t\r]+)
@@ -36,7 +26,7 @@ _TOKEN = re.compile(
 )
 _IN_DOUBLE = re.compile(r'\\([$`"\\\n])', re.DOTALL)
 _SPACE = " \t\r\n"
-_COMMENT = re.compile(r"#[^\n]*")
+_COMMENT = re.compile(r"(?P<comment>#[^\n]*)")
 
 
 class PieceKind(StrEnum):
@@ -50,11 +40,6 @@ class PieceKind(StrEnum):
     OPERATOR = "operator"
     VERBATIM = "verbatim"
     COMMENT = "comment"
-
-    @property
-    def quoted(self) -> bool:
-        """Whether it is in quotes."""
-        return self in (PieceKind.SINGLE, PieceKind.DOUBLE)
 
     @property
     def in_word(self) -> bool:
@@ -72,6 +57,14 @@ class Piece(Struct, frozen=True):
 
 class UnclosedError(ValueError):
     """A quote is not closed; the text is the quote character."""
+
+    def problem(self, place: Place | None) -> Problem:
+        """Return it as a problem, with what to do."""
+        hint = (
+            f"close it, or write `\\{self}` for the character itself; "
+            "a ` #` in it ends the line for YAML"
+        )
+        return Problem(f"a `{self}` is not closed", place, hint)
 
 
 def pieces(line: str, *, comments: bool) -> list[Piece]:
@@ -113,40 +106,25 @@ class _Lexer:
         """The delimiters of the here documents that begin on the next line."""
 
     def pieces(self) -> Iterator[Piece]:
-        word_begins = True
+        comment_may_begin = self._comments
         while self._at < len(self._line):
-            piece = self._comment() if word_begins else None
-            piece = piece or self._next()
-            if piece is None:
+            comment = comment_may_begin and _COMMENT.match(self._line, self._at)
+            match = comment or _TOKEN.match(self._line, self._at)
+            assert match is not None, "every character begins a token"
+            self._at = match.end()
+            group, raw = match.lastgroup or "", match[0]
+            if group == "open":
+                raise UnclosedError(raw[-1])
+            if group == "continuation":
                 continue
-            word_begins = not piece.kind.in_word
+            piece = Piece(PieceKind(group), raw, _value(group, raw))
+            comment_may_begin = self._comments and not piece.kind.in_word
             yield piece
-            if piece.raw in ("<<", "<<-") and piece.kind is PieceKind.OPERATOR:
-                self._here.append(self._delimiter())
-            elif piece.raw == "\n" and self._here:
+            if raw in ("<<", "<<-") and piece.kind is PieceKind.OPERATOR:
+                rest = pieces(self._line[self._at :].partition("\n")[0], comments=False)
+                self._here.append(text(next(iter(words(rest)), [])))
+            elif raw == "\n" and self._here:
                 yield self._here_documents()
-
-    def _comment(self) -> Piece | None:
-        match = _COMMENT.match(self._line, self._at) if self._comments else None
-        if match is None:
-            return None
-        self._at = match.end()
-        return Piece(PieceKind.COMMENT, match[0], "")
-
-    def _next(self) -> Piece | None:
-        match = _TOKEN.match(self._line, self._at)
-        assert match is not None, "every character begins a token"
-        self._at = match.end()
-        group, raw = match.lastgroup or "", match[0]
-        if group == "open":
-            raise UnclosedError(raw[-1])
-        if group == "continuation":
-            return None
-        return Piece(PieceKind(group), raw, _value(group, raw))
-
-    def _delimiter(self) -> str:
-        rest = pieces(self._line[self._at :].partition("\n")[0], comments=False)
-        return text(next(iter(words(rest)), []))
 
     def _here_documents(self) -> Piece:
         start = self._at
@@ -161,6 +139,8 @@ class _Lexer:
 
 
 def _value(group: str, raw: str) -> str:
+    if group == "comment":
+        return ""
     if group == "single":
         return raw[1:-1]
     if group == "double":
@@ -198,7 +178,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 _EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9{@*#?$!-])|`")
 _GLOB = re.compile(r"[*?]|\[[^]]+\]")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_LONE_DOLLAR = re.compile(r"(?<!\$)(?:\$\$)*\$$")
+_LONE_DOLLAR = re.compile(r"(?<![$\\])(?:\$\$)*\$$")
 
 
 def read(line: str) -> tuple[list[Piece], str | None]:
@@ -216,8 +196,14 @@ def read(line: str) -> tuple[list[Piece], str | None]:
 def reason(line: list[Piece]) -> str | None:
     """Return what in the line needs a shell; None if nothing does."""
     groups = words(line)
-    if groups and (first := _of_first_word(groups[0])):
-        return first
+    if groups:
+        first, value = groups[0], text(groups[0])
+        if variable := assignment(first):
+            return f"sets `{variable}`"
+        if value in BUILTINS:
+            return f"`{value}` is a builtin"
+        if _shape(first) in RESERVED:
+            return f"begins with `{value}`"
     for before, piece in zip([None, *line], line, strict=False):
         if piece.kind is PieceKind.OPERATOR:
             substitution = before and before.raw.endswith("$") and piece.raw == "("
@@ -226,7 +212,14 @@ def reason(line: list[Piece]) -> str | None:
             return _unquoted("$'")
         if piece.kind is PieceKind.BARE and (found := _EXPANSION.search(piece.raw)):
             return _unquoted(found[0])
-    return next(filter(None, map(_of_shape, groups)), None)
+    for shape in map(_shape, groups):
+        if shape.startswith("~"):
+            return _unquoted("~")
+        if found := _GLOB.search(shape):
+            return _unquoted(found[0][0])
+        if _BRACES.search(shape):
+            return _unquoted("{")
+    return None
 
 
 def assignment(word: list[Piece]) -> str | None:
@@ -237,42 +230,18 @@ def assignment(word: list[Piece]) -> str | None:
 
 def script(line: list[Piece]) -> str:
     """Return the line as a script in which the quoted parts stay literal."""
-    followers: list[Piece | None] = [*line[1:], None]
-    parts = (_part(*pair) for pair in zip(line, followers, strict=True))
+    parts = [""]
+    for piece in line:
+        if piece.kind in (PieceKind.SINGLE, PieceKind.DOUBLE):
+            # A literal `$` before what is now in single quotes would begin a `$'...'`.
+            if _LONE_DOLLAR.search(parts[-1]):
+                parts[-1] = parts[-1][:-1] + "\\$"
+            parts.append("'" + piece.value.replace("'", "'\\''") + "'")
+        elif piece.kind is PieceKind.BLANK:
+            parts.append(piece.raw.replace("\r", " "))
+        elif piece.kind is not PieceKind.COMMENT:
+            parts.append(piece.raw)
     return "".join(parts)
-
-
-def _part(piece: Piece, follower: Piece | None) -> str:
-    if piece.kind.quoted:
-        return "'" + piece.value.replace("'", "'\\''") + "'"
-    if piece.kind is PieceKind.COMMENT:
-        return ""
-    if piece.kind is PieceKind.BLANK:
-        return piece.raw.replace("\r", " ")
-    # A literal `$` before a piece that is now single-quoted would begin a `$'...'`.
-    if follower and follower.kind.quoted and _LONE_DOLLAR.search(piece.raw):
-        return piece.raw[:-1] + "\\$"
-    return piece.raw
-
-
-def _of_first_word(word: list[Piece]) -> str | None:
-    if variable := assignment(word):
-        return f"sets `{variable}`"
-    value = text(word)
-    if value in BUILTINS:
-        return f"`{value}` is a builtin"
-    if _shape(word) in RESERVED:
-        return f"begins with `{value}`"
-    return None
-
-
-def _of_shape(word: list[Piece]) -> str | None:
-    shape = _shape(word)
-    if shape.startswith("~"):
-        return _unquoted("~")
-    if found := _GLOB.search(shape):
-        return _unquoted(found[0][0])
-    return _unquoted("{") if _BRACES.search(shape) else None
 
 
 def _shape(word: list[Piece]) -> str:
@@ -348,7 +317,11 @@ def claimed(
 
     ``files`` are the sizes of the build folder's files, by their paths in it.
     """
-    commands = [(index, _started(line), _names(line)) for index, line in lines]
+    # The words of a line may be names of files, without a profile's suffix.
+    commands = [
+        (index, tools(line), {_split(word)[0] for word in _WORD.findall(line)})
+        for index, line in lines
+    ]
     found: dict[int, tuple[ProfileFile, ...]] = {}
     for path, size in files.items():
         name, suffix = _split(posixpath.basename(path))
@@ -365,27 +338,10 @@ def claimed(
     return found
 
 
-def exporting(line: str) -> bool:
-    """Whether a line starts a profiler, which may write a file."""
-    return bool(_started(line))
-
-
-def _started(line: str) -> frozenset[str]:
-    return frozenset(tools(line))
-
-
-def _names(line: str) -> frozenset[str]:
-    """Return the words of a line as names of files, without a profile's suffix."""
-    return frozenset(_split(word)[0] for word in _WORD.findall(line))
-
-
 def _split(name: str) -> tuple[str, str]:
     """Return a file's name without a profile's suffix and numbers, and the suffix."""
     stem, suffix = posixpath.splitext(_NUMBERS.sub("", name))
     return (stem, suffix) if suffix in _WRITERS else (name, "")
-
-
-DIRECT = "no shell needed"
 
 
 def plan(line: str) -> Invocation:
@@ -393,10 +349,10 @@ def plan(line: str) -> Invocation:
     try:
         pieces, why = read(line)
     except UnclosedError as error:
-        raise SpecError([unclosed(error, None)]) from None
+        raise SpecError([error.problem(None)]) from None
     if why is not None:
         return Invocation((), f"bash: {why}", script(pieces))
-    return Invocation(tuple(map(text, words(pieces))), DIRECT)
+    return Invocation(tuple(map(text, words(pieces))), "no shell needed")
 
 
 def argv(invocation: Invocation, bash: bool) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from runner.spec import command_problems, patterns
 from runner.spec.fields import Fields, resembling
 from runner.spec.yamlfile import MappingNode, Node, ScalarNode, SequenceNode, kind
 
-_EXAMPLE = "[make, ./a.out]"
-
 _REFERENCE = re.compile(r"\$(?:\w|\{)")
 
 _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
@@ -30,81 +28,57 @@ _LONGEST_TEXT = 1000
 
 def read_commands(commands: Fields, has_gpu: bool) -> tuple[Command, ...]:
     """Parse the commands, in order; empty items are left out."""
-    node = commands.node.get("build")
+    node, problems = commands.node.get("build"), commands.problems
     if isinstance(node, ScalarNode) and not node.null:
-        commands.problems.warn(
-            f"{commands.name('build')} is not a list; it is read as one command",
-            node.place,
-            "write a list: each command on a line of its own, after a `- `",
-        )
-        found = [_line(commands, node, commands.name("build"))]
+        hint = "write a list: each command on a line of its own, after a `- `"
+        commands.warn("build", "is not a list; it is read as one command", hint)
+        found = [_command(commands, node, commands.name("build"))]
     else:
-        items = commands.items("build", _EXAMPLE)
+        items = commands.items("build", "[make, ./a.out]")
         found = [_command(commands, item, path) for path, item in items]
     kept = tuple(command for command in found if command)
     for command in kept:
-        commands.problems.found += command_problems.problems(
-            command.text, command.place
-        )
+        problems.found += command_problems.problems(command.text, command.place)
         if command.needs_gpu and not has_gpu:
-            commands.problems.warn(
-                "the command needs a GPU, but resources.gpu does not ask for one",
-                command.place,
-                "it is skipped; add `gpu: {count: 1}`, or run with `--gpus 1`",
-            )
+            text = "the command needs a GPU, but resources.gpu does not ask for one"
+            hint = "it is skipped; add `gpu: {count: 1}`, or run with `--gpus 1`"
+            problems.warn(text, command.place, hint)
     return kept
 
 
 def _command(commands: Fields, node: Node, path: str) -> Command | None:
+    problems = commands.problems
     if isinstance(node, ScalarNode):
-        return _line(commands, node, path)
+        if not node.null and (text := node.text.strip()):
+            return Command(text, place=node.place)
+        problems.warn(f"{path} is empty", node.place, "it is ignored")
+        return None
     if isinstance(node, SequenceNode):
-        commands.problems.error(
-            f"{path} is a list",
-            node.place,
-            "write the command on one line, in quotes if it begins with `[` or `-`",
-        )
+        hint = "write the command on one line, in quotes if it begins with `[` or `-`"
+        problems.error(f"{path} is a list", node.place, hint)
         return None
-    return _mapping(commands, node, path)
-
-
-def _line(commands: Fields, node: ScalarNode, path: str) -> Command | None:
-    text = node.text.strip()
-    if node.null or not text:
-        commands.problems.warn(f"{path} is empty", node.place, "it is ignored")
-        return None
-    return Command(text, place=node.place)
-
-
-def _mapping(commands: Fields, node: MappingNode, path: str) -> Command | None:
     if node.get("run") is None:
         key = next(iter(node), "")
-        commands.problems.error(
-            f"{path} is a mapping without `run`",
-            node.place,
-            "add it, e.g. `{run: make, timeout: 10m}`"
-            if key in commands.grammar["commands.build[]"]
-            else f"the `:` after `{key}` makes it one: put the whole command in quotes",
-        )
+        hint = f"the `:` after `{key}` makes it one: put the whole command in quotes"
+        if key in commands.grammar["commands.build[]"]:
+            hint = "add it, e.g. `{run: make, timeout: 10m}`"
+        problems.error(f"{path} is a mapping without `run`", node.place, hint)
         return None
     fields = commands.item(node, path)
-    text = fields.text("run", None, "make") if fields else None
-    if fields is None or text is None:
+    line = fields.text("run", None, "make") if fields else None
+    if fields is None or line is None:
         return None
+    gpu = Kind("gpu", lambda text: text.lower() == "gpu" or None)
     return Command(
-        text,
+        line,
         name=fields.text("name", None, "build"),
-        needs_gpu=fields.read("needs", False, Kind("gpu", _gpu), "gpu"),
+        needs_gpu=fields.read("needs", False, gpu, "gpu"),
         continue_on_error=fields.boolean("continue_on_error", False),
         timeout_s=fields.duration_s("timeout", None),
         expect=read_expect(fields),
         place=fields.place("run"),
         env=read_env(fields),
     )
-
-
-def _gpu(text: str) -> bool | None:
-    return True if text.lower() == "gpu" else None
 
 
 def read_env(fields: Fields) -> tuple[tuple[str, str], ...]:
@@ -115,20 +89,19 @@ def read_env(fields: Fields) -> tuple[tuple[str, str], ...]:
         if why := work.wrong_name(pair.name):
             fields.problems.error(f"{where} cannot be set: {why}", pair.place)
         elif pair.value is None:
-            fields.problems.error(
-                f"{where} has no value",
-                pair.value_place,
+            hint = (
                 f'write `{pair.name}: ""` for an empty one;'
-                f" `rai run -e {pair.name}` takes it from where you run that",
+                f" `rai run -e {pair.name}` takes it from where you run that"
             )
+            fields.problems.error(f"{where} has no value", pair.value_place, hint)
         elif why := work.wrong_value(pair.value):
             fields.problems.error(f"{where} cannot be set: {why}", pair.value_place)
         elif _REFERENCE.search(pair.value):
-            fields.problems.warn(
-                f"{where}: nothing is expanded in a value; `$` stays as it is written",
-                pair.value_place,
-                "a command can expand it: `NAME=$OTHER ./program`",
+            text = (
+                f"{where}: nothing is expanded in a value; `$` stays as it is written"
             )
+            hint = "a command can expand it: `NAME=$OTHER ./program`"
+            fields.problems.warn(text, pair.value_place, hint)
     return tuple((pair.name, pair.value or "") for pair in found)
 
 
@@ -144,41 +117,31 @@ class Pair(Struct, frozen=True):
 def read_pairs(fields: Fields, key: str, what: str) -> tuple[Pair, ...]:
     """Parse the pairs below a key, each of which is ``what``."""
     node = fields.node.get(key)
-    if isinstance(node, MappingNode):
-        found = (_pair_entry(fields, key, name, value) for name, value in node.entries)
-    elif isinstance(node, SequenceNode):
-        items = fields.items(key, "{NAME: value}")
-        found = (_pair_item(fields, path, item, what) for path, item in items)
-    else:
-        if node is not None and node.null:
-            fields.problems.warn(f"{fields.name(key)} is empty", node.place)
-        elif node is not None:
-            hint = f"expected a mapping, e.g. `{key}: {{NAME: value}}`"
-            fields.problems.error(
-                f"{fields.name(key)} is {kind(node)}", node.place, hint
-            )
-        return ()
-    return tuple(pair for pair in found if pair)
+    if isinstance(node, ScalarNode) and node.null:
+        fields.warn(key, "is empty")
+    elif isinstance(node, ScalarNode):
+        hint = f"expected a mapping, e.g. `{key}: {{NAME: value}}`"
+        fields.error(key, f"is {kind(node)}", hint)
+    return tuple(_pairs(fields, key, what))
 
 
-def _pair_entry(fields: Fields, key: str, name: ScalarNode, value: Node) -> Pair | None:
-    if isinstance(value, ScalarNode):
-        text = None if value.null else value.text
-        return Pair(name.text, text, name.place, value.place)
-    path, hint = f"{fields.name(key)}.{name.text}", f"e.g. `{name.text}: value`"
-    fields.problems.error(f"{path} is not text", value.place, hint)
-    return None
-
-
-def _pair_item(fields: Fields, path: str, item: Node, what: str) -> Pair | None:
-    name, equals, value = (item.text if isinstance(item, ScalarNode) else "").partition(
-        "="
-    )
-    if name and equals:
-        return Pair(name, value, item.place, item.place)
-    hint = "expected e.g. `- NAME=value`"
-    fields.problems.error(f"{path} is not {what}", item.place, hint)
-    return None
+def _pairs(fields: Fields, key: str, what: str) -> Iterator[Pair]:
+    node, problems = fields.node.get(key), fields.problems
+    for name, value in node.entries if isinstance(node, MappingNode) else ():
+        if isinstance(value, ScalarNode):
+            text = None if value.null else value.text
+            yield Pair(name.text, text, name.place, value.place)
+        else:
+            path, hint = f"{fields.name(key)}.{name.text}", f"e.g. `{name.text}: value`"
+            problems.error(f"{path} is not text", value.place, hint)
+    for at, item in enumerate(node.items if isinstance(node, SequenceNode) else (), 1):
+        line = item.text if isinstance(item, ScalarNode) else ""
+        word, equals, given = line.partition("=")
+        if word and equals:
+            yield Pair(word, given, item.place, item.place)
+        else:
+            text = f"{fields.name(key)}[{at}] is not {what}"
+            problems.error(text, item.place, "expected e.g. `- NAME=value`")
 
 
 def read_build_image(commands: Fields, has_gpu: bool) -> BuildImage | None:
@@ -192,31 +155,24 @@ def read_build_image(commands: Fields, has_gpu: bool) -> BuildImage | None:
             fields.place("gpu_target"),
             "it is not built; add `gpu: {count: 1}`, or run with `--gpus 1`",
         )
-    inside = Kind("a path inside the project", _inside_the_project)
+
+    def inside(text: str) -> str | None:
+        out = text.startswith("/") or ".." in text.split("/") or not text.isprintable()
+        return None if out else posixpath.normpath(text)
+
+    path = Kind("a path inside the project", inside)
     image_name = fields.text("image_name", None, "someone/project:1")
+    args = read_pairs(fields, "args", "a build argument")
     return BuildImage(
         image_name=image_name,
-        dockerfile=fields.read(
-            "dockerfile", BuildImage().dockerfile, inside, "docker/Dockerfile"
-        ),
+        dockerfile=fields.read("dockerfile", "Dockerfile", path, "docker/Dockerfile"),
         target=fields.text("target", None, "cpu"),
         gpu_target=fields.text("gpu_target", None, "gpu"),
-        args=_arguments(fields),
+        args=tuple((pair.name, pair.value or "") for pair in args),
         no_cache=fields.boolean("no_cache", False),
         push=_push(fields, image_name),
         place=(commands.node.key("build_image") or fields.node).place,
     )
-
-
-def _inside_the_project(text: str) -> str | None:
-    if text.startswith("/") or ".." in text.split("/") or not text.isprintable():
-        return None
-    return posixpath.normpath(text)
-
-
-def _arguments(fields: Fields) -> tuple[tuple[str, str], ...]:
-    found = read_pairs(fields, "args", "a build argument")
-    return tuple((pair.name, pair.value or "") for pair in found)
 
 
 def _push(fields: Fields, image_name: str | None) -> Push | None:
@@ -224,26 +180,17 @@ def _push(fields: Fields, image_name: str | None) -> Push | None:
     if push is None:
         return None
     if push.has("credentials"):
-        push.problems.warn(
-            f"{push.name('credentials')} is ignored, to keep secrets out of records",
-            push.place("credentials"),
-            "remove it; `docker login` keeps credentials",
-        )
+        hint = "remove it; `docker login` keeps credentials"
+        push.warn("credentials", "is ignored, to keep secrets out of records", hint)
     if push.has("registry"):
-        push.problems.warn(
-            f"{push.name('registry')} has no effect",
-            push.place("registry"),
-            "write the registry in image_name, e.g. `ghcr.io/someone/project:1`",
-        )
+        hint = "write the registry in image_name, e.g. `ghcr.io/someone/project:1`"
+        push.warn("registry", "has no effect", hint)
     name = push.text("image_name", image_name, "someone/project:1")
     if not push.boolean("push", False):
         return None
     if name is None:
-        push.problems.error(
-            f"{push.path} has no image_name",
-            push.place(),
-            "add it, e.g. `image_name: someone/project:1`",
-        )
+        hint = "add it, e.g. `image_name: someone/project:1`"
+        push.error("", "has no image_name", hint)
         return None
     return Push(name)
 
@@ -254,11 +201,11 @@ def read_expect(command: Fields) -> tuple[Expectation, ...]:
     if node is None:
         return ()
     reader = _Reader(command)
-    if not isinstance(node, MappingNode):
-        reader.wrong(node, path, "a mapping", "expect: {correctness: 0.8898}")
+    if not isinstance(node, MappingNode) or not node.entries:
+        mapping = isinstance(node, MappingNode)
+        expected = "at least one key" if mapping else "a mapping"
+        reader.wrong(node, path, expected, "expect: {correctness: 0.8898}")
         return ()
-    if not node.entries:
-        reader.wrong(node, path, "at least one key", "expect: {correctness: 0.8898}")
     return tuple(reader.every(node, path))
 
 
@@ -281,11 +228,8 @@ class _Reader:
 
     def wrong(self, node: Node, path: str, expected: str, example: str) -> None:
         """Report a value of the wrong kind."""
-        self._problems.error(
-            f"{path} is {kind(node)}",
-            node.place,
-            f"expected {expected}, e.g. `{example}`",
-        )
+        hint = f"expected {expected}, e.g. `{example}`"
+        self._problems.error(f"{path} is {kind(node)}", node.place, hint)
 
     def _any_of(self, node: Node, path: str) -> Iterator[Expectation]:
         example = f"{ANY}: [{{correctness: 0.8898}}, {{agreement: 1}}]"
@@ -307,14 +251,11 @@ class _Reader:
     def _known(self, key: ScalarNode, path: str, known: tuple[str, ...]) -> bool:
         if key.text in known:
             return True
-        close = resembling(key.text, known)
-        self._problems.error(
-            f"unknown key `{key.text}` in {path}",
-            key.place,
-            f"did you mean `{close}`?"
-            if close
-            else "valid keys are " + ", ".join(f"`{name}`" for name in known),
-        )
+        hint = "valid keys are " + ", ".join(f"`{name}`" for name in known)
+        if close := resembling(key.text, known):
+            hint = f"did you mean `{close}`?"
+        text = f"unknown key `{key.text}` in {path}"
+        self._problems.error(text, key.place, hint)
         return False
 
     def _values(self, what: str, node: Node, path: str) -> Iterator[Expected]:

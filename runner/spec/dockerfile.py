@@ -53,12 +53,24 @@ def stages(
 ) -> tuple[Stage, ...]:
     """Parse the FROM lines, with the arguments declared before the first of them."""
     args = args or {}
-    undeclared = _of_platform(platform)
-    values = {name: args.get(name, value) for name, value in undeclared.items()}
+    # Builders set these themselves.
+    system, _, rest = platform.partition("/")
+    architecture, _, variant = rest.partition("/")
+    parts = {"PLATFORM": platform, "OS": system, "ARCH": architecture}
+    parts["VARIANT"] = variant
+    values = {
+        side + part: args.get(side + part, value)
+        for side in ("BUILD", "TARGET")
+        for part, value in parts.items()
+    }
     stages: list[Stage] = []
     for one in instructions(text):
         if one.word == "ARG" and not stages:
-            values |= _declared(one.rest, args, values)
+            before = dict(values)
+            for word in words(one.rest):
+                name, equals, default = word.partition("=")
+                value = _expand(default, before) if equals else before.get(name, "")
+                values[name] = args.get(name, value)
         elif one.word == "FROM" and (match := _FROM.fullmatch(one.rest)):
             image = _expand(match["image"], values)
             stages.append(Stage(image, (match["name"] or "").lower()))
@@ -94,19 +106,19 @@ def instructions(text: str) -> Iterator[Instruction]:
             continue
         found = _instruction(joined + line, first)
         joined, first = "", 0
-        if found is None:
-            continue
         yield found
         if found.word in ("RUN", "COPY", "ADD"):
             for dash, _, end in _HERE.findall(found.rest):
-                _skip_past(lines, end, tabs=bool(dash))
-    if found := _instruction(joined, first):  # the last line is continued by nothing
-        yield found
+                for _, inner in lines:
+                    if (inner.lstrip("\t") if dash else inner) == end:
+                        break
+    if joined.strip():  # the last line is continued by nothing
+        yield _instruction(joined, first)
 
 
-def _instruction(text: str, line: int) -> Instruction | None:
-    word, *rest = text.strip().split(maxsplit=1) or [""]
-    return Instruction(word.upper(), "".join(rest), line) if word else None
+def _instruction(text: str, line: int) -> Instruction:
+    word, *rest = text.split(maxsplit=1)
+    return Instruction(word.upper(), "".join(rest).rstrip(), line)
 
 
 def text_lines(text: str) -> list[str]:
@@ -125,30 +137,12 @@ def _escape(text: str) -> str:
     return "\\"
 
 
-def _skip_past(lines: Iterator[tuple[int, str]], end: str, *, tabs: bool) -> None:
-    for _, line in lines:
-        if (line.lstrip("\t") if tabs else line) == end:
-            return
-
-
 def words(rest: str) -> list[str]:
     """Split an instruction's arguments as a shell does; at blanks if it cannot."""
     try:
         return shlex.split(rest)
     except ValueError:
         return rest.split()
-
-
-def _declared(
-    rest: str, given: Mapping[str, str], values: Mapping[str, str]
-) -> dict[str, str]:
-    pairs = (word.partition("=") for word in words(rest))
-    return {
-        name: given.get(
-            name, _expand(default, values) if equals else values.get(name, "")
-        )
-        for name, equals, default in pairs
-    }
 
 
 def _expand(text: str, values: Mapping[str, str]) -> str:
@@ -161,24 +155,8 @@ def _expand(text: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text.strip("\"'"))
 
 
-def _of_platform(platform: str) -> dict[str, str]:
-    # the arguments that a builder sets by itself
-    system, _, rest = platform.partition("/")
-    architecture, _, variant = rest.partition("/")
-    parts = {"PLATFORM": platform, "OS": system, "ARCH": architecture}
-    parts["VARIANT"] = variant
-    return {
-        f"{side}{name}": value
-        for side in ("BUILD", "TARGET")
-        for name, value in parts.items()
-    }
-
-
 MOST_EXPANDED = 1 << 16
 """The most characters of a variable's value: one may be twice another, and so on."""
-
-MOST_TOLD = 10
-"""How many problems are told at once."""
 
 _HINT = "use COPY for a file of the project; fetch an address in a RUN step, by curl"
 _ADD = re.compile(r"\s*(?:ONBUILD\s+)*ADD\s+(.*)", re.IGNORECASE | re.DOTALL)
@@ -196,8 +174,12 @@ _HEAD = 50
 
 def check(text: str, asked: BuildImage, *, buildkit: bool) -> None:
     """Raise ImageError if the build may not be started."""
-    problems = _front_end(text, asked) if buildkit else []
-    for line, said in sorted(set(_unclear_adds(text)))[:MOST_TOLD]:
+    problems = []
+    for line, name in _front_ends(text, asked) if buildkit else ():
+        what = f"the front end {name[:200]} is none of Docker's, and not held by limits"
+        place = Place(asked.dockerfile, line, 1)
+        problems.append(Problem(what, place, "use docker/dockerfile, or none"))
+    for line, said in sorted(set(_unclear_adds(text)))[:10]:
         what = (
             f"`ADD {said[:200]}` may have the engine itself fetch it, past the limits"
         )
@@ -205,6 +187,18 @@ def check(text: str, asked: BuildImage, *, buildkit: bool) -> None:
     if problems:
         raise ImageError(*problems, reason=Reason.NOT_ALLOWED)
     check_variables(text, asked)
+
+
+def _front_ends(text: str, asked: BuildImage) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each front end that is none of Docker's."""
+    for number, line in enumerate(text.splitlines()[:_HEAD], 1):
+        if (match := _SYNTAX.match(line)) and not _DOCKERS.fullmatch(match[1]):
+            yield number, match[1]
+    for name, value in asked.args:
+        if name == "BUILDKIT_SYNTAX" and not _DOCKERS.fullmatch(value):
+            yield 1, value
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        yield 1, "JSON"
 
 
 def check_variables(text: str, asked: BuildImage) -> None:
@@ -237,7 +231,13 @@ def _unclear_adds(text: str) -> Iterator[tuple[int, str]]:
     either character that escapes joins them.
     """
     plain = _COMMENT.sub("", text.removeprefix("\ufeff"))
-    for joined in (plain, *(_join(plain, sign) for sign in "\\`")):
+
+    def join(escape: str) -> str:
+        # Past empty lines too; a NUL stands for each line that is joined.
+        continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*\r?\n)*"
+        return re.sub(continued, lambda found: "\0" * found[0].count("\n"), plain)
+
+    for joined in (plain, join(r"\\"), join("`")):
         number = 1
         for line in _ENDS.sub("", joined).split("\n"):
             found = _ADD.fullmatch(line.replace("\0", ""))
@@ -246,37 +246,9 @@ def _unclear_adds(text: str) -> Iterator[tuple[int, str]]:
             number += 1 + line.count("\0")
 
 
-def _join(text: str, sign: str) -> str:
-    """Join continued lines, past empty ones; a NUL stands for each."""
-    escape = re.escape(sign)
-    continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*\r?\n)*"
-    return re.sub(continued, lambda found: "\0" * found[0].count("\n"), text)
-
-
-def _front_end(text: str, asked: BuildImage) -> list[Problem]:
-    found = [
-        (match[1], number)
-        for number, line in enumerate(text.splitlines()[:_HEAD], 1)
-        if (match := _SYNTAX.match(line))
-    ]
-    found += [(value, 1) for name, value in asked.args if name == "BUILDKIT_SYNTAX"]
-    found += [("JSON", 1)] if text.lstrip("\ufeff \t\r\n").startswith("{") else []
-    hint = "use docker/dockerfile, or none"
-    return [
-        Problem(
-            f"the front end {name[:200]} is none of Docker's, and not held by limits",
-            Place(asked.dockerfile, number, 1),
-            hint,
-        )
-        for name, number in found
-        if not _DOCKERS.fullmatch(name)
-    ]
-
-
 DIGITS = 20
 """The length of a checksum in the label and in the tag."""
 
-NO_EARLIER = "no earlier build"
 REASONS = {
     "dockerfile": "Dockerfile changed",
     "args": "build arguments changed",
@@ -297,10 +269,10 @@ def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts
     """
     return ImageParts(
         target=build.target or "",
-        dockerfile=of_dockerfile(facts.dockerfile),
+        dockerfile=checksum(facts.dockerfile),
         # The platform also sets build arguments.
-        args=_checksum([facts.platform, *sorted(build.args)]),
-        files=_checksum(facts.context_sha256),
+        args=checksum([facts.platform, *sorted(build.args)]),
+        files=checksum(facts.context_sha256),
         bases=checksum_of_bases(bases, facts.present),
     )
 
@@ -308,12 +280,7 @@ def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts
 def checksum_of_bases(names: Iterable[str], present: Mapping[str, str]) -> str:
     """Return a checksum of the ids that the engine has for images of these names."""
     listed = {normalise(tag): image_id for tag, image_id in present.items()}
-    return _checksum([(name, listed.get(normalise(name))) for name in names])
-
-
-def of_dockerfile(text: str | None) -> str:
-    """Return the checksum of a Dockerfile's text."""
-    return _checksum(text)
+    return checksum([(name, listed.get(normalise(name))) for name in names])
 
 
 def key(parts: ImageParts) -> str:
@@ -342,10 +309,11 @@ def reason(
         for part, why in REASONS.items()
         if last and getattr(last.parts, part) != getattr(parts, part)
     )
-    return next(changed, NO_EARLIER)
+    return next(changed, "no earlier build")
 
 
-def _checksum(value: object) -> str:
+def checksum(value: object) -> str:
+    """Return the short checksum of a part, such as a Dockerfile's text."""
     return _sha256(value)[:DIGITS]
 
 

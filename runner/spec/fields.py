@@ -22,6 +22,8 @@ from runner.spec.yamlfile import (
     Problems,
     ScalarNode,
     SequenceNode,
+    compose,
+    decode,
     kind,
 )
 
@@ -40,6 +42,16 @@ class Fields(Struct, frozen=True):
     grammar: Grammar
     problems: Problems
     path: str = ""
+
+    @classmethod
+    def parse(
+        cls, raw: bytes, file: str, grammar: Grammar
+    ) -> tuple[Fields | None, Problems]:
+        """Read a file's bytes; None if it is empty, or no mapping."""
+        problems = Problems()
+        text = decode(raw, file, problems)
+        node = compose(text, file, problems) if text is not None else None
+        return cls.of(node, grammar, problems), problems
 
     @classmethod
     def of(
@@ -74,14 +86,21 @@ class Fields(Struct, frozen=True):
         """Whether the mapping has the key, with or without a value."""
         return self.node.get(key) is not None
 
-    def place(self, key: str | None = None) -> Place:
+    def place(self, key: str = "") -> Place:
         """Return the place of a key's value, or of the mapping."""
-        value = self.node.get(key) if key else None
-        return value.place if value else self.node.place
+        return (self.node.get(key) or self.node).place
 
     def name(self, key: str) -> str:
-        """Return a key's dotted path."""
-        return f"{self.path}.{key}" if self.path else key
+        """Return a key's dotted path; that of the mapping for ""."""
+        return ".".join(filter(None, (self.path, key)))
+
+    def error(self, key: str, text: str, hint: str = "") -> None:
+        """Add an error: what is wrong with a key's value, or the mapping for ""."""
+        self.problems.error(f"{self.name(key)} {text}", self.place(key), hint)
+
+    def warn(self, key: str, text: str, hint: str = "") -> None:
+        """Add a warning, as ``error`` does."""
+        self.problems.warn(f"{self.name(key)} {text}", self.place(key), hint)
 
     def child(self, key: str, example: str = "", if_empty: str = "") -> Fields | None:
         """Read a mapping; ``if_empty`` is the hint if the key has no value."""
@@ -102,13 +121,19 @@ class Fields(Struct, frozen=True):
             for number, item in enumerate(node.items, 1):
                 yield f"{self.name(key)}[{number}]", item
         elif isinstance(node, ScalarNode) and node.null:
-            self.problems.warn(f"{self.name(key)} is empty", node.place)
+            self.warn(key, "is empty")
         elif node is not None:
             self._wrong(key, node, "a list", example)
 
     def item(self, node: Node, path: str) -> Fields | None:
         """Read an item of a list as a mapping."""
         return Fields.of(node, self.grammar, self.problems, path)
+
+    def mappings(self, key: str, example: str) -> Iterator[Fields]:
+        """Read a list of mappings; what is none is a problem, and left out."""
+        for path, node in self.items(key, example):
+            if item := self.item(node, path):
+                yield item
 
     def text(
         self, key: str, default: _Default, example: str = "some text"
@@ -143,24 +168,20 @@ class Fields(Struct, frozen=True):
         node = self.node.get(key)
         if node is None:
             return default
-        if not isinstance(node, ScalarNode):
-            self._wrong(key, node, wanted.words, example)
-            return default
-        if not node.text.strip() or node.null:
-            self.problems.warn(f"{self.name(key)} is empty", node.place)
-            return default
-        value = wanted.parse(node.text.strip())
+        value = None
+        if isinstance(node, ScalarNode):
+            if not node.text.strip() or node.null:
+                self.warn(key, "is empty")
+                return default
+            value = wanted.parse(node.text.strip())
         if value is None:
             self._wrong(key, node, wanted.words, example)
             return default
         return value
 
     def _wrong(self, key: str, node: Node, expected: str, example: str) -> None:
-        self.problems.error(
-            f"{self.name(key)} is {kind(node)}",
-            node.place,
-            f"expected {expected}, e.g. `{key}: {example}`",
-        )
+        hint = f"expected {expected}, e.g. `{key}: {example}`"
+        self.error(key, f"is {kind(node)}", hint)
 
     def _note_unknown(self) -> None:
         known = self.grammar[_shape(self.path)]
@@ -169,8 +190,8 @@ class Fields(Struct, frozen=True):
                 continue
             where = f" in {self.path}" if self.path else ""
             text = f"unknown key `{key.text}`{where}"
-            meant = [name for name in known if name in ARMING]
-            if near := next((n for n in meant if _nearly(key.text, n)), None):
+            meant = (n for n in known if n in ARMING and one_off(key.text.lower(), n))
+            if near := next(meant, None):
                 self.problems.error(text, key.place, f"did you mean `{near}`?")
                 continue
             hint = _remedy(key.text, known, self.grammar, _shape(self.path))
@@ -184,9 +205,9 @@ def resembling(word: str, known: Collection[str]) -> str | None:
     return lower[close[0]] if close else None
 
 
-def _nearly(typed: str, key: str) -> bool:
+def one_off(typed: str, known: str) -> bool:
     """Whether a letter is missing, too many, wrong, or swapped with the next one."""
-    short, long = sorted((typed.lower(), key), key=len)
+    short, long = sorted((typed, known), key=len)
     while short and short[0] == long[0]:
         short, long = short[1:], long[1:]
     swapped = short[:2] == long[1::-1] and short[2:] == long[2:]

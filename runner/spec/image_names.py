@@ -190,12 +190,11 @@ def read_label(
     so an image that has names must have one that rai gave.
     """
     names = tuple(tags)
-    ours = not names or any(map(is_key, names))
     try:
         label = msgspec.json.decode(labels.get(BUILD, ""), type=Label)
     except msgspec.DecodeError:
         return None
-    if not ours:
+    if names and not any(map(is_key, names)):
         return None
     found = ((version, labels.get(f"rai.{version}", "")) for version in VERSIONS)
     return BuiltImage(
@@ -264,11 +263,10 @@ def outdated(
     targets = {plan.build.target or "" for plan in plans if plan.build}
     targets = targets if plans else {target(image) for image in own}
     keep = [image for image in own if current(image, plans)]
+    newest_first = sorted(own, key=lambda image: -image.created_at)
     for name in targets - {target(image) for image in keep}:
-        of_target = [image for image in own if target(image) == name]
-        keep += [_newest(of_target)] if of_target else []
-    if not keep and own:
-        keep = [_newest(own)]
+        keep += [image for image in newest_first if target(image) == name][:1]
+    keep = keep or newest_first[:1]
     return [image for image in own if image not in keep]
 
 
@@ -303,7 +301,3 @@ def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
 def least_freed_bytes(removals: Iterable[BuiltImage]) -> int:
     """Return the bytes that no other image shares: at least these are freed."""
     return sum(image.size_bytes - (image.shared_bytes or 0) for image in removals)
-
-
-def _newest(images: Sequence[BuiltImage]) -> BuiltImage:
-    return max(images, key=lambda image: image.created_at)

@@ -33,11 +33,13 @@ def not_allowed(
     """
     found: list[Problem] = []
     for listed in policy.images:
-        found += (
-            _image_not_allowed(spec, listed)
-            if spec.names_image
-            else _tags(spec, listed)
-        )
+        image = spec.image or ""
+        if spec.names_image and not _admits(listed, image):
+            by = f"{spec.substitute.by} names" if spec.substitute else "rai.image is"
+            text = f"{by} {image}, which is not allowed by {listed.place}"
+            found.append(Problem(text, hint=_hint(listed)))
+        elif not spec.names_image:
+            found += _tags(spec, listed)
         if builds and not spec.names_image and BUILD not in listed.patterns:
             text = f"building an image is not allowed by {listed.place}"
             hint = f"name an image in `rai.image`: {_hint(listed)}"
@@ -47,10 +49,9 @@ def not_allowed(
 
 def other(name: str, policy: Policy) -> list[Problem]:
     """Return why an image may not be used by this name; empty if it may."""
+    text = f"the image {name} is not allowed by"
     return [
-        Problem(
-            f"the image {name} is not allowed by {listed.place}", hint=_hint(listed)
-        )
+        Problem(f"{text} {listed.place}", hint=_hint(listed))
         for listed in policy.images
         if not _admits(listed, name)
     ]
@@ -64,25 +65,14 @@ def _patterns(listed: AllowList) -> list[str]:
     return [pattern for pattern in listed.patterns if pattern != BUILD]
 
 
-def _image_not_allowed(spec: BuildSpec, listed: AllowList) -> Iterator[Problem]:
-    image = spec.image or ""
-    if _admits(listed, image):
-        return
-    by = f"{spec.substitute.by} names" if spec.substitute else "rai.image is"
-    text = f"{by} {image}, which is not allowed by {listed.place}"
-    yield Problem(text, hint=_hint(listed))
-
-
 def _tags(spec: BuildSpec, listed: AllowList) -> Iterator[Problem]:
     """Yield the names of the list that a build would give to something else."""
     build = spec.build_image or BuildImage()
     pushed = build.push.image_name if build.push else None
     for key, name in (("image_name", build.image_name), ("push.image_name", pushed)):
         if name and _admits(listed, name):
-            text = (
-                f"build_image.{key} is {name}: no build may take a name of the images"
-                f" that {listed.place} allows"
-            )
+            text = f"build_image.{key} is {name}: no build may take a name of the"
+            text += f" images that {listed.place} allows"
             yield Problem(text, build.place, "choose another name")
 
 
@@ -208,15 +198,13 @@ def without_dockerfile(spec: BuildSpec) -> ImageError:
         hint = "check the path: it is relative to the project's folder"
         message = f"the Dockerfile `{build.dockerfile}` does not exist"
         return ImageError(Problem(message, build.place, hint))
-    return ImageError(
-        Problem(
-            "the build file names no image and the project has no Dockerfile",
-            Place(spec.file, 1, 1),
-            "name an image in `rai.image` or add a Dockerfile; "
-            "`--engine local` uses this machine's programs",
-        ),
-        reason=Reason.IMAGE_NOT_FOUND,
+    message = "the build file names no image and the project has no Dockerfile"
+    hint = (
+        "name an image in `rai.image` or add a Dockerfile; `--engine local` uses this"
+        " machine's programs"
     )
+    problem = Problem(message, Place(spec.file, 1, 1), hint)
+    return ImageError(problem, reason=Reason.IMAGE_NOT_FOUND)
 
 
 def name_problems(spec: BuildSpec) -> list[Problem]:

@@ -25,24 +25,27 @@ _MEMORY = 16 << 20
 
 def linear(text: str) -> Any | None:  # noqa: ANN401 - RE2 has no types
     """Compile an expression that another library made; None if RE2 does not take it."""
-    import re2  # type: ignore[import-untyped] # few projects need it
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(text, options)
-    except re2.error:
-        return None
+    return made(lambda: _compiled(text))
 
 
 def made(make: Callable[[], T]) -> T | None:
     """Return what another library makes with RE2; None if that is too large for RE2."""
-    import re2
+    import re2  # type: ignore[import-untyped] # few projects need it
 
     try:
         return make()
     except re2.error:
         return None
+
+
+def _compiled(text: str | bytes, **settings: object) -> Any:  # noqa: ANN401
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return re2.compile(text, options)
 
 
 class PatternError(ValueError):
@@ -58,11 +61,9 @@ class Pattern:
 
         if len(text) > LONGEST:
             raise PatternError(f"it is longer than {LONGEST} characters")
-        options = re2.Options()
-        options.never_nl = True  # no match crosses the end of a line
-        options.log_errors = False
         try:
-            self._compiled = re2.compile(f"(?m){text}".encode(), options)
+            # No match crosses the end of a line.
+            self._compiled = _compiled(f"(?m){text}".encode(), never_nl=True)
         except re2.error as error:
             said = error.args[0] if error.args else ""
             why = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
@@ -90,10 +91,8 @@ class Finder:
     def __init__(self, text: bytes) -> None:
         import re2
 
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        options.max_mem = _MEMORY
-        self._compiled = re2.compile(b"(?m)" + text, options)
+        latin = re2.Options.Encoding.LATIN1
+        self._compiled = _compiled(b"(?m)" + text, encoding=latin, max_mem=_MEMORY)
 
     def find(self, data: bytes, start: int = 0) -> int:
         """Return where the next match begins; -1 without one."""

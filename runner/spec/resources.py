@@ -29,11 +29,10 @@ def cpu(resources: Fields) -> tuple[str, int | None]:
     """Parse the architecture, and how many cores a cluster is asked for."""
     node = resources.node.get("cpu")
     if isinstance(node, ScalarNode) and not node.null:
-        resources.problems.warn(
-            f'{resources.name("cpu")} is "{node.text}"',
-            node.place,
-            "expected a mapping, e.g. `architecture: amd64` with a space after the `:`",
+        hint = (
+            "expected a mapping, e.g. `architecture: amd64` with a space after the `:`"
         )
+        resources.warn("cpu", f'is "{node.text}"', hint)
         return node.text.removeprefix("architecture:").strip(), None
     fields = resources.section("cpu")
     return fields.text("architecture", "", "amd64"), fields.whole("cores", None)
@@ -41,16 +40,19 @@ def cpu(resources: Fields) -> tuple[str, int | None]:
 
 def gpu(resources: Fields) -> GpuRequest | None:
     """Parse the request for GPUs; None if there is none."""
+    if resources.has("gpus") and not resources.has("gpu"):
+        old = resources.whole("gpus", 0, "1", at_least=0)
+        hint = f"write `gpu: {{count: {old}}}`"
+        resources.warn("gpus", "is the spelling of version 0.1", hint)
+        return GpuRequest(old) if old else None
     if resources.has("gpus"):
-        return _of_version_01(resources)
+        text = "ignoring resources.gpus: resources.gpu takes precedence"
+        resources.problems.warn(text, resources.place("gpus"), "remove it")
     fields = resources.child("gpu", "`count: 1`", "no GPU is asked for")
     if fields is None:
         return None
     if fields.has("memory"):
-        hint = "GPUs are not chosen by memory"
-        fields.problems.warn(
-            f"{fields.name('memory')} has no effect", fields.place("memory"), hint
-        )
+        fields.warn("memory", "has no effect", "GPUs are not chosen by memory")
     count = _count(fields)
     if count is None:
         return None
@@ -66,25 +68,17 @@ def limits(resources: Fields) -> Limits:
     """Read what the run may use."""
     fields = resources.section("limits")
     if fields.has("datasize"):
-        fields.problems.warn(
-            f"{fields.name('datasize')} has no effect",
-            fields.place("datasize"),
-            "`data` limits data files, `disk` what may be written to /build",
-        )
+        hint = "`data` limits data files, `disk` what may be written to /build"
+        fields.warn("datasize", "has no effect", hint)
     if quantities.boolean(resources.text("cache", "no")) is not False:
-        resources.problems.warn(
-            f"{resources.name('cache')} has no effect", resources.place("cache")
-        )
+        resources.warn("cache", "has no effect")
     # The network has a key in both places.
     usual = Limits(network=resources.boolean("network", Limits().network))
     found = read_limits(fields, usual)
     if found.network != usual.network and resources.has("network"):
-        resources.problems.warn(
-            "resources.network and resources.limits.network differ",
-            resources.place("network"),
-            "the latter takes precedence: the network is "
-            + ("on" if found.network else "off"),
-        )
+        state = "on" if found.network else "off"
+        hint = f"the latter takes precedence: the network is {state}"
+        resources.warn("network", "and resources.limits.network differ", hint)
     return found
 
 
@@ -96,61 +90,30 @@ def read_limits(fields: Fields, usual: Limits) -> Limits:
     return Limits(**read)
 
 
-def _of_version_01(resources: Fields) -> GpuRequest | None:
-    place = resources.place("gpus")
-    if resources.has("gpu"):
-        resources.problems.warn(
-            "ignoring resources.gpus: resources.gpu takes precedence",
-            place,
-            "remove it",
-        )
-        return gpu(_without(resources, "gpus"))
-    count = resources.whole("gpus", 0, "1", at_least=0)
-    hint = f"write `gpu: {{count: {count}}}`"
-    resources.problems.warn(
-        "resources.gpus is the spelling of version 0.1", place, hint
-    )
-    return GpuRequest(count) if count else None
-
-
-def _without(fields: Fields, key: str) -> Fields:
-    entries = tuple(entry for entry in fields.node.entries if entry[0].text != key)
-    node = type(fields.node)(fields.node.place, entries)
-    return Fields(node, fields.grammar, fields.problems, fields.path)
-
-
 def _count(fields: Fields) -> int | None:
     """Parse the count; None for no GPU."""
     if not fields.has("count"):
-        hint = "using 1; write `count: 1`"
-        fields.problems.warn(f"{fields.path} has no count", fields.place(), hint)
+        fields.warn("", "has no count", "using 1; write `count: 1`")
         return 1
     count = fields.whole("count", 1, "1", at_least=_LEAST_COUNT)
     if count == 0:
-        hint = "the run gets no GPU; `count: 1` asks for one"
-        fields.problems.warn(
-            f"{fields.name('count')} is 0", fields.place("count"), hint
-        )
+        fields.warn("count", "is 0", "the run gets no GPU; `count: 1` asks for one")
         return None
     if count < 0:
-        fields.problems.warn(
-            f"{fields.name('count')} is {count}", fields.place("count"), "using 1"
-        )
+        fields.warn("count", f"is {count}", "using 1")
     return max(count, 1)
 
 
 def data(resources: Fields) -> tuple[DataResource, ...]:
     """Parse the list of data files."""
     found: list[DataResource] = []
-    for path, node in resources.items("dataresources", "[{mount: ..., source: ...}]"):
+    for fields in resources.mappings("dataresources", "[{mount: ..., source: ...}]"):
         if len(found) == MOST_FILES:
             hint = "put them into an archive, and unpack that in a command"
             text = f"there are more than {MOST_FILES} data files"
-            resources.problems.error(text, node.place, hint)
+            resources.problems.error(text, fields.place(), hint)
             break
-        fields = resources.item(node, path)
-        resource = _resource(fields) if fields else None
-        if fields and resource:
+        if resource := _resource(fields):
             _refuse_clash(fields, resource, found)
             found.append(resource)
     return tuple(found)
@@ -191,8 +154,7 @@ def _resource(fields: Fields) -> DataResource | None:
 
 def _require(fields: Fields, key: str, example: str) -> bool:
     if not fields.has(key):
-        hint = f"add it, e.g. `{key}: {example}`"
-        fields.problems.error(f"{fields.path} has no `{key}`", fields.place(), hint)
+        fields.error("", f"has no `{key}`", f"add it, e.g. `{key}: {example}`")
     return fields.has(key)
 
 
@@ -215,15 +177,14 @@ def _url(source: Fields) -> str | None:
 
 
 def _md5(source: Fields) -> str | None:
-    if source.read("extract", False, Kind("true or false", _asks), "false"):
-        source.problems.warn(
-            f"{source.name('extract')} has no effect",
-            source.place("extract"),
-            "extract the file in a command",
-        )
+    asks = Kind(
+        "true or false", lambda text: text.lower() not in ("false", "no", "off")
+    )
+    if source.read("extract", False, asks, "false"):
+        source.warn("extract", "has no effect", "extract the file in a command")
     if not source.has("md5"):
         hint = "the downloaded file is not verified; add `md5:`"
-        source.problems.warn(f"{source.path} has no md5", source.place(), hint)
+        source.warn("", "has no md5", hint)
     digits = re.compile("[0-9a-f]{32}")
     checksum = Kind(
         "32 hexadecimal digits",
@@ -232,32 +193,22 @@ def _md5(source: Fields) -> str | None:
     return source.read("md5", None, checksum, _MD5_EXAMPLE)
 
 
-def _asks(text: str) -> bool:
-    return text.lower() not in ("false", "no", "off")
-
-
 def _refuse_clash(fields: Fields, new: DataResource, found: list[DataResource]) -> None:
+
+    def within(inner: str, outer: str) -> bool:
+        return f"{inner}/".startswith(f"{outer}/")
+
     path = f"{new.directory}/{new.file_name}"
     for old in found:
         other = f"{old.directory}/{old.file_name}"
+        apart = new.directory != old.directory
         if (
             path == other
-            or _inside(new.directory, other)
-            or _inside(old.directory, path)
-            or _below(new.directory, old.directory)
-            or _below(old.directory, new.directory)
+            or within(new.directory, other)
+            or within(old.directory, path)
+            or (apart and within(new.directory, old.directory))
+            or (apart and within(old.directory, new.directory))
         ):
-            fields.problems.error(
-                f"{fields.path} puts {path} in the place of {other}",
-                fields.place(),
-                "choose a mount that is neither inside the other's nor around it",
-            )
+            hint = "choose a mount that is neither inside the other's nor around it"
+            fields.error("", f"puts {path} in the place of {other}", hint)
             return
-
-
-def _below(directory: str, other: str) -> bool:
-    return directory.startswith(other + "/")
-
-
-def _inside(directory: str, file: str) -> bool:
-    return directory == file or directory.startswith(file + "/")

@@ -40,11 +40,12 @@ class Problems:
 
     def in_file_order(self) -> list[Problem]:
         """Return the problems sorted by place; those without a place come first."""
-        return sorted(self.found, key=_position)
 
+        def position(problem: Problem) -> tuple[int, int]:
+            place = problem.place
+            return (place.line, place.column) if place else (0, 0)
 
-def _position(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+        return sorted(self.found, key=position)
 
 
 _SHOWN = 60
@@ -152,11 +153,6 @@ _ESCAPE = Explanation(
     "YAML has no such `\\` escape in double quotes",
     "use single quotes around the value, or write `\\\\`",
 )
-MERGE = Explanation(
-    "git left merge conflict markers here",
-    "keep one of the two versions, and remove the lines with `<<<<<<<`, `=======` "
-    "and `>>>>>>>`",
-)
 _PHRASES = (
     ("violates indentation", _NO_TAB),
     ("where an indentation space is expected", _NO_TAB),
@@ -212,7 +208,9 @@ def explain(problem: str, context: str, line: str, column: int) -> Explanation:
     """Return the explanation of an error at the ``column`` (from 0) of ``line``."""
     here, before = line[column : column + 1], line[:column]
     if "cannot start any token" in problem:
-        return _NO_TAB if here == "\t" else _cannot_begin(here)
+        text = f"a value cannot begin with `{here}`"
+        quote = Explanation(text, "put the whole value in quotes")
+        return _NO_TAB if here == "\t" else quote
     closed = before.rstrip(" \t&*").endswith(('"', "'", "]", "}"))
     if "expected key" in problem or "block end" in problem or "'-' ind" in problem:
         return _AFTER_QUOTE if closed else _INDENTATION
@@ -222,12 +220,6 @@ def explain(problem: str, context: str, line: str, column: int) -> Explanation:
         if phrase in problem:
             return explanation
     return Explanation(f"this is not YAML: {problem or context}", "")
-
-
-def _cannot_begin(character: str) -> Explanation:
-    return Explanation(
-        f"a value cannot begin with `{character}`", "put the whole value in quotes"
-    )
 
 
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -240,31 +232,20 @@ def decode(raw: bytes, file: str, problems: Problems) -> str | None:
         return raw.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode(encoding, "replace").removeprefix("\ufeff")
-        problems.error(
-            _not_text(raw, error.start, encoding),
-            place_of(before, len(before), file),
-            "save the file as UTF-8",
-        )
+        text = "the file begins as UTF-16, but is not valid UTF-16"
+        if encoding == "utf-8":
+            byte = raw[error.start : error.start + 1]
+            text = f"the byte 0x{byte.hex()} is not UTF-8"
+            if (meant := byte.decode("cp1252", "replace")).isprintable():
+                text += f"; it may be a `{meant}` in a Windows encoding"
+        place = place_of(before, len(before), file)
+        problems.error(text, place, "save the file as UTF-8")
     return None
-
-
-def _not_text(raw: bytes, start: int, encoding: str) -> str:
-    if encoding != "utf-8":
-        return "the file begins as UTF-16, but is not valid UTF-16"
-    byte = raw[start : start + 1]
-    meant = byte.decode("cp1252", "replace")
-    guess = (
-        f"; it may be a `{meant}` in a Windows encoding" if meant.isprintable() else ""
-    )
-    return f"the byte 0x{byte.hex()} is not UTF-8{guess}"
 
 
 MOST_BYTES = 256 * 1024
 _MOST_NODES = 20_000
 _MOST_DEPTH = 20
-
-_BYTE_ORDER = "\ufeff"
-"""PyYAML accepts it anywhere, libyaml only at the beginning of a text."""
 
 _MERGE_MARK = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 _SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
@@ -288,20 +269,16 @@ def compose(
     Errors and warnings are added to ``problems``; after an error the tree may be
     incomplete.
     """
-    text = text.removeprefix(_BYTE_ORDER)
+    text = text.removeprefix("\ufeff")
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        problems.error(
-            f"the file is larger than {MOST_BYTES >> 10} KiB",
-            Place(file, 1, 1),
-            "keep data in other files",
-        )
+        large = f"the file is larger than {MOST_BYTES >> 10} KiB"
+        problems.error(large, Place(file, 1, 1), "keep data in other files")
         return None
-    if odd := Reader.NON_PRINTABLE.search(text) or re.search(_BYTE_ORDER, text):
-        problems.error(
-            f"the character U+{ord(odd[0]):04X} is not allowed in YAML",
-            place_of(text, odd.start(), file),
-            "remove it, and save the file as plain UTF-8 text",
-        )
+    # PyYAML accepts a byte order mark anywhere, libyaml only at the beginning.
+    if odd := Reader.NON_PRINTABLE.search(text) or re.search("\ufeff", text):
+        name = f"the character U+{ord(odd[0]):04X} is not allowed in YAML"
+        hint = "remove it, and save the file as plain UTF-8 text"
+        problems.error(name, place_of(text, odd.start(), file), hint)
         return None
     try:
         return _Composer(text, yaml.parse(text, loader), file, problems).document()
@@ -323,7 +300,12 @@ def _add_syntax_error(
     error: yaml.MarkedYAMLError, text: str, file: str, problems: Problems
 ) -> None:
     if merge := _MERGE_MARK.search(text):
-        problems.error(MERGE.message, place_of(text, merge.start(), file), MERGE.hint)
+        hint = (
+            "keep one of the two versions, and remove the lines with `<<<<<<<`,"
+            " `=======` and `>>>>>>>`"
+        )
+        place = place_of(text, merge.start(), file)
+        problems.error("git left merge conflict markers here", place, hint)
         return
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
@@ -352,67 +334,57 @@ class _Composer:
         root: Node | None = None
         documents = 0
         for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                node = self._node(next(self._events), 0)
-                root = self._one_document(root, node, documents)
-        return root
-
-    def _one_document(self, root: Node | None, node: Node, documents: int) -> Node:
-        if root is None:
-            return node
-        if not (isinstance(node, ScalarNode) and node.null):
-            raise _RefusedError(
-                f"document number {documents} begins here, and only one is allowed",
-                node.place,
-                "keep one, and remove the `---` line",
-            )
-        self._problems.warn("there is a `---` line with nothing after it", node.place)
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            documents += 1
+            node = self._node(next(self._events), 0)
+            if root is None:
+                root = node
+            elif isinstance(node, ScalarNode) and node.null:
+                text = "there is a `---` line with nothing after it"
+                self._problems.warn(text, node.place)
+            else:
+                text = f"document number {documents} begins here, and only one is"
+                hint = "keep one, and remove the `---` line"
+                raise _RefusedError(f"{text} allowed", node.place, hint)
         return root
 
     def _node(self, event: Any, depth: int) -> Node:  # noqa: ANN401 (yaml.Event)
-        place = self._place(event)
+        mark = event.start_mark
+        place = Place(self._file, mark.line + 1, mark.column + 1)
         self._count(1, place)
         if depth > _MOST_DEPTH:
-            raise _RefusedError(
-                f"values are nested more than {_MOST_DEPTH} levels deep", place
-            )
+            text = f"values are nested more than {_MOST_DEPTH} levels deep"
+            raise _RefusedError(text, place)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), place)
+        if event.tag and not event.tag.startswith("tag:yaml.org,"):
+            text = f"`{event.tag}` is a YAML tag and is ignored"
+            hint = "if it is part of the value, put the whole value in quotes"
+            self._problems.warn(text, place, hint)
         before = self._nodes
-        node = self._new(event, place, depth)
+        node: Node
+        if isinstance(event, yaml.ScalarEvent):
+            node = self._scalar(event, place)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            items = tuple(self._items(yaml.SequenceEndEvent, depth))
+            node = SequenceNode(place, items)
+        else:
+            node = self._mapping(place, depth)
         if event.anchor:
             self._anchors[event.anchor] = (node, self._nodes - before + 1)
         return node
 
-    def _new(self, event: Any, place: Place, depth: int) -> Node:  # noqa: ANN401
-        self._note_tag(event, place)
-        if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, place)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return SequenceNode(place, tuple(self._items(yaml.SequenceEndEvent, depth)))
-        return self._mapping(place, depth)
-
-    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> ScalarNode:
-        span = _span(event)
+    def _scalar(self, event: Any, place: Place) -> ScalarNode:  # noqa: ANN401
+        span = event.start_mark.index, event.end_mark.index
         plain = bool(event.implicit[0])
         source = self._text[slice(*span)]
         if plain and (swallowed := _SWALLOWED.search(source)):
-            self._problems.warn(
-                f"this line continues the text that begins on line {place.line}",
-                place_of(self._text, span[0] + swallowed.start(1), self._file),
-                "to make it an item, put its `- ` in the same column as the others",
-            )
+            text = f"this line continues the text that begins on line {place.line}"
+            there = place_of(self._text, span[0] + swallowed.start(1), self._file)
+            hint = "to make it an item, put its `- ` in the same column as the others"
+            self._problems.warn(text, there, hint)
         return ScalarNode(place, event.value, plain, span)
-
-    def _note_tag(self, event: Any, place: Place) -> None:  # noqa: ANN401
-        tag = event.tag
-        if tag and not tag.startswith("tag:yaml.org,"):
-            self._problems.warn(
-                f"`{tag}` is a YAML tag and is ignored",
-                place,
-                "if it is part of the value, put the whole value in quotes",
-            )
 
     def _items(self, end: type[Any], depth: int) -> Iterator[Node]:
         for event in self._events:
@@ -426,19 +398,14 @@ class _Composer:
         merged: list[Node] = []
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             if not isinstance(key, ScalarNode):
-                self._problems.error(
-                    "a key is not plain text",
-                    key.place,
-                    "if it begins with `{` or `[`, put it in quotes",
-                )
+                hint = "if it begins with `{` or `[`, put it in quotes"
+                self._problems.error("a key is not plain text", key.place, hint)
             elif key.text == "<<" and key.plain:
                 merged += value.items if isinstance(value, SequenceNode) else (value,)
             elif first := entries.get(key.text):
-                self._problems.error(
-                    f"duplicate key `{key.text}`",
-                    key.place,
-                    f"the first one is on line {first[0].place.line}; keep one of them",
-                )
+                at = first[0].place.line
+                hint = f"the first one is on line {at}; keep one of them"
+                self._problems.error(f"duplicate key `{key.text}`", key.place, hint)
             else:
                 entries[key.text] = (key, value)
         for other in merged:
@@ -448,11 +415,9 @@ class _Composer:
 
     def _alias(self, name: str, place: Place) -> Node:
         if name not in self._anchors:
-            raise _RefusedError(
-                f"`*{name}` is an alias, and no anchor `&{name}` is defined above",
-                place,
-                "if no alias is meant, put the value in quotes",
-            )
+            text = f"`*{name}` is an alias, and no anchor `&{name}` is defined above"
+            hint = "if no alias is meant, put the value in quotes"
+            raise _RefusedError(text, place, hint)
         node, size = self._anchors[name]
         self._count(size, place)
         return node
@@ -460,20 +425,12 @@ class _Composer:
     def _count(self, nodes: int, place: Place) -> None:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
-            raise _RefusedError(
-                f"the file has more than {_MOST_NODES} values, aliases included", place
-            )
-
-    def _place(self, event: Any) -> Place:  # noqa: ANN401 (yaml.Event)
-        mark = event.start_mark
-        return Place(self._file, mark.line + 1, mark.column + 1)
-
-
-def _span(event: Any) -> tuple[int, int]:  # noqa: ANN401 (yaml.ScalarEvent)
-    return event.start_mark.index, event.end_mark.index
+            text = f"the file has more than {_MOST_NODES} values, aliases included"
+            raise _RefusedError(text, place)
 
 
 def dump(values: dict[str, object]) -> str:
     """Return a YAML document of mappings, lists and scalars, in the order given."""
-    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000)
-    return str(text)
+    return str(
+        yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000)
+    )

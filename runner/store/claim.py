@@ -1,4 +1,4 @@
-"""Who carries out a run: claimed once, by its holder.json and the lock on that file.
+"""Which process runs a run: claimed once, by its holder.json and the lock on that file.
 
 The lock is the kernel's: it goes with the process that holds it. What the file says is
 needed where no lock tells: on file systems without locks, and on another machine.
@@ -6,7 +6,6 @@ needed where no lock tells: on file systems without locks, and on another machin
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import secrets
@@ -20,6 +19,7 @@ from msgspec import Struct, json
 from runner.core.errors import UsageError
 from runner.store.paths import RunPaths
 from runner.system import files, machine
+from runner.system.locks import lock
 from runner.system.machine import ProcessIdentity
 
 HERE, SERVER = "here", "server"
@@ -29,12 +29,12 @@ GRACE_S = 60.0
 
 
 class RunHolder(Struct, frozen=True):
-    """The process that carries out a run.
+    """The process that runs a run.
 
     ``run`` is the run's id: a copy of the folder, under another name, has no holder.
     ``on`` is the machine's name for people. ``locked`` says whether the process could
     lock the file. Of a run at another ``place``, ``process`` is the one that handed it
-    over, ``url`` the address of who carries it out, ``team`` whose run it is there.
+    over, ``url`` the address of that place, ``team`` whose run it is there.
     """
 
     run: str
@@ -47,7 +47,7 @@ class RunHolder(Struct, frozen=True):
 
 
 class Standing(StrEnum):
-    """Whether somebody carries a run out."""
+    """Whether a process runs a run."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -80,10 +80,11 @@ class Claim:
         self._file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640)
         try:
             here, process = on or platform.node(), machine.this_process()
-            holder = RunHolder(paths.id, here, process, _lock(self._file))
+            locked = bool(lock(self._file))
+            holder = RunHolder(paths.id, here, process, locked)
             os.write(self._file, json.encode(holder) + b"\n")
             if not files.name_once(new, paths.holder):
-                raise _claimed(paths.holder)
+                raise ClaimedError(f"another process claimed run {paths.id} before")
         except BaseException:
             self.close()
             raise
@@ -120,15 +121,11 @@ def hand_over(
 
 def holder(paths: RunPaths) -> RunHolder | None:
     """Return who claimed the run; None if nobody did, or the file is damaged."""
-    try:
-        found = files.read_below(paths.root, paths.holder.name, MOST_BYTES)
-        return json.decode(found, type=RunHolder)
-    except (OSError, ValueError):
-        return None
+    return files.read_json(paths.holder, MOST_BYTES, RunHolder)
 
 
 def standing(paths: RunPaths) -> Standing:
-    """Return whether somebody carries out the run.
+    """Return whether a process runs the run.
 
     On this machine the lock decides. Where the file system has none, the process is
     looked up by its number and the time of its start.
@@ -139,15 +136,10 @@ def standing(paths: RunPaths) -> Standing:
         return Standing.NOT_CLAIMED
     except OSError:  # no file of rai: a pipe, a device, a folder
         return _unknown(paths)
-    free = True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    free = lock(handle, shared=True)
+    os.close(handle)
+    if free is False:
         return Standing.ALIVE
-    except OSError:
-        free = False  # it cannot be told: a file system without locks
-    finally:
-        os.close(handle)
     found = holder(paths)
     if found is None:
         return _unknown(paths)
@@ -155,18 +147,7 @@ def standing(paths: RunPaths) -> Standing:
         return Standing.GONE
     if found.place != HERE:
         return Standing.ELSEWHERE
-    return _looked_up(found, machine.this_process(), free=free)
-
-
-def _unknown(paths: RunPaths) -> Standing:
-    """Decide where holder.json tells nothing: it may just be written."""
-    young = age_s(paths.holder) < GRACE_S
-    return Standing.ALIVE if young else Standing.GONE
-
-
-def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing:
-    """Decide where the lock is ``free``, or there is none."""
-    process = found.process
+    process, me = found.process, machine.this_process()
     if process.boot != me.boot:
         # The same machine was started again since; of another one nothing is known.
         return Standing.GONE if process.host == me.host else Standing.ELSEWHERE
@@ -175,6 +156,12 @@ def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing
     if process.is_within_reach_of(me):
         return Standing.ALIVE if machine.is_alive(process) else Standing.GONE
     return Standing.ELSEWHERE
+
+
+def _unknown(paths: RunPaths) -> Standing:
+    """Decide where holder.json tells nothing: it may just be written."""
+    young = age_s(paths.holder) < GRACE_S
+    return Standing.ALIVE if young else Standing.GONE
 
 
 def age_s(path: Path) -> float:
@@ -188,16 +175,3 @@ def age_s(path: Path) -> float:
     except OSError:
         return float("inf")
     return max(changed_s, 0.0) if changed_s >= -GRACE_S else float("inf")
-
-
-def _lock(file: int) -> bool:
-    """Lock the file; return whether the file system can."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _claimed(name: Path) -> ClaimedError:
-    return ClaimedError(f"another process claimed run {name.parent.name} before")

@@ -19,7 +19,7 @@ from msgspec import Struct
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
 from runner.store import run_files, runs
-from runner.store.paths import BUILD_FILES, Home, RunPaths
+from runner.store.paths import BUILD_FILES, WRITABLE, Home, RunPaths
 from runner.system import files
 
 LATEST = "latest"
@@ -41,18 +41,17 @@ def make(root: Path) -> Home:
         ConfigError: that fails, or it cannot be read, or it is another user's and
             everybody may replace what is in it. Root may use those of others.
     """
-    hint = "set RAI_HOME to a folder that you can write to"
     try:
         # What runs print, and what they are of, is nobody else's business.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
-        raise ConfigError(Problem(why, hint=hint)) from error
+        raise ConfigError(Problem(why, hint=WRITABLE)) from error
     if _is_others(root) and root.stat().st_mode & stat.S_IWOTH:
         why = f"{root} belongs to another user, and everybody may write to it"
-        raise ConfigError(Problem(why, hint=hint))
+        raise ConfigError(Problem(why, hint=WRITABLE))
     if not os.access(root, os.R_OK | os.X_OK):
-        raise ConfigError(Problem(f"{root} cannot be read", hint=hint))
+        raise ConfigError(Problem(f"{root} cannot be read", hint=WRITABLE))
     return Home(root)
 
 
@@ -132,18 +131,13 @@ def _has(run: RunRecord, word: str) -> bool:
     return any(word in (c.name or "") or word in c.text for c in run.first_round)
 
 
-class RunFolders(Struct, frozen=True):
-    """The names of the runs' folders: those without a record, then by their ends.
+def look(
+    home: Home, names: Iterable[str] | None = None
+) -> tuple[list[str], list[tuple[float, str]]]:
+    """Return the names of the runs' folders without a record, and of the others.
 
-    ``ended`` has when the record was written, the last one first.
+    With those goes when the record was written; the last one comes first.
     """
-
-    unended: tuple[str, ...]
-    ended: tuple[tuple[float, str], ...]
-
-
-def look(home: Home, names: Iterable[str] | None = None) -> RunFolders:
-    """Return the folders of the runs, or of the named ones."""
     root = str(home.runs)
     unended: list[str] = []
     ended: list[tuple[float, str]] = []
@@ -154,12 +148,12 @@ def look(home: Home, names: Iterable[str] | None = None) -> RunFolders:
             ended.append((written.st_mtime, name))
         except OSError:
             unended.append(name)
-    return RunFolders(tuple(unended), tuple(sorted(ended, reverse=True)))
+    return unended, sorted(ended, reverse=True)
 
 
 def unfinished(home: Home) -> list[RunPaths]:
     """Return the folders of the runs that have no record yet."""
-    found = (home.run(name) for name in sorted(look(home).unended))
+    found = (home.run(name) for name in sorted(look(home)[0]))
     return [paths for paths in found if paths.root.is_dir()]
 
 
@@ -175,10 +169,9 @@ def newest(
 
     ``names`` are the folders that are looked at, all if None.
     """
-    now, found = time.time(), look(home, names)
+    now, (unended, ended) = time.time(), look(home, names)
     kept: list[tuple[float, str, RunRecord]] = []
-    places = [(float("inf"), name) for name in found.unended]
-    for ended_at, name in (*places, *found.ended):
+    for ended_at, name in (*((float("inf"), name) for name in unended), *ended):
         full = limit is not None and len(kept) >= limit
         if full and ended_at + SLACK_S < kept[-(limit or 0)][0]:
             break

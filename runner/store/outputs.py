@@ -12,13 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from urllib.parse import quote
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from runner import pack
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
 from runner.pack import RUN_FILE, Caps, Unpacked
-from runner.store.paths import Home
+from runner.store.paths import WRITABLE, Home
 from runner.system import files, trees
 
 LONGEST_LIST = 32 << 20
@@ -185,11 +185,7 @@ _KINDS = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
 
 def _read(folder: Path) -> UnpackedList | None:
-    try:
-        raw = files.read_below(folder, RUN_FILE, LONGEST_LIST)
-        return json.decode(raw, type=UnpackedList)
-    except (OSError, DecodeError):
-        return None
+    return files.read_json(folder / RUN_FILE, LONGEST_LIST, UnpackedList)
 
 
 KEPT_S = 24 * 3600
@@ -210,18 +206,14 @@ def keep_page(home: Home, what: str, page: str, suffix: str = ".html") -> Path:
     path = home.pages / f"{what}-{secrets.token_hex(8)}{suffix}"
     try:
         home.pages.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(home.pages)
+        for old in home.pages.iterdir():
+            with suppress(OSError):
+                age_s = time.time() - old.lstat().st_mtime
+                if old.suffix in _SUFFIXES and age_s > KEPT_S:
+                    old.unlink()
         files.write(path, page.encode(errors="replace"))
     except OSError as error:
         text = f"{home.pages} cannot be written: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to, or name a file with -o"
+        hint = f"{WRITABLE}, or name a file with -o"
         raise ConfigError(Problem(text, hint=hint)) from error
     return path
-
-
-def _sweep(folder: Path) -> None:
-    oldest = time.time() - KEPT_S
-    for page in folder.iterdir():
-        with suppress(OSError):
-            if page.suffix in _SUFFIXES and page.lstat().st_mtime < oldest:
-                page.unlink()

@@ -12,6 +12,10 @@ BUILD_FILES = ("rai_build.yml", "rai-build.yml")
 """The names of a project's build file."""
 
 
+WRITABLE = "set RAI_HOME to a folder that you can write to"
+"""What to do where the home folder cannot be used."""
+
+
 class Entry:
     """A file or folder of a run's folder or of the home folder, by its name there."""
 
@@ -79,10 +83,10 @@ class RunPaths(Struct, frozen=True):
     """What the user wrote about the run."""
 
     holder = Entry("holder.json")
-    """Who carries the run out; locked by that process for as long as it lives."""
+    """The process of the run, which locks it for as long as it lives."""
 
     seen = Entry("seen.json")
-    """What the server that carries the run out said of it last."""
+    """What the server of the run said of it last."""
 
     mirror = Entry("mirror.lock")
     """Locked by the process that keeps the copy of a run on a server up to date."""

@@ -7,18 +7,24 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.core import LIMITS, Place, Problem, Profile
+from runner.core import LIMITS, Place, Problem, Profile, policy
 from runner.core.errors import ConfigError
-from runner.core.policy import NO_POLICY, AllowList, Ceiling, Policy, PrivateTarget
-from runner.core.quantities import SWITCH, Kind
+from runner.core.policy import (
+    NO_POLICY,
+    AllowList,
+    Ceiling,
+    Network,
+    Policy,
+    PrivateTarget,
+)
+from runner.core.quantities import SWITCH, one_of
 from runner.system import files
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
-
     from runner.spec.fields import Fields, Grammar
 
 
@@ -37,19 +43,14 @@ def config_fields(
     """Read a file's bytes as a mapping; None where it is empty or no mapping."""
     # The YAML parser takes longer to import than most commands take to run.
     from runner.spec.fields import Fields
-    from runner.spec.yamlfile import Problems, compose, decode
 
-    found = Problems()
-    text = decode(raw, file, found)
-    node = compose(text, file, found) if text is not None else None
-    read = Fields.of(node, grammar, found)
+    read, found = Fields.parse(raw, file, grammar)
     if read is None:
         problems += found.in_file_order()
     return read
 
 
-FILE = Path("/etc/rai/policy.yml")
-"""Only this file counts: no option, variable or setting names another."""
+FILE = Path(policy.FILE)
 
 ROOT = 0
 
@@ -66,7 +67,7 @@ PRIVATE = '["10.1.0.0/16", "files.lab"]'
 _IMAGE = re.compile(r"[\w.:/@*?\[\]!-]+", re.ASCII)
 _HOST = re.compile(r"[\w.*?-]+", re.ASCII)
 _NAME = re.compile(r"[\w.-]*[A-Za-z_][\w.-]*", re.ASCII)
-_PROFILE = Kind(" or ".join(Profile), {str(word): word for word in Profile}.get)
+_PROFILE = one_of(tuple(Profile))
 
 
 def read(file: Path = FILE, owner: int = ROOT) -> Policy:
@@ -88,8 +89,9 @@ def read(file: Path = FILE, owner: int = ROOT) -> Policy:
         raise ConfigError(Problem(text, hint=hint)) from error
     problems: list[Problem] = []
     fields = config_fields(raw, str(file), _KEYS, problems)
-    found = _policy(fields, str(file)) if fields else Policy(file=str(file))
+    found = Policy(file=str(file))
     if fields:
+        found = _policy(fields, str(file))
         problems += fields.problems.in_file_order()
     if problems:
         # An unknown key too: a ceiling that is misspelt would be none.
@@ -146,10 +148,21 @@ def ceilings(fields: Fields) -> dict[str, Ceiling]:
 
 def images(fields: Fields) -> AllowList | None:
     """Read ``images``, the patterns of the only ones; None where that is absent."""
-    return _allowed(fields, "images", IMAGES, _image_wrong)
+
+    def wrong(pattern: str) -> str:
+        if "://" in pattern:
+            return "is an address: names of images have no `https://`"
+        return "" if _IMAGE.fullmatch(pattern) else "fits no name of an image"
+
+    return _allowed(fields, "images", IMAGES, wrong)
 
 
 def _policy(fields: Fields, file: str) -> Policy:
+
+    def host_wrong(pattern: str) -> str:
+        fits = _HOST.fullmatch(pattern) or _network(pattern)
+        return "" if fits else _no_host(pattern)
+
     profile = fields.read("profile", None, _PROFILE, "strict")
     enforced = fields.read("strict_limits", None, SWITCH, "true")
     listed = images(fields)
@@ -159,7 +172,7 @@ def _policy(fields: Fields, file: str) -> Policy:
         strict=fields.place("profile") if profile is Profile.STRICT else None,
         strict_limits=fields.place("strict_limits") if enforced else None,
         images=(listed,) if listed else (),
-        data_hosts=_allowed(fields, "data", HOSTS, _host_wrong),
+        data_hosts=_allowed(fields, "data", HOSTS, host_wrong),
         private=tuple(
             PrivateTarget(name, place, _network(name)) for name, place in private or ()
         ),
@@ -198,30 +211,24 @@ def _list(
     return names
 
 
-def _image_wrong(pattern: str) -> str:
-    """Return why a pattern fits no image; "" if it may."""
-    if "://" in pattern:
-        return "is an address: names of images have no `https://`"
-    return "" if _IMAGE.fullmatch(pattern) else "fits no name of an image"
-
-
-def _host_wrong(pattern: str) -> str:
-    """Return why a pattern fits no host of data files; "" if it may."""
-    return "" if _HOST.fullmatch(pattern) or _network(pattern) else _no_host(pattern)
-
-
 def _private_wrong(name: str) -> str:
     """Return why a name is neither a host's nor a network; "" if it is."""
     if _network(name) or ("/" not in name and _NAME.fullmatch(name)):
         return ""
     if "*" in name:
         return "has a pattern: only whole names of hosts can be looked up"
-    return why if (why := _no_network(name)) else _no_host(name)
+    address, slash, _ = name.partition("/")
+    if not _network(address):
+        return _no_host(name)
+    try:
+        return f"is no network: did you mean {ip_network(name, strict=False)}?"
+    except ValueError:
+        wrong = "is no network: its part after the slash is wrong"
+        return wrong if slash else _no_host(name)
 
 
-def _network(name: str) -> IPv4Network | IPv6Network | None:
+def _network(name: str) -> Network | None:
     """Read an address or a network such as 10.1.0.0/16; None if it is neither."""
-    from ipaddress import ip_network  # slow to import, and few policies need it
 
     try:
         return ip_network(name.strip("[]"))
@@ -233,16 +240,3 @@ def _no_host(name: str) -> str:
     if "/" in name:
         return "is more than a host: write its name alone"
     return "is no name of a host"
-
-
-def _no_network(name: str) -> str:
-    """Return what of a network's address is wrong; "" if it is none at all."""
-    from ipaddress import ip_network
-
-    address, slash, _ = name.partition("/")
-    if not _network(address):
-        return ""
-    try:
-        return f"is no network: did you mean {ip_network(name, strict=False)}?"
-    except ValueError:
-        return "is no network: its part after the slash is wrong" if slash else ""

@@ -79,25 +79,6 @@ def expired(
     return removed
 
 
-class KeptFile(Struct, frozen=True):
-    """Something that is kept for later runs; nothing removes it while it is in use."""
-
-    name: str
-    used_at: float
-    size_bytes: int
-    in_use: bool = False
-
-
-def unneeded(files: Sequence[KeptFile], most_bytes: float, before: float) -> list[str]:
-    """Return what was last used before a time, then the oldest until the rest fits."""
-    left, found = sum(file.size_bytes for file in files), []
-    for file in sorted(files, key=lambda file: (file.used_at, file.name)):
-        if not file.in_use and (file.used_at < before or left > most_bytes):
-            found.append(file.name)
-            left -= file.size_bytes
-    return found
-
-
 def kept_by_tag(runs: Sequence[KeptRun], keep: Retention, now: float) -> list[KeptRun]:
     """Return the tagged runs that ``expired`` would return if they had no tags."""
     untagged = expired([replace(run, tag="") for run in runs], keep, now)
@@ -143,7 +124,13 @@ _NAME = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 
 def unneeded_data(folder: Path, most_bytes: float, before: float) -> tuple[str, ...]:
     """Return what was last used before a time, then the oldest until the rest fits."""
-    return tuple(unneeded(_oldest_first(folder), most_bytes, before))
+    old, found = _oldest_first(folder), []
+    left = sum(size for _, _, size in old)
+    for used_at, name, size in old:
+        if used_at < before or left > most_bytes:
+            found.append(name)
+            left -= size
+    return tuple(found)
 
 
 def remove_data(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -167,12 +154,12 @@ def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
     if math.isinf(most_bytes):
         return
     old = _oldest_first(folder)
-    left = sum(file.size_bytes for file in old) + wanted
-    for file in old:
+    left = sum(size for _, _, size in old) + wanted
+    for _, name, size in old:
         if left <= most_bytes:
             return
-        if remove_data(folder, [file.name]):
-            left -= file.size_bytes
+        if remove_data(folder, [name]):
+            left -= size
     if left > most_bytes:
         text = (
             f"the data files that active runs use would take more than"
@@ -181,17 +168,16 @@ def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
         raise ConfigError(Problem(text, hint="raise it, or wait for the other runs"))
 
 
-def _oldest_first(folder: Path) -> list[KeptFile]:
-    """Return what is kept; no links."""
+def _oldest_first(folder: Path) -> list[tuple[float, str, int]]:
+    """Return when each data file was used, its name and its bytes; no links."""
     found = []
     with suppress(OSError):
         for path in folder.iterdir():
             with suppress(OSError):
                 if _NAME.fullmatch(path.name) and not path.is_symlink():
-                    used_at = path.stat().st_mtime
                     size = removal.size_bytes(path)
-                    found.append(KeptFile(path.name, used_at, size))
-    return sorted(found, key=lambda file: file.used_at)
+                    found.append((path.stat().st_mtime, path.name, size))
+    return sorted(found)
 
 
 LOW_BYTES = 5 * GIB
@@ -248,21 +234,13 @@ def projects(home: Home) -> set[str]:
 
 
 def _ended_runs(home: Home) -> list[KeptRun]:
-    return [
-        KeptRun(
-            run.id,
-            run.project,
-            run.created_at,
-            run.created_at if run.ended_at is None else run.ended_at,
-            run_files.read_tag(home.run(run.id)) or _counts(home.run(run.id)),
-        )
-        for run in newest(home, lambda run: run.state.final)
-    ]
-
-
-def _counts(paths: RunPaths) -> str:
-    """Return a tag for a run of a submission that counts, "" for others."""
-    return COUNTED if runs.measurement_counts(paths) else ""
+    found = []
+    for run in newest(home, lambda run: run.state.final):
+        paths, began = home.run(run.id), run.created_at
+        ended = began if run.ended_at is None else run.ended_at
+        tag = run_files.read_tag(paths) or COUNTED * runs.measurement_counts(paths)
+        found.append(KeptRun(run.id, run.project, began, ended, tag))
+    return found
 
 
 def _measured(home: Home, found: Iterable[KeptRun]) -> list[KeptRun]:
@@ -272,21 +250,21 @@ def _measured(home: Home, found: Iterable[KeptRun]) -> list[KeptRun]:
     ]
 
 
-def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
+def apply(home: Home, what: Removal, spare: str = "") -> Removal:
     """Remove runs and data files; return it without what came into use meanwhile.
 
     The run ``spare`` stays.
     """
-    folders = {run.id: home.run(run.id) for run in what.runs}
-    stays = {
-        name for name, p in folders.items() if not over(p) or run_files.read_tag(p)
-    }
-    stays |= {name for name, p in folders.items() if runs.measurement_counts(p)}
-    stays.add(spare)
-    gone = tuple(run for run in what.runs if run.id not in stays)
-    kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
+
+    def goes(run: KeptRun) -> bool:
+        paths = home.run(run.id)
+        kept = run_files.read_tag(paths) or runs.measurement_counts(paths)
+        return run.id != spare and over(paths) and not kept
+
+    gone = tuple(run for run in what.runs if goes(run))
     remove(home, [run.id for run in gone])
     data = remove_data(home.data, what.data)
+    kept = sum(map(_size, what.runs)) - sum(map(_size, gone))
     kept += sum(removal.size_bytes(home.data / n) for n in what.data if n not in data)
     return Removal(gone, data, what.freed_bytes - kept, what.tagged)
 
@@ -306,11 +284,7 @@ def remove(home: Home, names: Sequence[str]) -> None:
 
 def tally(home: Home) -> Tally:
     """Return what was removed by the policy so far."""
-    try:
-        found = files.read_below(home.root, home.pruned.name, MOST_TALLY_BYTES)
-        return msgspec.json.decode(found, type=Tally)
-    except (OSError, ValueError):
-        return Tally()
+    return files.read_json(home.pruned, MOST_TALLY_BYTES, Tally) or Tally()
 
 
 def by_policy(
@@ -357,7 +331,7 @@ def _daily(home: Home, keep: Retention, now: float, spare: str) -> list[str]:
         return []
     # A run must be too old on two days: a clock that is wrong once removes nothing.
     today = min(now, before.looked_at + DAY_S)
-    what = carry_out(home, plan(home, keep, today, spare_latest=True), spare)
+    what = apply(home, plan(home, keep, today, spare_latest=True), spare)
     after = Tally(
         now, before.runs + len(what.runs), before.freed_bytes + what.freed_bytes
     )
@@ -378,9 +352,7 @@ def _space(
         return []
     ended = _measured(home, _ended_runs(home))
     found = for_space(ended, LOW_BYTES - left, now)
-    if not found:
-        return []
-    what = carry_out(home, _removal(home, found, ()), spare)
+    what = apply(home, _removal(home, found, ()), spare)
     if not what.runs:
         return []
     space = f"{left / GIB:.1f} GiB were free"
@@ -395,6 +367,6 @@ def _count(what: Removal) -> str:
 
 def _removal(home: Home, found: Iterable[KeptRun], data: Sequence[str]) -> Removal:
     ended = tuple(found)
-    freed = sum(entry.size_bytes or 0 for entry in ended)
+    freed = sum(map(_size, ended))
     freed += sum(removal.size_bytes(home.data / name) for name in data)
     return Removal(ended, tuple(data), freed)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from runner.core import Problem
 from runner.core.errors import ConfigError
-from runner.system import trees
+from runner.store.paths import WRITABLE
+from runner.system import locks, trees
 
 TRASH = ".trash"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def discard(folder: Path, *names: str) -> None:
@@ -28,7 +27,7 @@ def discard(folder: Path, *names: str) -> None:
     with suppress(FileExistsError):
         (folder / TRASH).mkdir(mode=0o770 if is_shared(folder) else 0o700)
     # Opened without following links: a link there could lead anywhere.
-    trash = os.open(folder / TRASH, _FOLDER)
+    trash = os.open(folder / TRASH, trees.FOLDER)
     try:
         for name in names:
             aside = f"{name}.{secrets.token_hex(4)}"
@@ -57,7 +56,8 @@ def empty(folder: Path, *, wait: bool = False) -> None:
             with os.scandir(trash) as entries:
                 names = [entry.name for entry in entries]
             for name in names:
-                _delete(name, trash)
+                with suppress(OSError):
+                    trees.remove(name, trash)
 
 
 def size_bytes(path: Path) -> int:
@@ -85,26 +85,15 @@ def _taken(found: os.stat_result) -> int:
 def _held(trash: Path, wait: bool) -> Iterator[int | None]:
     """Open and lock the trash; yield None if there is none or others hold it."""
     try:
-        opened = os.open(trash, _FOLDER)
+        opened = os.open(trash, trees.FOLDER)
     except OSError:
         yield None
         return
     try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield None
-            return
-        except OSError:
-            pass  # a file system without locks: two at once do no harm
-        yield opened
+        # On a file system without locks two at once do no harm.
+        yield None if locks.lock(opened, wait=wait) is False else opened
     finally:
         os.close(opened)
-
-
-def _delete(name: str, trash: int) -> None:
-    with suppress(OSError):
-        trees.remove(name, trash)
 
 
 @contextmanager
@@ -116,30 +105,22 @@ def folder(root: Path) -> Iterator[Path]:
     Raises:
         ConfigError: it cannot be made.
     """
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(root):
-            _sweep(root)
-            made = root / secrets.token_hex(8)
-            made.mkdir(mode=0o700)
-            lock = _lock(made, fcntl.LOCK_EX)
-    except OSError as error:
-        text = f"{root} cannot be written: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to"
-        raise ConfigError(Problem(text, hint=hint)) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made = stack.enter_context(locks.scratch(root))
+        except OSError as error:
+            text = f"{root} cannot be written: {error.strerror}"
+            raise ConfigError(Problem(text, hint=WRITABLE)) from error
         yield made
-    finally:
-        with suppress(OSError):
-            trees.remove(made)
-        os.close(lock)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which one process or thread has at a time."""
-    handle = _lock(folder, fcntl.LOCK_EX)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        locks.lock(handle, wait=True)
         yield
     finally:
         os.close(handle)
@@ -153,33 +134,6 @@ def alone(lock: Path) -> Iterator[bool]:
     """
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        free = True
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            free = not isinstance(error, BlockingIOError)
-        yield free
+        yield locks.lock(handle) is not False
     finally:
         os.close(handle)
-
-
-def _lock(folder: Path, how: int) -> int:
-    """Lock a folder until the descriptor that is returned is closed."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, how)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _sweep(root: Path) -> None:
-    """Remove the folders that no process holds."""
-    for left in root.iterdir():
-        with suppress(OSError):
-            lock = _lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                trees.remove(left)
-            finally:
-                os.close(lock)

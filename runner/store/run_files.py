@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from runner.core import Problem, RunRecord, RunRequest, State
 from runner.core.events import Tick, from_line, to_line
 from runner.core.quantities import Moment
-from runner.core.request import MOST_PARCEL_BYTES, from_json
+from runner.core.request import MOST_PARCEL_BYTES
 from runner.core.screen import printable
 from runner.core.wire import RemoteRun
 from runner.store import claim
@@ -65,11 +65,7 @@ def write_seen(paths: RunPaths, run: RemoteRun) -> None:
 
 def read_seen(paths: RunPaths) -> SeenRun | None:
     """Return what the server said last; None if it said nothing."""
-    try:
-        found = files.read_below(paths.root, paths.seen.name, MOST_SEEN_BYTES)
-        return json.decode(found, type=SeenRun)
-    except (OSError, ValueError):
-        return None
+    return files.read_json(paths.seen, MOST_SEEN_BYTES, SeenRun)
 
 
 MOST_BYTES = 4096
@@ -100,12 +96,8 @@ def write_submission(paths: RunPaths, handed: SlurmSubmission) -> None:
 
 def read_submission(paths: RunPaths) -> SlurmSubmission | None:
     """Return where a run was handed to; None if it was not, or the file is damaged."""
-    try:
-        found = files.read_below(paths.root, paths.handed.name, MOST_BYTES)
-        handed = json.decode(found, type=SlurmSubmission)
-    except (OSError, ValueError):
-        return None
-    return handed if handed.run == paths.id else None
+    handed = files.read_json(paths.handed, MOST_BYTES, SlurmSubmission)
+    return handed if handed and handed.run == paths.id else None
 
 
 class LifeSign:
@@ -161,11 +153,7 @@ def changed_s(path: Path) -> float:
 
 def parcel_of(paths: RunPaths) -> RunRequest | None:
     """Return the parcel of a run; None if there is none that can be read."""
-    try:
-        name = paths.parcel.name
-        return from_json(files.read_below(paths.root, name, MOST_PARCEL_BYTES))
-    except (OSError, ValueError):
-        return None
+    return files.read_json(paths.parcel, MOST_PARCEL_BYTES, RunRequest)
 
 
 def begun_record(paths: RunPaths) -> RunRecord | None:
@@ -211,22 +199,19 @@ _LIKE_AN_ID = re.compile(r"[0-9a-f]+")
 def tag_problem(tag: str) -> Problem | None:
     """Return why a text cannot be a tag; None if it can."""
     if tag in RESERVED:
-        return Problem(
-            f"{tag!r} cannot be a tag: it names the newest run",
-            hint="choose another name",
+        text, hint = ": it names the newest run", "choose another name"
+    elif not _TAG.fullmatch(tag):
+        text = ""
+        hint = (
+            f"use at most {MOST_CHARACTERS} letters, digits, dots, underscores and"
+            " hyphens; begin with a letter or a digit"
         )
-    if not _TAG.fullmatch(tag):
-        return Problem(
-            f"{tag[:80]!r} cannot be a tag",
-            hint=f"use at most {MOST_CHARACTERS} letters, digits, dots, underscores and"
-            " hyphens; begin with a letter or a digit",
-        )
-    if _LIKE_AN_ID.fullmatch(tag):
-        return Problem(
-            f"{tag!r} cannot be a tag: it reads as the beginning of a run's id",
-            hint=f"use a character other than 0-9 and a-f, as in run-{tag}",
-        )
-    return None
+    elif _LIKE_AN_ID.fullmatch(tag):
+        text = ": it reads as the beginning of a run's id"
+        hint = f"use a character other than 0-9 and a-f, as in run-{tag}"
+    else:
+        return None
+    return Problem(f"{tag[:80]!r} cannot be a tag{text}", hint=hint)
 
 
 def read_tag(paths: RunPaths) -> str:
@@ -248,22 +233,18 @@ def note_problem(note: str) -> Problem | None:
     if not note.strip():
         return Problem("the note is empty")
     if len(note) > LONGEST_NOTE:
-        return Problem(
-            f"the note has {len(note)} characters; {LONGEST_NOTE} are allowed"
-        )
+        text = f"the note has {len(note)} characters; {LONGEST_NOTE} are allowed"
+        return Problem(text)
     if "\n" in note or "\t" in note or printable(note) != note:
-        return Problem(
-            "the note has a character that cannot be shown as it is",
-            hint="write it in one line of plain text",
-        )
+        text = "the note has a character that cannot be shown as it is"
+        return Problem(text, hint="write it in one line of plain text")
     return None
 
 
 def read_note(paths: RunPaths) -> str:
     """Return a run's note, "" if it has none or none that is valid."""
-    found = _read_text(
-        paths.note, 4 * LONGEST_NOTE + 1
-    )  # as UTF-8, with its line's end
+    # As UTF-8, with its line's end.
+    found = _read_text(paths.note, 4 * LONGEST_NOTE + 1)
     return "" if note_problem(found) else found
 
 

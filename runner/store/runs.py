@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from msgspec.structs import replace
@@ -18,12 +17,10 @@ from runner.core.events import Event, Output, from_line
 from runner.core.measurement import (
     MEASUREMENT_BYTES,
     Measurement,
-    MeasurementError,
-    from_json,
     to_json,
 )
 from runner.store import run_files
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import WRITABLE, Home, RunPaths
 from runner.system import files
 
 REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -46,14 +43,8 @@ def create(home: Home) -> RunPaths:
         if error.errno not in REFUSED:
             raise
         why = f"cannot write to {home.root}: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to"
-        raise ConfigError(Problem(why, hint=hint)) from error
+        raise ConfigError(Problem(why, hint=WRITABLE)) from error
     return paths
-
-
-INTERRUPTED = Verdict(
-    True, False, None, Reason.CANCELLED, "interrupted; the output so far is kept"
-)
 
 
 RESERVED_BYTES = 64 << 10
@@ -77,7 +68,8 @@ class Recorder:
         self.record: RunRecord | None = None
         self._files: dict[str, BinaryIO] = {}
         self._offsets = dict.fromkeys(Stream, 0)
-        self._clock = SteadyClock()
+        # So the times of events never go back, and the spans between them are right.
+        self._start_s = time.time() - _elapsed_s()
         self._reserved = files.aside(paths.record)
 
     def __enter__(self) -> Self:
@@ -92,36 +84,27 @@ class Recorder:
             self._reserved.write_bytes(bytes(RESERVED_BYTES))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        going = self.record is not None and not self.record.state.final
         # On a full disk the events must do: the record can be made from them.
         with suppress(OSError):
-            if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
+            if kind in (KeyboardInterrupt, GeneratorExit) and going:
                 # The caller left without waiting for the commands to end.
-                self.keep(events.Finished(INTERRUPTED))
+                why = "interrupted; the output so far is kept"
+                verdict = Verdict(True, False, None, Reason.CANCELLED, why)
+                self.keep(events.Finished(verdict))
             # The record comes last: whoever sees it may copy or remove the folder.
             run_files.remove_latest(self.paths)
             if self.record is not None and self.record.state.final:
-                # Another machine may have recorded the run as lost.
-                self._end(record.to_json(self.record))
+                data = record.to_json(self.record)
+                if self.paths.handed.exists():
+                    # Another machine may have recorded the run as lost.
+                    files.write_once(self.paths.record, data, self._reserved)
+                else:
+                    files.write(self.paths.record, data)
         self._release()
         for file in self._files.values():
             file.close()
-
-    def _end(self, data: bytes) -> None:
-        """Write the record, which another machine may have done for a lost run."""
-        if self.paths.handed.exists():
-            files.write_once(self.paths.record, data, self._reserved)
-        else:
-            files.write(self.paths.record, data)
-
-    @property
-    def _over(self) -> bool:
-        return self.record is None or self.record.state.final
 
     def keep(self, event: events.Event) -> events.Event:
         """Record an event and return it, an Output with its offset and length.
@@ -129,10 +112,12 @@ class Recorder:
         Raises:
             OSError: it cannot be written; the record is as it was before.
         """
-        at = self._clock.now()
+        at = round(self._start_s + _elapsed_s(), 6)
         if isinstance(event, events.Output):
             self._append(event.stream, event.data)
-            event = self._placed(event)
+            offset, length = self._offsets[event.stream], len(event.data)
+            self._offsets[event.stream] += length
+            event = replace(event, offset=offset, length=length)
         if self.record is None:
             after = record.begin(at, event)
         else:
@@ -149,11 +134,6 @@ class Recorder:
                 self._append("events", line)  # what was reserved is free now
         self.record = after
         return event
-
-    def _placed(self, event: events.Output) -> events.Output:
-        offset, length = self._offsets[event.stream], len(event.data)
-        self._offsets[event.stream] = offset + length
-        return replace(event, offset=offset, length=length)
 
     def _append(self, name: str, data: bytes) -> None:
         """Append all of the data to a file, or nothing of it."""
@@ -172,20 +152,6 @@ class Recorder:
     def _release(self) -> None:
         with suppress(OSError):
             self._reserved.unlink()
-
-
-class SteadyClock:
-    """The time of day at its start, and from then on a clock that nobody sets.
-
-    So the times of a run's events never go back, and the spans between them are right.
-    """
-
-    def __init__(self) -> None:
-        self._start_s = time.time() - _elapsed_s()
-
-    def now(self) -> float:
-        """Return seconds since 1970."""
-        return round(self._start_s + _elapsed_s(), 6)
 
 
 def _elapsed_s() -> float:
@@ -314,11 +280,7 @@ _MOST_BYTES = 4 * MEASUREMENT_BYTES
 
 def measurement_of(paths: RunPaths) -> Measurement | None:
     """Return what a run measured; None if that is nothing, or cannot be read."""
-    try:
-        found = files.read_below(paths.root, paths.measurement.name, _MOST_BYTES)
-        return from_json(found)
-    except (OSError, MeasurementError):
-        return None
+    return files.read_json(paths.measurement, _MOST_BYTES, Measurement)
 
 
 def measurements(home: Home) -> Iterator[tuple[RunPaths, Measurement]]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from runner.core import GIB, Place, Problem, Profile, Severity, addresses, quantities
 from runner.core.addresses import SBATCH_OPTIONS
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, DAY_S, SIZE, SWITCH, Kind
+from runner.core.quantities import DAY_S, SIZE, SWITCH, Kind, one_of
 from runner.core.work import UPLOAD, Caps
 from runner.spec.image_names import EXAMPLE, Rule, valid
 from runner.store import policy
@@ -23,37 +23,6 @@ from runner.system import files
 
 if TYPE_CHECKING:
     from runner.spec.fields import Fields
-    from runner.spec.image_names import Rule
-
-
-SHOWN = f'`"someone/old-name:*": {EXAMPLE}`'
-
-
-def read(fields: Fields, key: str) -> tuple[Rule, ...]:
-    """Read the patterns at a key of a settings file, in their order there."""
-    # The YAML parser takes long to import; who has fields has it already.
-    from runner.spec.yamlfile import MappingNode, ScalarNode, kind
-
-    node = fields.node.get(key)
-    if node is None:
-        return ()
-    if isinstance(node, ScalarNode) and node.null:
-        fields.problems.warn(f"{key} is empty", node.place)
-        return ()
-    if not isinstance(node, MappingNode):
-        hint = f"expected a mapping of patterns to images, e.g. {SHOWN}"
-        fields.problems.error(f"{key} is {kind(node)}", node.place, hint)
-        return ()
-    rules = []
-    for pattern, value in node.entries:
-        if isinstance(value, ScalarNode) and valid(value.text.strip()):
-            found = Rule(pattern.text.strip(), value.text.strip(), pattern.place)
-            rules.append(found)
-            continue
-        hint = f"expected the name of an image, e.g. {SHOWN}"
-        text = f"{key}: the image for `{pattern.text}` is {kind(value)}"
-        fields.problems.error(text, value.place, hint)
-    return tuple(rules)
 
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
@@ -150,10 +119,11 @@ def find(
                 values[key] = _from_word(setting, name, text, problems)
                 kind = "variable" if name == variable else "option"
                 origins[key] = f"{kind}:{name}"
-    warnings = _only_warnings(problems)
+    if any(problem.severity is Severity.ERROR for problem in problems):
+        raise ConfigError(*problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
     settings = Settings(**{"home": Path(home), **values})
-    return FoundSettings(settings, warnings, origins)
+    return FoundSettings(settings, problems, origins)
 
 
 def variables(settings: Settings) -> dict[str, str]:
@@ -205,16 +175,6 @@ class Setting(Struct, frozen=True):
         return f"{self.help}: {self.kind.words}"
 
 
-def _one_of(words: Sequence[str]) -> Kind[str]:
-    *most, last = words
-    known = {str(word): word for word in words}
-    return Kind(f"{', '.join(most)} or {last}", known.get)
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
-
-
 def _or_none(
     words: str, parse: Callable[[str], float | None], write: Callable[[Any], str]
 ) -> Kind[float]:
@@ -229,19 +189,15 @@ def _or_none(
     return Kind(f"{words}, or none", read, write)
 
 
-def _paths(text: str) -> tuple[Path, ...] | None:
-    return tuple(_path(part) for part in text.split(os.pathsep) if part) or None
-
-
 def _place(text: str) -> str | None:
     cluster = addresses.slurm_target(text)
     return str(cluster) if cluster else addresses.spelled(text)
 
 
-_FOLDER = Kind("a folder", _path)
+_FOLDER = Kind("a folder", lambda text: Path(text).expanduser())
 _FOLDERS = Kind(
     f"folders with `{os.pathsep}` between",
-    _paths,
+    lambda text: tuple(_FOLDER.parse(p) for p in text.split(os.pathsep) if p) or None,
     lambda paths: os.pathsep.join(map(str, paths)),
 )
 _WAIT = Kind("a time such as 10m", quantities.duration_s, quantities.duration_text)
@@ -250,9 +206,6 @@ _AGE = _or_none(
 )
 _SPACE = _or_none("a size such as 20GiB", quantities.size_bytes, quantities.size_text)
 _BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
-_NUMBER = Kind(
-    "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
-)
 _SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
 _WORDS = Kind(
     f"words of the form --NAME=VALUE, where NAME is {', '.join(SBATCH_OPTIONS[:-1])}"
@@ -260,10 +213,10 @@ _WORDS = Kind(
     addresses.sbatch_words,
     shlex.join,
 )
-_PROFILE = _one_of(tuple(Profile))
+_PROFILE = one_of(tuple(Profile))
 
 SETTINGS = (
-    Setting("engine", "where commands run", _one_of(ENGINES), "docker", "--engine"),
+    Setting("engine", "where commands run", one_of(ENGINES), "docker", "--engine"),
     Setting("profile", "how commands are confined", _PROFILE, "strict", "--profile"),
     Setting("home", "where runs and downloaded data are kept", _FOLDER, "~/rai"),
     Setting("data_dir", "where data files are looked for first", _FOLDER, "~/data"),
@@ -320,9 +273,7 @@ def _from_file(
             values[s.key] = _absolute(found, file.parent.absolute())
             places[s.key] = fields.place(s.key)
     if fields.has(IMAGES):
-        # few have any
-
-        values[IMAGES] = read(fields, IMAGES)
+        values[IMAGES] = _image_rules(fields)
         places[IMAGES] = fields.place(IMAGES)
     problems += fields.problems.in_file_order()
     return values, {key: policy.origin(place) for key, place in places.items()}
@@ -357,7 +308,27 @@ def _absolute(value: object, folder: Path) -> object:
     return (folder / value).absolute() if isinstance(value, Path) else value
 
 
-def _only_warnings(problems: list[Problem]) -> list[Problem]:
-    if any(problem.severity is Severity.ERROR for problem in problems):
-        raise ConfigError(*problems)
-    return problems
+def _image_rules(fields: Fields) -> tuple[Rule, ...]:
+    """Read the patterns of the setting ``images``, in their order in the file."""
+    # The YAML parser takes long to import; who has fields has it already.
+    from runner.spec.yamlfile import MappingNode, ScalarNode, kind
+
+    node, example = fields.node.get(IMAGES), f'`"someone/old-name:*": {EXAMPLE}`'
+    if isinstance(node, ScalarNode) and node.null:
+        fields.warn(IMAGES, "is empty")
+        return ()
+    if not isinstance(node, MappingNode):
+        if node is not None:
+            hint = f"expected a mapping of patterns to images, e.g. {example}"
+            fields.error(IMAGES, f"is {kind(node)}", hint)
+        return ()
+    rules = []
+    for pattern, value in node.entries:
+        if isinstance(value, ScalarNode) and valid(value.text.strip()):
+            found = Rule(pattern.text.strip(), value.text.strip(), pattern.place)
+            rules.append(found)
+            continue
+        hint = f"expected the name of an image, e.g. {example}"
+        text = f"{IMAGES}: the image for `{pattern.text}` is {kind(value)}"
+        fields.problems.error(text, value.place, hint)
+    return tuple(rules)

@@ -16,7 +16,6 @@ from runner.core.measurement import (
     JudgedConvolution,
     JudgedEntry,
     JudgeJob,
-    ReferenceTime,
 )
 from runner.core.milestone import LayerShape, Milestone, Shape
 from runner.core.plan import (
@@ -146,7 +145,7 @@ def job(
             entries=judged,
             layers=milestone.layers,
             rules=Rules.from_json(milestone.rules).to_json(),
-            reference=ReferenceTime(known.gpu, known.ms, known.band) if known else None,
+            reference=known,
         ),
         (),
     )

@@ -78,27 +78,20 @@ class BackgroundReader(Generic[T]):
 
     def _put(self, item: tuple[T] | None) -> bool:
         while not self._closed.is_set():
-            if self._queue.full():
-                self._ask_whether_last()
+            now = time.monotonic()
+            waits = self._queue.full() and self._last_bytes is None
+            if waits and now >= self._ask_at:
+                self._ask_at = now + ASK_S
+                if self._is_last():
+                    self._queue.maxsize = 0  # unbounded
+                    self._last_bytes = 0
             try:
                 self._queue.put(item, timeout=WAIT_S)
             except queue.Full:
                 continue
-            self._count(item)
+            if self._last_bytes is not None and item and isinstance(item[0], bytes):
+                self._last_bytes += len(item[0])
+                if self._last_bytes > MOST_LAST_BYTES:  # bounded again
+                    self._queue.maxsize = DEPTH
             return True
         return False
-
-    def _ask_whether_last(self) -> None:
-        now = time.monotonic()
-        if now >= self._ask_at and self._last_bytes is None:
-            self._ask_at = now + ASK_S
-            if self._is_last():
-                self._queue.maxsize = 0  # unbounded
-                self._last_bytes = 0
-
-    def _count(self, item: tuple[T] | None) -> None:
-        """Bound the queue again if the rest is too much."""
-        if self._last_bytes is not None and item and isinstance(item[0], bytes):
-            self._last_bytes += len(item[0])
-            if self._last_bytes > MOST_LAST_BYTES:
-                self._queue.maxsize = DEPTH

@@ -70,12 +70,9 @@ def start(
             start_new_session=True,
         )
     except OSError as error:
-        raise EngineError(
-            Problem(
-                f"`{argv[0]}` cannot be started: {error.strerror or error}",
-                hint="install it, or add its folder to PATH",
-            )
-        ) from error
+        text = f"`{argv[0]}` cannot be started: {error.strerror or error}"
+        hint = "install it, or add its folder to PATH"
+        raise EngineError(Problem(text, hint=hint)) from error
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -164,23 +161,21 @@ class ProcessStop(Struct):
         Any thread may call it.
         """
         with self.lock:
-            if not self.child.has_ended():
-                self._check()
-
-    def _check(self) -> None:
-        now = time.monotonic()
-        if self.kill_at is None:
-            self.reason = self._why(now)
-            if self.reason is None:
+            now = time.monotonic()
+            if self.child.has_ended():
                 return
-            self.kill_at = now + self.grace_s
-            self.terminate(self.child.pid)
-        if self.reason is Reason.DISK_LIMIT or (self.watch and self.watch()):
-            self.kill_at = min(self.kill_at, now)
-        if now > self.kill_at + UNKILLABLE_S:
-            raise EngineError(f"process {self.child.pid} does not end when killed")
-        if now >= self.kill_at:
-            signal_group(self.child.pid, signal.SIGKILL)
+            if self.kill_at is None:
+                self.reason = self._why(now)
+                if self.reason is None:
+                    return
+                self.kill_at = now + self.grace_s
+                self.terminate(self.child.pid)
+            if self.reason is Reason.DISK_LIMIT or (self.watch and self.watch()):
+                self.kill_at = min(self.kill_at, now)
+            if now > self.kill_at + UNKILLABLE_S:
+                raise EngineError(f"process {self.child.pid} does not end when killed")
+            if now >= self.kill_at:
+                signal_group(self.child.pid, signal.SIGKILL)
 
     def _why(self, now: float) -> Reason | None:
         if self.child.over_limit:
@@ -205,18 +200,17 @@ def readable(data: bytes | IO[bytes] | None) -> Iterator[int | None]:
     if not isinstance(data, bytes):
         yield data.fileno()
         return
-    with _file() as file:
+    file: BinaryIO
+    if sys.platform == "linux":
+        file = open(os.memfd_create("stdin"), "w+b", buffering=0)  # noqa: PTH123, SIM115
+    else:
+        import tempfile  # slow to load, and not needed on Linux
+
+        file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+    with file:
         file.write(data)
         file.seek(0)
         yield file.fileno()
-
-
-def _file() -> BinaryIO:
-    if sys.platform == "linux":
-        return open(os.memfd_create("stdin"), "w+b", buffering=0)  # noqa: PTH123 - a descriptor
-    import tempfile  # slow to load, and not needed on Linux
-
-    return cast("BinaryIO", tempfile.TemporaryFile(buffering=0))
 
 
 @contextmanager

@@ -15,9 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
+from typing import TypeVar
+
+from msgspec import json
 
 from runner.core import Problem, Reason
 from runner.core.errors import RaiError
+
+_Value = TypeVar("_Value")
 
 MOST_LINKS = 40
 """The kernel's own limit."""
@@ -112,6 +117,14 @@ def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
         return content(handle, most_bytes, name)
     finally:
         os.close(handle)
+
+
+def read_json(path: Path, most_bytes: int, kind: type[_Value]) -> _Value | None:
+    """Return what a JSON file holds, as ``read_below`` reads it; None if that fails."""
+    try:
+        return json.decode(read_below(path.parent, path.name, most_bytes), type=kind)
+    except (OSError, ValueError):
+        return None
 
 
 def read(path: Path, most_bytes: int) -> bytes:

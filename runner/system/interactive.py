@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import select
@@ -10,7 +9,7 @@ import struct
 import termios
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -66,9 +65,8 @@ def interact(
     guard.start()
     began = time.monotonic()
     master, slave = os.openpty()
-    open_ends = contextlib.ExitStack()
-    open_ends.callback(os.close, master)
-    with open_ends:
+    with ExitStack() as open_ends:
+        open_ends.callback(os.close, master)
         try:
             if owner is not None:
                 os.fchown(slave, *owner)
@@ -77,19 +75,12 @@ def interact(
         finally:
             os.close(slave)
         relay = Relay(terminal, master, lambda size: resize(master, size))
+        hang_up = open_ends.close
+        stop = ProcessStop(
+            began + timeout_s, HANG_UP_S, cancel, watch, child, lambda _: hang_up()
+        )
         try:
-            reason = _until_ended(
-                child,
-                relay,
-                ProcessStop(
-                    began + timeout_s,
-                    HANG_UP_S,
-                    cancel,
-                    watch,
-                    child,
-                    lambda _: open_ends.close(),
-                ),
-            )
+            reason = _until_ended(child, relay, stop)
             return Interaction(child.reap(reason), _said(child))
         finally:
             child.close()
@@ -113,16 +104,12 @@ def _until_ended(child: Child, relay: Relay, stop: ProcessStop) -> Reason | None
             relay.step(SOON_S if relay.ended else POLL_S)
         else:
             time.sleep(SOON_S)
-    if stop.reason is None:
-        _drain(relay)
-    return stop.reason
-
-
-def _drain(relay: Relay) -> None:
-    """Show the last output; others may hold the terminal open and go on printing."""
+    # Others may hold the terminal open and go on printing.
     until = time.monotonic() + MOST_DRAINED_S
-    while not relay.ended and time.monotonic() < until and relay.step(DRAIN_S):
-        pass
+    while stop.reason is None and not relay.ended and time.monotonic() < until:
+        if not relay.step(DRAIN_S):
+            break
+    return stop.reason
 
 
 def _said(child: Child) -> str:
@@ -155,7 +142,9 @@ class Relay:
 
     def step(self, wait_s: float) -> bool:
         """Carry what there is, or wait for it; return whether anything was printed."""
-        self._pass_size_on()
+        if (size := self._terminal.size()) != self._size:
+            self._size = size
+            self._resize(size)
         outer, inner = self._terminal.fileno(), self._inner
         full = len(self._waiting) >= MOST_WAITING
         reads = [] if self.ended else [inner]
@@ -163,27 +152,14 @@ class Relay:
         writes = [inner] if self._waiting else []
         readable, writable, _ = select.select(reads, writes, [], wait_s)
         if outer in readable:
-            self._take()
+            typed = self._terminal.read()
+            self.left = not typed
+            self._waiting += b"" if self.ended else typed
         if writable:
-            self._send()
+            with suppress(OSError):  # full, or closed: then reading it tells
+                sent = os.write(inner, self._waiting)
+                self._waiting = self._waiting[sent:]
         return inner in readable and self._show()
-
-    def _pass_size_on(self) -> None:
-        size = self._terminal.size()
-        if size != self._size:
-            self._size = size
-            self._resize(size)
-
-    def _take(self) -> None:
-        typed = self._terminal.read()
-        self.left = not typed
-        if not self.ended:
-            self._waiting += typed
-
-    def _send(self) -> None:
-        with suppress(OSError):  # full, or closed: then reading it tells
-            sent = os.write(self._inner, self._waiting)
-            self._waiting = self._waiting[sent:]
 
     def _show(self) -> bool:
         try:

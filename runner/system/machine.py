@@ -72,16 +72,14 @@ def this_process() -> ProcessIdentity:
 
 def is_alive(process: ProcessIdentity) -> bool:
     """Whether a process within reach still runs; a zombie does not."""
-    if os.name == "nt":  # where signal 0 would end the process
-        return True
+
     if Path("/proc/self/stat").exists():
         return _start_time(process.pid) == process.started
-    try:
-        os.kill(process.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    with contextlib.suppress(PermissionError):
+        try:
+            os.kill(process.pid, 0)
+        except ProcessLookupError:
+            return False
     return True
 
 
@@ -159,15 +157,22 @@ def _memory() -> int:
         return 0
 
 
+def _stat(pid: int) -> list[str]:
+    """Return what /proc/PID/stat has after the program's name; [] if it has ended.
+
+    The name in parentheses may hold anything, a parenthesis or a blank too.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
 def _start_time(pid: int) -> str | None:
     """Return when a process started, in clock ticks; None if it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name in parentheses may contain blanks; state and time follow it.
-    state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else fields[18]
+    found = _stat(pid)
+    return found[19] if found and found[0] not in "ZX" else None
 
 
 def _digits(text: str) -> str:
@@ -184,8 +189,6 @@ def _line(path: str) -> str:
 MOST = 1000
 """More processes than this are not looked at."""
 
-_UTIME, _CUTIME, _RSS = 11, 13, 21
-"""Places in /proc/PID/stat after the program's name."""
 
 Usage = tuple[float | None, int | None]
 """Seconds of CPU so far and bytes of memory now; None where that is not known."""
@@ -210,18 +213,12 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     todo = [pid]
     while todo:
-        below = _children(todo.pop(0))
+        one = todo.pop(0)
+        children = _line(f"/proc/{one}/task/{one}/children")
+        below = [int(word) for word in children.split()]
         found += below
         todo += below
     return found
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(word) for word in text.split()]
 
 
 def used(pid: int) -> Usage:
@@ -232,18 +229,10 @@ def used(pid: int) -> Usage:
     found = [stat for one in (pid, *descendants(pid)[:MOST]) if (stat := _stat(one))]
     if not found:
         return None, None
-    ticks = sum(int(word) for stat in found for word in stat[_UTIME : _CUTIME + 2])
-    pages = sum(int(stat[_RSS]) for stat in found)
+    # User's and system's time, its own and of the children that it waited for.
+    ticks = sum(int(word) for stat in found for word in stat[11:15])
+    pages = sum(int(stat[21]) for stat in found)
     return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (OSError, UnicodeDecodeError):
-        return []
-    # The name may hold anything, a parenthesis too.
-    return text.rpartition(")")[2].split()
 
 
 def end_with_parent() -> None:

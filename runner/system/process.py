@@ -78,6 +78,7 @@ def run(
     """
     process = start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
     deadline = time.monotonic() + timeout_s
+    shown = " ".join(map(str, argv))[:120]
     try:
         while True:
             left = max(deadline - time.monotonic(), 0.0)
@@ -89,14 +90,13 @@ def run(
             except subprocess.TimeoutExpired:
                 input = None  # the pipe has it
                 if time.monotonic() >= deadline:
-                    text = f"`{_shown(argv)}` did not end within {timeout_s:g} s"
+                    text = f"`{shown}` did not end within {timeout_s:g} s"
                     kill(process)
                     raise EngineError(text) from None
                 if cancel and cancel.requested:
+                    text = f"`{shown}` was stopped"
                     kill(process)
-                    raise EngineError(
-                        f"`{_shown(argv)}` was stopped", reason=Reason.CANCELLED
-                    ) from None
+                    raise EngineError(text, reason=Reason.CANCELLED) from None
     except KeyboardInterrupt:
         kill(process)
         raise
@@ -154,10 +154,6 @@ def stream(
         child.close()
 
 
-def _shown(argv: Argv) -> str:
-    return " ".join(str(word) for word in argv)[:120]
-
-
 class _PipedChild(Child):
     """A started command, its two pipes, and how much output they may still bring."""
 
@@ -172,7 +168,7 @@ class _PipedChild(Child):
         self.index = index
         self._left = room
         self._selector = selectors.DefaultSelector()
-        self._pipes: set[IO[bytes]] = set()
+        self.pipes: set[IO[bytes]] = set()
         self._open(process.stdout, Stream.STDOUT)
         self._open(process.stderr, Stream.STDERR)
         self._end = selectors.DefaultSelector()
@@ -181,22 +177,22 @@ class _PipedChild(Child):
             self._end.register(self._pidfd, selectors.EVENT_READ)
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
-    @property
-    def silent(self) -> bool:
-        """Whether both pipes are at their end."""
-        return not self._pipes
-
     def read(self, wait_s: float) -> Generator[Output, None, None]:
         """Wait for output or the command's end; yield the output."""
         for key, _ in self._selector.select(wait_s):
             if key.data is None:  # the process ended; only its pipes remain
                 self._selector.unregister(key.fd)
                 continue
+            pipe, stream = key.data
             data = os.read(key.fd, READ_BYTES)
             if not data:
-                self._shut(key.data[0])
-            elif kept := self._within_limit(key.data[1], data):
-                yield Output(self.index, key.data[1], kept)
+                self._shut(pipe)
+                continue
+            kept = data[: self._left[stream]]
+            self._left[stream] -= len(kept)
+            self.over_limit = self.over_limit or len(kept) < len(data)
+            if kept:
+                yield Output(self.index, stream, kept)
 
     def pause(self, wait_s: float) -> None:
         """Wait for more output, unless the command ends."""
@@ -205,7 +201,7 @@ class _PipedChild(Child):
     def close(self) -> None:
         """Kill the command if it still runs, and close every descriptor."""
         super().close()
-        for pipe in tuple(self._pipes):
+        for pipe in tuple(self.pipes):
             self._shut(pipe)
         self._selector.close()
         self._end.close()
@@ -217,19 +213,13 @@ class _PipedChild(Child):
         if sys.platform == "linux":
             with contextlib.suppress(OSError):  # over this user's limit of pipe memory
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._pipes.add(pipe)
+        self.pipes.add(pipe)
         self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream))
 
     def _shut(self, pipe: IO[bytes]) -> None:
         self._selector.unregister(pipe)
-        self._pipes.discard(pipe)
+        self.pipes.discard(pipe)
         pipe.close()
-
-    def _within_limit(self, stream: Stream, data: bytes) -> bytes:
-        kept = data[: self._left[stream]]
-        self._left[stream] -= len(kept)
-        self.over_limit = self.over_limit or len(kept) < len(data)
-        return kept
 
 
 def _follow(
@@ -263,7 +253,7 @@ def _drain(child: _PipedChild) -> Generator[Output, None, None]:
     """
     for _ in range(2):
         silent_s, amount = 0.0, 0
-        while not child.silent and silent_s < DRAIN_S and amount <= 2 * PIPE_BYTES:
+        while child.pipes and silent_s < DRAIN_S and amount <= 2 * PIPE_BYTES:
             began = time.monotonic()
             outputs = list(child.read(POLL_S))
             silent_s = 0.0 if outputs else silent_s + time.monotonic() - began

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
@@ -22,8 +21,10 @@ from msgspec import Struct
 AT_ONCE = 10_000
 """The most names of a folder that are removed before they are listed again."""
 
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 _WALK = stat.S_IRUSR | stat.S_IXUSR
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TooManyError(Exception):
@@ -115,35 +116,29 @@ def remove(root: Path | str, parent: int | None = None) -> None:
                 waiting[-1] = list(islice(inside, AT_ONCE))
             if not waiting[-1]:
                 waiting.pop()
-                _close_up(cursor)
+                if cursor.path:
+                    name, above = cursor.path[-1], len(cursor.path) - 1
+                    if cursor.up() != above:
+                        why = "it changes while it is removed"
+                        raise OSError(errno.EBUSY, why, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rmdir(name, dir_fd=cursor.at)
     os.rmdir(root, dir_fd=parent)
 
 
 def _removed(entry: os.DirEntry[str], folder: int) -> bool:
     """Remove a file or an empty folder; return False for a folder with something."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         if not entry.is_dir(follow_symlinks=False):
             os.unlink(entry.name, dir_fd=folder)
             return True
-        os.rmdir(entry.name, dir_fd=folder)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
+        try:
+            os.rmdir(entry.name, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
     return True
-
-
-def _close_up(cursor: _Cursor) -> None:
-    """Remove the emptied folder that the cursor is in, and go to the one above."""
-    if not cursor.path:
-        return
-    name, above = cursor.path[-1], len(cursor.path) - 1
-    if cursor.up() != above:
-        raise OSError(errno.EBUSY, "it changes while it is removed", name)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(name, dir_fd=cursor.at)
 
 
 def opened(entry: TreeEntry) -> int:
@@ -194,12 +189,7 @@ class _Cursor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
         os.close(self._root)
 
@@ -220,7 +210,7 @@ class _Cursor:
         wanted = self._ids[-1]
         above = -1
         with contextlib.suppress(OSError):
-            above = os.open("..", _FOLDER, dir_fd=self.at)
+            above = os.open("..", FOLDER, dir_fd=self.at)
         self._leave()
         self.path.pop()
         if above >= 0 and _id(above) == wanted:
@@ -239,7 +229,7 @@ class _Cursor:
         # The folders above may still have the modes that they were given.
         for name, wanted in zip(path, ids, strict=True):
             try:
-                inner = os.open(name, _FOLDER, dir_fd=self.at)
+                inner = os.open(name, FOLDER, dir_fd=self.at)
             except OSError:
                 break
             if _id(inner) != wanted:
@@ -263,10 +253,10 @@ class _Cursor:
 def _opened(name: str, parent: int | None, needed: int) -> tuple[int, int | None]:
     """Open a folder; return its mode too if its owner was given more rights."""
     try:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
+        folder = os.open(name, FOLDER, dir_fd=parent)
     except PermissionError:
         mode = _permit(name, parent, needed)
-        return os.open(name, _FOLDER, dir_fd=parent), mode
+        return os.open(name, FOLDER, dir_fd=parent), mode
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & needed == needed or (needed == _WALK and os.geteuid() == 0):
         return folder, None

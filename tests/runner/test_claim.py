@@ -205,12 +205,12 @@ def test_a_lock_that_cannot_be_asked_for_does_not_make_a_living_run_lost(
     paths, monkeypatch
 ):
     with Claim(paths):
-        monkeypatch.setattr(claim.fcntl, "flock", no_locks)
+        monkeypatch.setattr("fcntl.flock", no_locks)
         assert places.standing(paths) is Standing.ALIVE
 
 
 def test_a_file_system_without_locks_is_claimed_once_all_the_same(paths, monkeypatch):
-    monkeypatch.setattr(claim.fcntl, "flock", no_locks)
+    monkeypatch.setattr("fcntl.flock", no_locks)
     with Claim(paths):
         found = claim.holder(paths)
         assert not found.locked

@@ -270,7 +270,7 @@ def test_a_run_that_came_into_use_since_the_plan_stays(home):
     assert {run.id for run in what.runs} == {one.id, two.id, three.id}
     homes.set_tag(home, one, "wanted")
     with Claim(two):
-        done = prune.carry_out(home, what)
+        done = prune.apply(home, what)
         assert [run.id for run in done.runs] == [three.id]
         assert 0 < done.freed_bytes < what.freed_bytes
         assert listed(home) == {one.id, two.id}
@@ -358,7 +358,7 @@ def test_downloaded_data_that_no_run_used_goes_and_nothing_beside_it(home, tmp_p
         spec = BuildSpec("rai_build.yml", data=(found,))
         list(datafiles.resolve(spec, places, rules, held))
 
-    prune.carry_out(home, prune.plan(home, MONTH, NOW))
+    prune.apply(home, prune.plan(home, MONTH, NOW))
 
     assert not (home.data / unused).exists()
     left = {p.name for p in home.data.iterdir()}
@@ -380,7 +380,7 @@ def test_the_oldest_data_files_go_until_the_rest_fits(home):
     keep = Retention(data_bytes=1.5 * (1 << 20))
     what = prune.plan(home, keep, NOW)
     assert what.data == (old.name,)
-    prune.carry_out(home, what)
+    prune.apply(home, what)
 
     assert not old.exists() and new.exists()
 

@@ -254,6 +254,7 @@ OUTPUTS = [
     ("echo `echo 'x y'`z", "x yz\n"),
     ('echo ${NONE:-"a b"}', "a b\n"),
     ('echo $"x"; echo $$"x" | grep -c x', "$x\n1\n"),
+    ('echo \\$"x" | cat', "$x\n"),
     ("echo it\\'s; echo \"it's\"", "it's\nit's\n"),
     ('echo "a\\nb" > /dev/null; printf "%s\\n" x', "x\n"),
     ("# it's a comment\necho a # don't\necho b", "a\nb\n"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import ProfileFile
-from runner.spec.commandline import claimed, exporting
+from runner.spec.commandline import claimed, tools
 
 NVPROF = ("t.nvprof", "t.nvprof.31", "out/t.nvprof.31.1", "t.nvvp", "t.prof")
 NSYS = ("report1.nsys-rep", "report1.qdrep", "report1.sqlite")
@@ -33,7 +33,7 @@ def found(line: str) -> list[str]:
 )
 def test_a_profilers_files_are_known_by_their_suffixes(line, paths):
     assert found(line) == paths
-    assert exporting(line)
+    assert tools(line)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_profilers_files_are_known_by_their_suffixes(line, paths):
 )
 def test_a_command_that_starts_no_profiler_has_no_profiles(line):
     assert found(line) == []
-    assert not exporting(line)
+    assert not tools(line)
 
 
 def test_a_file_belongs_to_the_last_command_that_names_it():

@@ -9,7 +9,7 @@ import pytest
 from runner.core import Reason, Stream, Verdict
 from runner.core import events as ev
 from runner.core.errors import EngineError
-from runner.core.masking import Mask, OutputMask
+from runner.core.masking import Mask
 
 
 def shown(mask: Mask, *pieces: bytes, stream: Stream = Stream.STDOUT) -> bytes:
@@ -18,7 +18,7 @@ def shown(mask: Mask, *pieces: bytes, stream: Stream = Stream.STDOUT) -> bytes:
             yield ev.Output(0, stream, piece)
         yield ev.CommandFinished(0, 0, 0.1)
 
-    found = OutputMask(mask).follow(told())
+    found = mask.follow(told())
     return b"".join(e.data for e in found if isinstance(e, ev.Output))
 
 
@@ -31,7 +31,7 @@ def test_a_value_is_masked_wherever_the_output_is_cut():
 
 def test_without_values_the_output_passes_as_it_comes():
     events = [ev.Output(0, Stream.STDOUT, b"a"), ev.Tick(0, 1.0)]
-    assert list(OutputMask(Mask([])).follow(iter(events))) == events
+    assert list(Mask([]).follow(iter(events))) == events
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_two_streams_are_apart_and_keep_their_index():
         ev.Output(3, Stream.STDERR, b"ret\n"),
         ev.CommandFinished(3, 0, 0.1),
     ]
-    found = list(OutputMask(mask).follow(iter(events)))
+    found = list(mask.follow(iter(events)))
     assert found == [events[1], events[0], events[2]]
 
 
@@ -66,7 +66,7 @@ def test_what_is_held_back_comes_before_the_error_of_an_engine():
         yield ev.Output(0, Stream.STDOUT, b"sec")
         raise EngineError("gone")
 
-    events = OutputMask(Mask(["secret"])).follow(fails())
+    events = Mask(["secret"]).follow(fails())
     assert next(events) == ev.Output(0, Stream.STDOUT, b"sec")
     with pytest.raises(EngineError):
         next(events)

@@ -298,7 +298,7 @@ def _build(
         raise EngineError(f"a plan to build {plan.reference} has no build")
     until = time.monotonic() + plan.limits.build_time_s
     text = context.read_text(project.folder, asked.dockerfile) or ""
-    if plan.parts and plan.parts.dockerfile != fetches.of_dockerfile(text):
+    if plan.parts and plan.parts.dockerfile != fetches.checksum(text):
         raise context.changed(asked.dockerfile)
     with _group(info, probe.endpoint, plan.limits) as group:
         run = BuildRun(probe, plan, asked, text, until, group, cancel)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 from runner.core import MIB, BuildSpec, GpuRequest, Limits, Problem, Severity
 from runner.core.errors import ConfigError, SpecError
 from runner.core.milestone import Held, HeldKind, MilestoneRun
-from runner.core.quantities import COUNT, SIZE, Kind
+from runner.core.quantities import COUNT, SIZE, Kind, one_of
 from runner.spec import buildfile, resources
 from runner.spec.commands import read_env
 from runner.spec.fields import Fields
@@ -26,8 +25,8 @@ _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]
 _PATTERN = re.compile(r"[A-Za-z0-9_*?.+-]+(?:/[A-Za-z0-9_*?.+-]+)*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HOLDS = '[job, team, {golden: ["*.py"]}, {build: compile, files: ["*.cubin"]}]'
-_IMAGE = Kind("golden or team", {"golden": "golden", "team": "team"}.get)
-_MOST_SIZE = 1_000_000
+_IMAGE = one_of(("golden", "team"))
+
 RESERVED = ("team", "runner", "job.json", "rai_build.yml", "Dockerfile")
 """Names at the top of a run's folder that no build's files go to."""
 
@@ -49,8 +48,8 @@ LINE = Kind(
     lambda text: text if text.isprintable() and len(text) <= 200 else None,
 )
 SIZE_OF_1 = Kind(
-    f"a whole number from 1 to {_MOST_SIZE}",
-    lambda text: n if 1 <= (n := COUNT.parse(text) or 0) <= _MOST_SIZE else None,
+    "a whole number from 1 to 1000000",
+    lambda text: n if 1 <= (n := COUNT.parse(text) or 0) <= 1_000_000 else None,
 )
 
 
@@ -85,10 +84,8 @@ def listed(
 def read_runs(fields: Fields) -> tuple[MilestoneRun, ...]:
     """Parse the runs, in order; a run can hold what those before it built."""
     found: list[MilestoneRun] = []
-    for path, node in fields.items("runs", "[{name: compile, ...}]"):
-        item = fields.item(node, path)
-        run = _run(item, tuple(run.name for run in found)) if item else None
-        if run is not None:
+    for item in fields.mappings("runs", "[{name: compile, ...}]"):
+        if run := _run(item, tuple(run.name for run in found)):
             found.append(run)
     if not found:
         hint = "add `runs:` with a list; each has `name`, `target` and `commands`"
@@ -101,15 +98,18 @@ def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
     target = needed(item, "target", WORD, "compile")
     commands = listed(item, "commands", "[make]", LINE)
     if not commands:
-        hint = "add `commands:` with a list"
-        item.problems.error(f"{item.path} has no commands", item.place(), hint)
+        item.error("", "has no commands", "add `commands:` with a list")
     if name in earlier:
         item.problems.error(f"two runs {name}", item.place("name"), "rename one")
     run = MilestoneRun(
         name=name or "",
         target=target or "",
         commands=commands,
-        holds=tuple(_holds(item, earlier)),
+        holds=tuple(
+            held
+            for path, node in item.items("holds", _HOLDS)
+            if (held := _held(item, path, node, earlier))
+        ),
         gpu=item.boolean("gpu", False),
         limits=resources.read_limits(item.section("limits"), Limits()),
         data=resources.data(item),
@@ -117,12 +117,6 @@ def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
         own_image=item.read("image", "golden", _IMAGE, "golden") == "team",
     )
     return run if name else None
-
-
-def _holds(item: Fields, earlier: tuple[str, ...]) -> Iterator[Held]:
-    for path, node in item.items("holds", _HOLDS):
-        if held := _held(item, path, node, earlier):
-            yield held
 
 
 def _held(item: Fields, path: str, node: Node, earlier: tuple[str, ...]) -> Held | None:
@@ -148,12 +142,10 @@ def _held(item: Fields, path: str, node: Node, earlier: tuple[str, ...]) -> Held
     into = fields.read("into", of, PATH, "compiled")
     if into.partition("/")[0] in RESERVED:
         hint = f"choose another than {', '.join(RESERVED)}"
-        text = f"{fields.name('into')} is {into}"
-        fields.problems.error(text, fields.place("into"), hint)
+        fields.error("into", f"is {into}", hint)
     patterns = listed(fields, "files", '["*.cubin"]', PATTERN)
     if not patterns:
-        hint = 'add it, e.g. `files: ["*.cubin"]`'
-        fields.problems.error(f"{path} has no `files`", fields.place(), hint)
+        fields.error("", "has no `files`", 'add it, e.g. `files: ["*.cubin"]`')
     most = fields.read("size", Held(HeldKind.BUILD).most_bytes, SIZE, "64MiB")
     return Held(HeldKind.BUILD, of, patterns, into, most)
 

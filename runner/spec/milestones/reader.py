@@ -30,17 +30,14 @@ from runner.core.milestone import (
     TeamParts,
     Trust,
 )
-from runner.core.quantities import COUNT, SIZE, Kind
+from runner.core.quantities import COUNT, SIZE, Kind, one_of
 from runner.judge.figures import Rules
 from runner.spec.fields import Fields, Grammar
 from runner.spec.milestones import folder
 from runner.spec.milestones.folder import BUILD_FILE, Staff
 from runner.spec.yamlfile import (
     MappingNode,
-    Problems,
     ScalarNode,
-    compose,
-    decode,
     kind,
 )
 
@@ -60,10 +57,8 @@ _FORM = re.compile(
 )
 
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?")
-_TRUST = Kind(" or ".join(Trust), {str(word): word for word in Trust}.get)
-_CLASS = Kind(", ".join(CLASSES), {name: name for name in CLASSES}.get)
-_COUNTS = Kind(" or ".join(Counted), {str(word): word for word in Counted}.get)
-_TYPE = Kind("pdf", {"pdf": "pdf"}.get)
+_TRUST, _COUNTS = one_of(tuple(Trust)), one_of(tuple(Counted))
+_CLASS, _TYPE = one_of(CLASSES), one_of(("pdf",))
 
 
 def decimal(text: str) -> float | None:
@@ -88,33 +83,14 @@ IMAGES = "{images}"
 """Stands in a command for each number of images."""
 
 _REPORT = "[{script: m3.1.py, shows: [op times], command: python m3.1.py}]"
-_SHOWS = Kind(
-    f"one of {', '.join(ReportedKind)}", {str(one): one for one in ReportedKind}.get
-)
+_SHOWS = one_of(tuple(ReportedKind))
 _IMAGE_COUNT = Kind("a whole number above 0", COUNT.at_least(1).parse)
 
 KEYS: Grammar = {
     "": (
-        "title",
-        "edition",
-        "trust",
-        "class",
-        "deadline",
-        "grace",
-        "late",
-        "attempts",
-        "counts",
-        "points",
-        "late_factor",
-        "required",
-        "team",
-        "entries",
-        "images",
-        "layers",
-        "runs",
-        "rules",
-        "references",
-        "report",
+        *("title", "edition", "trust", "class", "deadline", "grace", "late"),
+        *("attempts", "counts", "points", "late_factor", "required", "team"),
+        *("entries", "images", "layers", "runs", "rules", "references", "report"),
     ),
     "points[]": ("points", "ms", "ratio"),
     "required[]": ("path", "type", "size"),
@@ -122,15 +98,8 @@ KEYS: Grammar = {
     "entries": ("least", "most"),
     "layers[]": ("name", "M", "C", "H", "W", "K"),
     "runs[]": (
-        "name",
-        "image",
-        "target",
-        "gpu",
-        "holds",
-        "limits",
-        "dataresources",
-        "env",
-        "commands",
+        *("name", "image", "target", "gpu", "holds", "limits", "dataresources"),
+        *("env", "commands"),
     ),
     "runs[].holds[]": ("golden", "build", "files", "into", "size"),
     "runs[].limits": tuple(limit.key for limit in LIMITS),
@@ -151,10 +120,7 @@ def parse(raw: bytes, file: str, name: str, staff: Staff | None = None) -> Miles
     Raises:
         ConfigError: with every problem found.
     """
-    problems = Problems()
-    text = decode(raw, file, problems)
-    node = compose(text, file, problems) if text is not None else None
-    fields = Fields.of(node, KEYS, problems)
+    fields, problems = Fields.parse(raw, file, KEYS)
     found = _milestone(fields, file, name, raw, staff) if fields else None
     inner = staff.problems if staff else ()
     if found is None or problems.found or inner:
@@ -167,7 +133,12 @@ def _milestone(
     fields: Fields, file: str, name: str, raw: bytes, staff: Staff | None
 ) -> Milestone:
     trust = folder.needed(fields, "trust", _TRUST, "ranked")
-    timed = trust is Trust.TIMED
+    timed, due = trust is Trust.TIMED, None
+    if text := fields.text("deadline", "", DEADLINE):
+        try:
+            due = deadline(text)
+        except ValueError as error:
+            fields.error("deadline", f'is "{text:.60}": {error}')
     found = Milestone(
         name=name,
         title=folder.needed(fields, "title", folder.LINE, "Milestone 3: a kernel")
@@ -180,7 +151,7 @@ def _milestone(
         layers=tuple(_layers(fields)),
         required=tuple(_required(fields)),
         entries=_entries(fields),
-        deadline=_deadline(fields),
+        deadline=due,
         grace_s=fields.duration_s("grace", 0.0, "15m"),
         late_s=fields.duration_s("late", 0.0, "2d"),
         attempts=fields.whole("attempts", None, "10"),
@@ -189,7 +160,7 @@ def _milestone(
         late_factor=fields.read("late_factor", 1.0, _FACTOR, "50%"),
         rules=_rules(fields),
         references=tuple(_references(fields)),
-        report=_report(fields),
+        report=tuple(_report(fields)),
         file=file,
         sha256=hashlib.sha256(raw).hexdigest(),
     )
@@ -223,11 +194,9 @@ def _check_ranked(fields: Fields, found: Milestone) -> None:
         fields.problems.error(text, fields.place("team"), hint)
     for run in found.runs:
         if run.gpu and run.held(HeldKind.TEAM):
-            fields.problems.error(
-                f"the run {run.name} has a GPU and holds the team's files",
-                fields.place("runs"),
-                "let it hold what another run compiled of them",
-            )
+            text = f"the run {run.name} has a GPU and holds the team's files"
+            hint = "let it hold what another run compiled of them"
+            fields.problems.error(text, fields.place("runs"), hint)
 
 
 def _harness(staff: Staff | None) -> MilestoneRun:
@@ -272,7 +241,7 @@ def _team(fields: Fields) -> TeamParts:
     patterns = folder.listed(team, "files", '["**/*.cu", "**/*.cuh"]', folder.PATTERN)
     if not patterns:
         hint = 'add it, e.g. `files: ["**/*.cu"]`'
-        team.problems.error("team has no `files`", team.place(), hint)
+        team.error("", "has no `files`", hint)
     return TeamParts(
         below=team.read("below", "", folder.PATH, "project/cuda"),
         patterns=patterns,
@@ -283,7 +252,7 @@ def _team(fields: Fields) -> TeamParts:
 
 def _required(fields: Fields) -> Iterator[RequiredFile]:
     usual = RequiredFile("")
-    for item in _items(fields, "required", "[{path: report.pdf, type: pdf}]"):
+    for item in fields.mappings("required", "[{path: report.pdf, type: pdf}]"):
         path = folder.needed(item, "path", folder.PATH, "report.pdf")
         yield RequiredFile(
             path or "",
@@ -293,7 +262,7 @@ def _required(fields: Fields) -> Iterator[RequiredFile]:
 
 
 def _points(fields: Fields) -> Iterator[Points]:
-    for item in _items(fields, "points", "[{points: 100, ms: 1.3}, {points: 40}]"):
+    for item in fields.mappings("points", "[{points: 100, ms: 1.3}, {points: 40}]"):
         points = folder.needed(item, "points", _NUMBER, "100")
         yield Points(
             points or 0.0,
@@ -309,9 +278,8 @@ def _entries(fields: Fields) -> EntryCount:
     least = entries.whole("least", 1, "1")
     most = entries.whole("most", least, "3")
     if not least <= most <= MOST_ENTRIES:
-        text = f"{entries.path} is from {least} to {most}"
         hint = f"expected `least` up to `most`, and that up to {MOST_ENTRIES}"
-        entries.problems.error(text, entries.place(), hint)
+        entries.error("", f"is from {least} to {most}", hint)
     return EntryCount(least, most)
 
 
@@ -319,7 +287,7 @@ def _layers(fields: Fields) -> Iterator[LayerShape]:
     images = fields.whole("images", None, "10000")
     seen: set[str] = set()
     example = "[{name: conv1, M: 12, C: 1, H: 70, W: 70, K: 5}]"
-    for item in _items(fields, "layers", example):
+    for item in fields.mappings("layers", example):
         if images is None:
             hint = "add it, e.g. `images: 10000`"
             fields.problems.error("layers need `images`", item.place(), hint)
@@ -338,18 +306,6 @@ def _layers(fields: Fields) -> Iterator[LayerShape]:
         yield LayerShape(name, Shape(images, **sizes))
 
 
-def _deadline(fields: Fields) -> datetime | None:
-    text = fields.text("deadline", None, DEADLINE)
-    if text is None:
-        return None
-    try:
-        return deadline(text)
-    except ValueError as error:
-        place = fields.place("deadline")
-        fields.problems.error(f'deadline is "{text:.60}": {error}', place)
-        return None
-
-
 def deadline(text: str) -> datetime:
     """Return the moment, in its zone.
 
@@ -366,10 +322,6 @@ def deadline(text: str) -> datetime:
         bare = datetime.fromisoformat(f"{day}T{clock}")
     except ValueError:
         raise ValueError(f"there is no {day} {clock}; correct it") from None
-    return _in_zone(bare, zone)
-
-
-def _in_zone(bare: datetime, zone: str) -> datetime:
     try:
         info = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -379,11 +331,9 @@ def _in_zone(bare: datetime, zone: str) -> datetime:
     if first.utcoffset() == second.utcoffset():
         return first
     back = first.astimezone(UTC).astimezone(info).replace(tzinfo=None)
-    if back != bare:
-        text = f"{bare:%H:%M} does not exist that day in {zone}"
-    else:
-        text = f"{bare:%H:%M} occurs twice that day in {zone}"
-    raise ValueError(f"{text}, since the clocks change; choose another time")
+    what = "does not exist" if back != bare else "occurs twice"
+    text = f"{bare:%H:%M} {what} that day in {zone}, since the clocks change"
+    raise ValueError(f"{text}; choose another time")
 
 
 def _rules(fields: Fields) -> dict[str, float]:
@@ -409,7 +359,7 @@ def _rules(fields: Fields) -> dict[str, float]:
 
 def _references(fields: Fields) -> Iterator[Reference]:
     seen: set[str] = set()
-    for item in _items(fields, "references", "[{gpu: NVIDIA H200, ms: 5.4}]"):
+    for item in fields.mappings("references", "[{gpu: NVIDIA H200, ms: 5.4}]"):
         gpu = folder.needed(item, "gpu", folder.LINE, "NVIDIA H200")
         ms = folder.needed(item, "ms", _ABOVE_0, "5.4")
         band = item.read("band", Reference("", 0).band, _SHARE, "5%")
@@ -420,35 +370,20 @@ def _references(fields: Fields) -> Iterator[Reference]:
             yield Reference(gpu, ms, band)
 
 
-def _report(fields: Fields) -> tuple[ReportItem, ...]:
+def _report(fields: Fields) -> Iterator[ReportItem]:
     """Parse the list; an item that shows several things is one item for each."""
-    found: list[ReportItem] = []
-    for path, node in fields.items("report", _REPORT):
-        if item := fields.item(node, path):
-            found += _report_items(item)
-    return tuple(found)
-
-
-def _report_items(item: Fields) -> Iterator[ReportItem]:
-    script = folder.needed(item, "script", folder.PATH, "m3.1.py")
-    command = folder.needed(item, "command", folder.LINE, "python m3.1.py")
-    shows = folder.listed(item, "shows", "[output, run time]", _SHOWS)
-    images = folder.listed(item, "images", "[100, 1000]", _IMAGE_COUNT)
-    variants = item.whole("variants", 1, "3")
-    if not shows:
-        hint = "add `shows:` with a list"
-        item.problems.error(f"{item.path} shows nothing", item.place(), hint)
-    if images and command and IMAGES not in command:
-        hint = f"put `{IMAGES}` where the number belongs"
-        text = f"{item.name('command')} says nothing of the number of images"
-        item.problems.error(text, item.place("command"), hint)
-    for size in images or (None,):
-        for one in shows:
+    for item in fields.mappings("report", _REPORT):
+        script = folder.needed(item, "script", folder.PATH, "m3.1.py")
+        command = folder.needed(item, "command", folder.LINE, "python m3.1.py")
+        shows = folder.listed(item, "shows", "[output, run time]", _SHOWS)
+        images = folder.listed(item, "images", "[100, 1000]", _IMAGE_COUNT)
+        variants = item.whole("variants", 1, "3")
+        if not shows:
+            item.error("", "shows nothing", "add `shows:` with a list")
+        if images and command and IMAGES not in command:
+            hint = f"put `{IMAGES}` where the number belongs"
+            item.error("command", "says nothing of the number of images", hint)
+        for size in images or (None,):
             line = (command or "").replace(IMAGES, str(size))
-            yield ReportItem(one, script or "", line, size, variants)
-
-
-def _items(fields: Fields, key: str, example: str) -> Iterator[Fields]:
-    for path, node in fields.items(key, example):
-        if item := fields.item(node, path):
-            yield item
+            for one in shows:
+                yield ReportItem(one, script or "", line, size, variants)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from runner.core import Stream
 from runner.core import events as ev
-from runner.core.masking import Mask, OutputMask
+from runner.core.masking import Mask
 from runner.core.screen import MARK, TerminalFilter
 from runner.terminal.console import own
 from runner.terminal.own import ShellOutputFilter
@@ -110,7 +110,7 @@ def _after(mask: Mask, pieces: list[bytes]) -> bytes:
             yield ev.Output(0, Stream.STDOUT, piece)
         yield ev.CommandFinished(0, 0, 0.1)
 
-    found = OutputMask(mask).follow(told())
+    found = mask.follow(told())
     return b"".join(event.data for event in found if isinstance(event, ev.Output))
 
 
