@@ -41,8 +41,7 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
         shown = WatchedRun(paths, console, copy)
         while shown.follow():
             goes_on(paths, console)
-    done = record_of(paths)
-    raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+    raise typer.Exit(common.status(record_of(paths)))
 
 
 class WatchedRun:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from runner import report
 from runner.cli import ci, common, gating, suggestions
-from runner.core import Problem, Reason, Severity, record
+from runner.core import Problem, Reason, Severity
 from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.work import Secrets
@@ -399,14 +399,14 @@ def _plain(outcome: BenchOutcome, results: list[_Result]) -> dict[str, Any]:
     """Return the outcome as `--json` prints it; ``others`` are the sides from C on."""
     sides = [
         {
-            "after": record.plain(run),
-            "diff": record.plain(one.diff),
-            **({"gate": record.plain(one.gate)} if one.gate else {}),
+            "after": run,
+            "diff": one.diff,
+            **({"gate": one.gate} if one.gate else {}),
         }
         for run, one in zip(outcome.runs[1:], results, strict=True)
     ]
     return {
-        "before": record.plain(outcome.runs[0]),
+        "before": outcome.runs[0],
         **sides[0],
         "others": sides[1:],
         "pairs": outcome.pairs,

@@ -27,7 +27,6 @@ def cancel(
     They may be detached, or run in another terminal. Their containers are stopped and
     their build folders kept, as by Ctrl-C.
     """
-    from runner.core import record
     from runner.run import places
     from runner.run.places import record_of
 
@@ -38,7 +37,7 @@ def cancel(
         places.cancel(paths)
     over = [no_wait or _over(paths) for paths in going_on]
     if as_json:
-        common.print_json([record.plain(record_of(paths)) for paths in found])
+        common.print_json([record_of(paths) for paths in found])
     else:
         for paths in found:
             say(_said(paths, asked=paths in going_on))

@@ -133,11 +133,11 @@ class CiSession:
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
-        from runner.cli import common
         from runner.report.exports import of_problem
+        from runner.terminal import streams
 
         found = list(problems)
-        common.warn(found)
+        streams.problems(found)
         if self._log is not None:
             self._log.annotate(*(of_problem(one, "rai") for one in found))
 

@@ -19,13 +19,13 @@ import typer
 
 from runner import core
 from runner.cli import suggestions
-from runner.core import Problem, RunRecord, Severity
+from runner.core import Problem, Reason, RunRecord, Severity, record
 from runner.core.addresses import slurm_target
 from runner.core.errors import Cancel, UsageError
 from runner.core.screen import json_safe
 from runner.store.settings import ENGINES, SETTINGS, Settings
 from runner.terminal.console import Console
-from runner.terminal.streams import say, write_line
+from runner.terminal.streams import problems, say, write_line
 
 if TYPE_CHECKING:
     from runner.client.profile import ProfileEntry
@@ -229,7 +229,7 @@ def settings(**options: str | None) -> Settings:
     from runner.store import settings
 
     found, warnings = settings.load(os.environ, settings.settings_files(), options)
-    warn(warnings)
+    problems(warnings)
     return found
 
 
@@ -253,11 +253,9 @@ def server(on: str | None) -> ProfileEntry:
     return entry
 
 
-def warn(warnings: Iterable[Problem]) -> None:
-    """Print warnings on stderr."""
-    from runner.terminal.streams import problems
-
-    problems(warnings)
+def warn_of(text: str, hint: str = "") -> None:
+    """Print one warning on stderr."""
+    problems([Problem(text, hint=hint, severity=Severity.WARNING)])
 
 
 def home() -> Home:
@@ -301,9 +299,9 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     """
     from runner.run import places
 
-    _, found, problems = look_up(given, places.find)
-    if problems:
-        raise UsageError(*problems)
+    _, found, wrong = look_up(given, places.find)
+    if wrong:
+        raise UsageError(*wrong)
     if fresh:
         from runner.cli import copies
 
@@ -317,13 +315,13 @@ def look_up(
     """Return the home, the runs that ``find`` finds, each once, and every problem."""
     opened = home()
     found: list[RunPaths] = []
-    problems: list[Problem] = []
+    wrong: list[Problem] = []
     for name in given:
         try:
             found.append(find(opened, name))
         except UsageError as error:
-            problems += error.problems
-    return opened, list(dict.fromkeys(found)), problems
+            wrong += error.problems
+    return opened, list(dict.fromkeys(found)), wrong
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -347,25 +345,33 @@ def warn_elsewhere(*runs: RunPaths) -> None:
     from runner.run import places
 
     away = {paths.id: places.unseen(paths) for paths in runs}
-    warn(
-        Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
-        for run, on in away.items()
-        if on
-    )
+    for run, on in away.items():
+        if on:
+            warn_of(f"run {run}: {report.elsewhere(run, on)}")
 
 
-def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
-    """Print a value as JSON on stdout."""
-    write_line(json_text(value), sys.stdout)
+def print_json(value: object, **more: object) -> None:
+    """Print a value as JSON on stdout; ``more`` are further members of a struct's."""
+    whole = {**record.plain(value), **more} if more else value
+    write_line(json_text(whole), sys.stdout)
 
 
-def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
-    """Return a value as JSON in which nothing steers a terminal."""
+def json_text(value: object) -> str:
+    """Return structs and what is made of them as JSON that steers no terminal."""
+    found = _plain(value)
     try:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(value), indent=2, ensure_ascii=False)
+        text = json.dumps(_finite(found), indent=2, ensure_ascii=False)
     return json_safe(text)
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower type
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    return record.plain(value)
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
@@ -383,13 +389,18 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
     return None if math.isnan(value) else math.copysign(greatest, value)
 
 
-def no_build_folder(record: RunRecord) -> Problem:
+def status(run: RunRecord) -> int:
+    """Return the exit status of a command that shows a run to its end."""
+    return (run.verdict.reason if run.verdict else Reason.INTERNAL).exit_code
+
+
+def no_build_folder(run: RunRecord) -> Problem:
     """Return why a run has no build folder, and when it will have one."""
-    text = f"run {record.id} has no build folder"
-    if record.state.final:
+    text = f"run {run.id} has no build folder"
+    if run.state.final:
         return Problem(f"{text}: it ended before one came back")
-    hint = f"it comes back at the end: rai wait {record.id}"
-    return Problem(f"{text} yet: it is {record.state}", hint=hint)
+    hint = f"it comes back at the end: rai wait {run.id}"
+    return Problem(f"{text} yet: it is {run.state}", hint=hint)
 
 
 _DEVICES = frozenset({"/dev", "/dev/fd", "/proc/self/fd"})

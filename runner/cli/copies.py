@@ -6,7 +6,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.core import Problem, Severity
 from runner.core.errors import RaiError
 
 if TYPE_CHECKING:
@@ -109,8 +108,7 @@ def fetch_sources(*runs: RunPaths) -> None:
         try:
             places.fetch_source(paths, CAPS.total_bytes)
         except RaiError as error:
-            text = f"the files of run {paths.id} are not compared: {error}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(f"the files of run {paths.id} are not compared: {error}")
 
 
 def refresh(runs: Iterable[RunPaths]) -> None:
@@ -125,5 +123,4 @@ def refresh(runs: Iterable[RunPaths]) -> None:
         if doubt:
             found = run_files.read_seen(asked[name])
             when = f"as of {report.date(found.at)}" if found else "as it was queued"
-            text = f"run {name} is shown {when}: {doubt}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(f"run {name} is shown {when}: {doubt}")

@@ -48,7 +48,6 @@ def diff(
     file, the project's files, and the machines. One sample a side shows differences
     and gives no verdict: `rai bench` and `rai run --repeat N` take more.
     """
-    from runner.core import record
     from runner.report import diff as differing
     from runner.report import diff_blocks, evidence
     from runner.run import places
@@ -71,8 +70,8 @@ def diff(
         title = judged.headline("rai diff") if judged else ""
         reported.concluded(title, diff_blocks.blocks(found), judged)
         if as_json:
-            facts = {"gate": record.plain(judged)} if judged else {}
-            common.print_json({**record.plain(found), **facts})
+            facts = {"gate": judged} if judged else {}
+            common.print_json(found, **facts)
         else:
             blocks(diff_blocks.blocks(found, everything=everything))
         if judged:

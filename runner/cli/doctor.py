@@ -115,7 +115,6 @@ def doctor(
     Without a terminal and without --yes, --fix only lists what it would do.
     """
     from runner import report
-    from runner.core import record
     from runner.engines import doctor as findings
     from runner.terminal.layout import blocks
 
@@ -126,7 +125,7 @@ def doctor(
     settings = common.settings()
     found = findings.examine(settings.home, settings.data_dir)
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
     else:
         rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
         heads = ("what", "state", "finding", "what to do")

@@ -28,7 +28,6 @@ def parse(
     --json has all rows.
     """
     from runner import report
-    from runner.core import record
     from runner.terminal.layout import blocks
 
     try:
@@ -37,7 +36,7 @@ def parse(
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
     elif shown := report.figures(found):
         blocks(shown)
     else:

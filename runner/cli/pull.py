@@ -25,7 +25,6 @@ def pull(
 ) -> None:
     """Unpack a run's build folder into a new folder."""
     from runner import pack
-    from runner.core import record
     from runner.run import places
     from runner.store import outputs
     from runner.store.home import record_of
@@ -46,7 +45,7 @@ def pull(
     project = Path(found.project)
     done = outputs.bring_back(paths.build, into, caps, project, force=force)
     if as_json:
-        common.print_json({"folder": str(into), **record.plain(done)})
+        common.print_json(done, folder=str(into))
         return
     if sys.stdout.isatty():
         text = f"Unpacked the build folder of run {paths.id} to {into}."

@@ -44,7 +44,6 @@ def ranking(
     that the server gives them. `rai prune` keeps the runs that are listed.
     """
     from runner.cli import remotely
-    from runner.core import record
     from runner.core.milestone import Trust
     from runner.run import prepare
     from runner.spec import milestones
@@ -68,7 +67,7 @@ def ranking(
         number,
     )
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
     elif found:
         blocks(list(_tables(found)))
     elif known is not None and known.trust is Trust.RECORDED:
@@ -84,7 +83,6 @@ def _at_server(
     """List the boards of a milestone of a server, or of all."""
     from runner.client.api import ServerClient
     from runner.client.problems import shown
-    from runner.core import record
     from runner.terminal.layout import blocks
 
     with ServerClient(entry) as client:
@@ -94,7 +92,7 @@ def _at_server(
         pages = [client.standings(name) for name in names if name is not None]
     tables = [table for page in pages for table in _boards(page, number)]
     if as_json:
-        common.print_json([record.plain(page) for page in pages if page.boards])
+        common.print_json([page for page in pages if page.boards])
     elif tables:
         blocks(list(tables))
     elif milestone and not pages[0].trust.ranks:

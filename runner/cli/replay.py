@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, running
+from runner.terminal.streams import problems
 
 
 def replay(
@@ -33,7 +34,6 @@ def replay(
     same digest), even if the project or the image of that name has changed. The exit
     status is that of the new run.
     """
-    from runner.core import record
     from runner.report import diff, diff_blocks, evidence
     from runner.run import prepare, session
     from runner.store.home import record_of
@@ -52,7 +52,7 @@ def replay(
         unpacks=output is not None,
     )
     if not quiet:
-        common.warn(prepared.warnings)
+        problems(prepared.warnings)
     for text in session.tidy(prepared.settings, spare=paths.id):
         console.line(text, "yellow")
     started = session.start(prepared)
@@ -60,9 +60,8 @@ def replay(
     after = started.record
     found = diff.between(*evidence.read_side(paths, started.paths, before, after))
     if as_json:
-        facts = record.plain(diff.differences(found))
-        common.print_json({**record.plain(after), "differences": facts})
+        common.print_json(after, differences=diff.differences(found))
     elif not quiet:
         blocks(diff_blocks.blocks(found), to_stderr=True)
     running.bring_back(started, output, console, force=force)
-    raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)
+    raise typer.Exit(common.status(after))

@@ -14,7 +14,7 @@ from runner.cli import ci, common
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
 from runner.system import files
-from runner.terminal.streams import put, say
+from runner.terminal.streams import problems, put, say
 
 if TYPE_CHECKING:
     from runner.core.milestone import Milestone
@@ -176,7 +176,6 @@ def made(
     form: ReportFormat,
 ) -> str:
     """Return the text of a report as html, md or json."""
-    from runner.core.record import plain
     from runner.report import document, evidence
     from runner.report.document import sections as document_sections
     from runner.run import places
@@ -193,7 +192,7 @@ def made(
         _comparison(runs, records),
     )
     if form is ReportFormat.JSON:
-        return f"{common.json_text(plain(whole))}\n"
+        return f"{common.json_text(whole)}\n"
     sections = document_sections.sections(whole)
     if form is ReportFormat.MD:
         from runner.report import markdown
@@ -239,7 +238,7 @@ def _milestones(
         try:
             found.append(milestones.find(name, folders))
         except ConfigError as error:
-            common.warn(error.problems)
+            problems(error.problems)
     return checklist.concerning(found, records)
 
 

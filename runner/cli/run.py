@@ -20,7 +20,7 @@ from runner.pack import Survey
 from runner.run import prepare, session
 from runner.run.project import build_file, folder_project
 from runner.system.process import Detached, python
-from runner.terminal.streams import say
+from runner.terminal.streams import problems, say
 
 if TYPE_CHECKING:
     from runner.report import Table
@@ -191,14 +191,14 @@ def run(
             started = local = session.start(prepared)
             running.carry_out(local, console, reported)
         done = started.record
-        status = done.verdict.reason.exit_code if done.verdict else 10
+        status = common.status(done)
         judged = None
         if gate and status == 0:
             judged = gating.of_run(gate, before, done)
             reported.concluded(judged.headline("rai run"), (), judged)
         if as_json:
-            found = {"gate": record.plain(judged)} if gate else {}
-            common.print_json({**record.plain(done), **found})
+            found = {"gate": judged} if gate else {}
+            common.print_json(done, **found)
         running.bring_back(started, output, console, force=force)
         if judged:
             status = gating.told(judged, console.line)
@@ -244,7 +244,7 @@ def _dry_run(path: Path, *, as_json: bool) -> None:
         common.print_json(_plain(found, most))
     else:
         _print(found)
-    common.warn(found.warnings)
+    problems(found.warnings)
     errors = [p for p in found.problems if p.severity is Severity.ERROR]
     if errors := [*errors, *pack.exceeded(found, project.caps)]:
         raise NotAllowedError(*errors)

@@ -18,7 +18,7 @@ from runner.cli import common, copies
 from runner.client import profile
 from runner.client.problems import clock, estimate
 from runner.client.profile import ProfileEntry
-from runner.core import Problem, RunRecord, Severity, quantities
+from runner.core import Problem, RunRecord, quantities
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.report import Listed, Table
@@ -186,7 +186,7 @@ class _There:
             if self._everyone:
                 raise
             text = f"the runs on {name_of(self._entry.url)} are not listed: {error}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(text)
             return []
 
     def _listed(self, run: RemoteRun) -> Listed:
@@ -270,16 +270,15 @@ def _plain(one: Listed) -> dict[str, object]:
 def _queue(on: str | None, *, as_json: bool) -> None:
     """Show what runs and what waits on a server; of other teams' runs only the team."""
     from runner.client.api import ServerClient
-    from runner.core import record
 
     entry = common.server(on)
     with ServerClient(entry) as client:
         view = client.queue()
     if as_json:
-        common.print_json({"server": entry.url, **record.plain(view)})
+        common.print_json(view, server=entry.url)
         return
     if view.note:
-        common.warn([Problem(view.note, severity=Severity.WARNING)])
+        common.warn_of(view.note)
     if view.running or view.waiting:
         blocks([_table(view)])
         say()

@@ -12,6 +12,7 @@ from runner.cli import common, running
 from runner.core import Reason
 from runner.core.errors import UsageError
 from runner.core.work import Secrets
+from runner.terminal.streams import problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +100,7 @@ def shell(
     opened = session.Shell(prepared, command, output, force=force)
     console = Console()
     file = prepared.request.spec.file  # its commands are not run here
-    common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
+    problems(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
         common.cancel_on_signals(cancel, console, lambda: terminal.in_use),

@@ -18,7 +18,6 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     """
     from runner import report
     from runner.client.problems import standing
-    from runner.core import record
     from runner.run import places
     from runner.store import run_files, runs
     from runner.terminal.layout import blocks
@@ -35,10 +34,10 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
         facts: dict[str, object] = {"tag": tag or None, "note": note or None}
         facts["on"] = away or None
         if at_server:
-            facts["server"] = record.plain(at_server)
+            facts["server"] = at_server
         if measured:
-            facts["measurement"] = record.plain(measured)
-        common.print_json({**record.plain(found), **facts})
+            facts["measurement"] = measured
+        common.print_json(found, **facts)
         return
     about = standing(at_server.run, time.time()) if at_server else None
     blocks(report.of(found, tag, away, note, about))

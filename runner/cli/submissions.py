@@ -33,7 +33,6 @@ def submissions(
     from runner.cli import submitting
     from runner.client.api import ServerClient
     from runner.client.problems import shown
-    from runner.core import record
     from runner.core.milestone import TIMED_BY, Trust
     from runner.report.blocks import filled
     from runner.report.findings import timed
@@ -49,7 +48,7 @@ def submissions(
         page = client.submissions(milestone or "", everyone=everyone)
     found = page.submissions
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
         return
     rows = []
     for one in found:

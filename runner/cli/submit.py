@@ -13,7 +13,7 @@ from runner import report
 from runner.cli import ci, common, remotely, submitting
 from runner.client.api import ServerClient
 from runner.client.profile import ProfileEntry
-from runner.core import Problem, record
+from runner.core import Problem
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
 from runner.run import prepare
@@ -124,7 +124,7 @@ def _list(to: ProfileEntry | None, *, as_json: bool) -> None:
         here = [milestones.find(name, folders) for name in milestones.names(folders)]
         found = tuple(standings.view(one, now) for one in here)
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
     else:
         blocks([submitting.milestone_table(found)])
 
@@ -190,7 +190,7 @@ def _show(
     if not ended.accepted:
         reported.failed("rai: submission", [outcome.told(ended)])
     if as_json:
-        common.print_json(record.plain(measured or outcome.plain(ended)))
+        common.print_json(measured or outcome.plain(ended))
     elif measured:
         blocks(report.measured(measured))
     elif ended.record and ended.accepted:

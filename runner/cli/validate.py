@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import problems
 
 if TYPE_CHECKING:
     from runner.run.validation import Validation
@@ -32,7 +33,7 @@ def validate(
     if as_json:
         common.print_json(_plain(found))
     else:
-        common.warn(found.problems)
+        problems(found.problems)
         if found.spec:
             warnings, engine = len(found.problems), found.without_image
             blocks(report.plan(found.spec, found.image, found.steps, warnings, engine))
@@ -41,14 +42,12 @@ def validate(
 
 
 def _plain(found: Validation) -> dict[str, Any]:
-    from runner.core import record
-
-    problems = {"ok": found.ok, "problems": record.plain(found.problems)}
+    told = {"ok": found.ok, "problems": found.problems}
     if not found.ok:
-        return problems
+        return told
     return {
-        **problems,
-        "spec": record.plain(found.spec),
-        "image": record.plain(found.image) if found.image else None,
-        "commands": record.plain(found.steps),
+        **told,
+        "spec": found.spec,
+        "image": found.image,
+        "commands": found.steps,
     }

@@ -29,7 +29,6 @@ def wait(
     A line on stderr tells how each one ended. After --timeout the status is 124, and
     the runs go on.
     """
-    from runner.core import record
     from runner.run import places
     from runner.run.places import record_of
     from runner.terminal.console import Console
@@ -49,7 +48,6 @@ def wait(
     if len(ended) < len(found):
         raise typer.Exit(124)
     if as_json:
-        common.print_json([record.plain(ended[paths]) for paths in found])
-    verdicts = [ended[paths].verdict for paths in found]
-    statuses = [one.reason.exit_code if one else 10 for one in verdicts]
+        common.print_json([ended[paths] for paths in found])
+    statuses = (common.status(ended[paths]) for paths in found)
     raise typer.Exit(next(filter(None, statuses), 0))

@@ -159,7 +159,7 @@ class _Loop:
     def _start(self, cancel: Cancel) -> StartedRun:
         prepared = prepare.prepare(self._path, self._options)
         if not self._console.quiet:
-            common.warn(one for one in prepared.warnings if one not in self._warned)
+            problems(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)
         if self._server is not None:
             return self._server.start(prepared, cancel, self._cache)

@@ -19,7 +19,7 @@ from runner.run import prepare
 from runner.run.project import folder_project
 from runner.spec import images
 from runner.terminal.console import Console
-from runner.terminal.streams import say
+from runner.terminal.streams import problems, say
 
 if TYPE_CHECKING:
     from runner.engines.docker import DockerEngine
@@ -59,7 +59,7 @@ def build(
     prepared = prepare.prepare(path, prepare.Options())
     request, settings = prepared.request, prepared.settings
     console = Console(to_stderr=True)
-    common.warn(prepared.warnings)
+    problems(prepared.warnings)
     store = engines.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     project = folder_project(request.project, settings)

@@ -88,4 +88,4 @@ def _plain(built: Sequence[BuiltImage], project: ImageProject | None) -> dict[st
         }
         for image in built
     ]
-    return {"images": images, "project": record.plain(project) if project else None}
+    return {"images": images, "project": project}

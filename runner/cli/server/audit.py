@@ -19,14 +19,13 @@ def audit(
     as_json: common.JsonFlag = False,
 ) -> None:
     """List what staff did, the latest first."""
-    from runner.core import record
     from runner.report import Table, date
     from runner.terminal.layout import blocks
 
     with opening.opened(state) as (_, store):
         found = store.audited(limit)
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
     elif not found:
         say("Nothing yet")
     else:

@@ -19,13 +19,12 @@ def doctor(
     Exits with 1 if something keeps it from serving.
     """
     from runner import report
-    from runner.core import record
     from runner.server import checkup
     from runner.terminal.layout import blocks
 
     found = checkup.examine(opening.folder(state), os.environ)
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
     else:
         rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
         heads = ("what", "state", "finding", "what to do")

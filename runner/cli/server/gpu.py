@@ -27,7 +27,6 @@ def gpu(
     as_json: common.JsonFlag = False,
 ) -> None:
     """List the GPUs, and why a GPU is out: it failed, and no run gets it."""
-    from runner.core import record
     from runner.report import Table
     from runner.server import workers
     from runner.terminal.layout import blocks
@@ -57,7 +56,7 @@ def gpu(
             say(f"{uuid} ({known[uuid].name}) is given to runs again")
             return
     if as_json:
-        common.print_json(record.plain(tuple(known.values())))
+        common.print_json(tuple(known.values()))
     elif not known:
         say("This server has no GPU")
     else:

@@ -155,10 +155,8 @@ def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
 
 
 def _plain(issued: Sequence[IssuedCode], at: ReachedAt | None) -> object:
-    from runner.core import record
-
     return {
         "url": at.url if at else None,
         "fingerprint": (at.fingerprint if at else "") or None,
-        "codes": [record.plain(one) for one in issued],
+        "codes": issued,
     }

@@ -89,7 +89,7 @@ def _plain(one: PersonRow, tokens: list[TokenRow]) -> dict[str, Any]:
     from runner.core import record
 
     own = [row for row in tokens if (row.team, row.person) == (one.team, one.person)]
-    return {**record.plain(one), "token_list": record.plain(own)}
+    return {**record.plain(one), "token_list": own}
 
 
 def _people(known: list[PersonRow]) -> Table:

@@ -10,7 +10,6 @@ import typer
 
 from runner.cli import common
 from runner.cli.server import opening
-from runner.core import Problem, Severity
 from runner.terminal.streams import say
 
 
@@ -93,5 +92,5 @@ def serve(
     if os.geteuid() == 0:
         text = "the server and the runs' sandboxes are root's"
         hint = "`rai server units` makes them users of their own"
-        common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
+        common.warn_of(text, hint)
     site.serve(options, lambda line: say(line, to_stderr=True))

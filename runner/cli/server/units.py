@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
-from runner.core import Problem, Severity
+from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.system import files
 from runner.terminal.streams import put, say
@@ -52,7 +52,7 @@ def units(
     if program.startswith(HOMES):
         text = f"the units' users cannot reach {program}"
         hint = "install rai in /opt, and run `units` of that one"
-        common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
+        common.warn_of(text, hint)
     made = systemd.unit_files(program, sys.executable, options, docker=docker)
     if directory is None:
         for name, text in made.items():
