@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import ci, common, copies, gating
 from runner.core import Reason, RunRecord
 from runner.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from runner.store.paths import RunPaths
+from runner.report import diff as differing
+from runner.report import diff_blocks, evidence
+from runner.run import places
+from runner.store.home import before, latest
+from runner.store.paths import RunPaths
+from runner.terminal.layout import blocks
 
 
 def diff(
@@ -48,11 +51,6 @@ def diff(
     file, the project's files, and the machines. One sample a side shows differences
     and gives no verdict: `rai bench` and `rai run --repeat N` take more.
     """
-    from runner.report import diff as differing
-    from runner.report import diff_blocks, evidence
-    from runner.run import places
-    from runner.terminal.layout import blocks
-
     gate = gating.conditions(fail_if)
     with ci.session(in_ci, answer=as_json) as reported:
         earlier, later = _named(run, other, baseline)
@@ -96,9 +94,6 @@ def _named(
     Raises:
         UsageError: a word names no run, there is no run before, or both are one.
     """
-    from runner.run import places
-    from runner.store.home import before, latest
-
     if baseline is not None and other is not None:
         text = "three runs are given: --baseline names the earlier one, so leave out A"
         raise UsageError(text)

@@ -7,19 +7,25 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from runner import engines, report
 from runner.cli import common
 from runner.core import ImagePlan, Reason, Stream
-from runner.core.errors import RaiError, UsageError
+from runner.core.errors import Cancel, RaiError, UsageError
+from runner.core.events import Output
+from runner.engines import doctor as findings
+from runner.engines.doctor import Finding
+from runner.engines.remedies import Remedy
+from runner.run import prepare
+from runner.run.project import folder_project
+from runner.spec import images
+from runner.store.settings import Settings
+from runner.system import child, process
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.engines.doctor import Finding
-    from runner.engines.remedies import Remedy
-    from runner.store.settings import Settings
 
 MOST_S = 3600.0
 LAST_LINES = 12
@@ -28,11 +34,6 @@ MOST_SHOWN_BYTES = 1 << 14
 
 def image(settings: Settings) -> ImagePlan | None:
     """Return how a run of the project here gets its image, None if it needs none."""
-    from runner import engines
-    from runner.run import prepare
-    from runner.run.project import folder_project
-    from runner.spec import images
-
     try:
         request = prepare.prepare(Path()).request
         store = engines.store(settings.engine, request.spec)
@@ -43,18 +44,18 @@ def image(settings: Settings) -> ImagePlan | None:
         return None
 
 
-def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
+def run_remedies(found: Sequence[Remedy], *, yes: bool) -> bool:
     """Ask for each remedy, and run it; return whether all that were run succeeded.
 
     Without a terminal and without ``yes`` they are only listed. What needs root is run
     only by root, and never without having asked.
     """
-    if not remedies:
+    if not found:
         say("Nothing to fix.")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     is_root = os.geteuid() == 0
     went = True
-    for remedy in remedies:
+    for remedy in found:
         allowed = is_root and asks and not yes if remedy.root else yes or asks
         sudo = "sudo " if remedy.root and not is_root else ""
         say(f"To {remedy.what}:\n    {sudo}{remedy.line}", now=True)
@@ -77,10 +78,6 @@ def _run(remedy: Remedy) -> bool:
 
 def _carried_out(line: str) -> tuple[int, bytes, bytes]:
     """Run a line; return its exit status and the ends of what it printed."""
-    from runner.core.errors import Cancel
-    from runner.core.events import Output
-    from runner.system import child, process
-
     ends = dict.fromkeys(Stream, b"")
     events = process.stream(
         ["/bin/sh", "-c", line],
@@ -114,10 +111,6 @@ def doctor(
 
     Without a terminal and without --yes, --fix only lists what it would do.
     """
-    from runner import report
-    from runner.engines import doctor as findings
-    from runner.terminal.layout import blocks
-
     if as_json and fix:
         raise UsageError("--fix asks questions; leave out --json")
     if yes and not fix:
@@ -138,9 +131,9 @@ def doctor(
 
 
 def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-    from runner.engines.remedies import look, remedies
+    from runner.engines import remedies
 
     plan = image(settings)
-    facts = look(found, settings.home, Path(), plan, os.environ)
+    facts = remedies.look(found, settings.home, Path(), plan, os.environ)
     say()
-    return carry_out(remedies(facts), yes=yes)
+    return run_remedies(remedies.remedies(facts), yes=yes)

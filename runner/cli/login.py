@@ -6,19 +6,23 @@ import platform
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common, suggestions
+from runner.client import login as remote
+from runner.client import profile
+from runner.client.problems import moment, runs, validity
+from runner.client.profile import Logins
 from runner.core import Problem, addresses
 from runner.core.errors import UsageError
+from runner.core.quantities import size
+from runner.core.wire import Me
+from runner.report import Pairs
 from runner.system import files
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.client.profile import Logins
-    from runner.core.wire import Me
 
 MOST_CODE_BYTES = 4096
 
@@ -65,9 +69,6 @@ def login(
     it is exchanged for is kept in ~/.rai_profile. After the first login `rai run` runs
     there.
     """
-    from runner.client import login as remote
-    from runner.client import profile
-
     if status or another:
         (_status if status else _another)(server, as_json=as_json)
         return
@@ -128,8 +129,6 @@ def _code(file: Path | None) -> str:
 
 
 def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
-    from runner.client.problems import validity
-
     entry, host = logins.servers[url], logins.host
     valid = validity(me.expires_at, time.time())
     lines = [
@@ -150,8 +149,6 @@ def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
 def _status(server: str | None, *, as_json: bool) -> None:
     """Show who the user is at a server, else at that which runs go to."""
     from runner.client.api import ServerClient
-    from runner.report import Pairs
-    from runner.terminal.layout import blocks
 
     entry = common.server(server)
     with ServerClient(entry) as client:
@@ -165,7 +162,6 @@ def _status(server: str | None, *, as_json: bool) -> None:
 def _another(server: str | None, *, as_json: bool) -> None:
     """Show a code for another login of the user, at a server as for --status."""
     from runner.client.api import ServerClient
-    from runner.client.problems import moment
 
     entry = common.server(server)
     with ServerClient(entry) as client:
@@ -182,9 +178,6 @@ def _another(server: str | None, *, as_json: bool) -> None:
 
 def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
-    from runner.client.problems import moment, runs, validity
-    from runner.core.quantities import size
-
     now, limits = time.time(), me.limits
     rows = [
         *(("person", me.person), ("team", me.team), ("role", me.role)),

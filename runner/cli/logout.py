@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, suggestions
+from runner.client import login, profile
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.terminal.streams import say
@@ -27,8 +28,6 @@ def logout(
 
     Where the server cannot be reached the token is forgotten all the same.
     """
-    from runner.client import login, profile
-
     file = profile.path()
     logins = profile.to_change(file)
     url = profile.address(server) if server else ""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common
 from runner.core import Stream, quantities
 from runner.core.errors import UsageError
+from runner.run import places
+from runner.run.local import Following
+from runner.run.project import MOST_BYTES
+from runner.spec import buildfile
+from runner.store.excerpt import Chunk, Excerpt, Part
+from runner.store.paths import RunPaths
 from runner.system import files
-from runner.terminal.streams import say, unwritten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.run.local import Following
-    from runner.store.excerpt import Chunk, Excerpt
-    from runner.store.paths import RunPaths
+from runner.terminal.streams import Sink, say, unwritten
 
 POLL_S = 0.2
 
@@ -62,9 +62,6 @@ def logs(
     gets text and colours only. -n counts the lines of both together. With --json the
     run's events are printed, one JSON line each, and -n counts them.
     """
-    from runner.run import places
-    from runner.store.excerpt import Excerpt, Part
-
     paths = common.find_run(run, fresh=not follow)
     part = Part(
         lines,
@@ -85,9 +82,6 @@ def _since(text: str) -> float:
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
-    from runner.run.project import MOST_BYTES
-    from runner.spec import buildfile
-
     try:
         raw = files.read_below(paths.root, paths.spec.name, MOST_BYTES)
     except OSError as error:
@@ -142,9 +136,6 @@ def _print(
     *,
     follow: bool,
 ) -> None:
-    from runner.run import places
-    from runner.terminal.streams import Sink
-
     trouble = ""
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:

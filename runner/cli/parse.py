@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 import runner
+from runner import report
 from runner.cli import common
 from runner.core.errors import UsageError
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -27,9 +29,6 @@ def parse(
     shows the rows that together take over 90 % of the time, and sums up the rest;
     --json has all rows.
     """
-    from runner import report
-    from runner.terminal.layout import blocks
-
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
             found = runner.parse(source)

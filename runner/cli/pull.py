@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from runner import pack
 from runner.cli import common, copies, running
 from runner.core import Limits
 from runner.core.errors import UsageError
+from runner.run import places
+from runner.store import outputs
+from runner.store.home import record_of
 from runner.terminal.streams import say, write_line
 
 
@@ -24,11 +28,6 @@ def pull(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
-    from runner import pack
-    from runner.run import places
-    from runner.store import outputs
-    from runner.store.home import record_of
-
     home = common.home()
     paths = places.find(home, run)
     copies.refresh([paths])

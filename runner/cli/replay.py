@@ -7,6 +7,11 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, running
+from runner.report import diff, diff_blocks, evidence
+from runner.run import prepare, session
+from runner.store.home import record_of
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
 from runner.terminal.streams import problems
 
 
@@ -34,12 +39,6 @@ def replay(
     same digest), even if the project or the image of that name has changed. The exit
     status is that of the new run.
     """
-    from runner.report import diff, diff_blocks, evidence
-    from runner.run import prepare, session
-    from runner.store.home import record_of
-    from runner.terminal.console import Console
-    from runner.terminal.layout import blocks
-
     options = prepare.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
     before = record_of(paths)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 
 from runner import pack, report
-from runner.cli import ci, common, gating, remotely, running, suggestions
+from runner.cli import ci, common, gating, remotely, running, suggestions, watching
 from runner.core import Severity, quantities, record
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
 from runner.core.work import Secrets
 from runner.pack import Survey
+from runner.report import Table
 from runner.run import prepare, session
 from runner.run.project import build_file, folder_project
+from runner.store.paths import RunPaths
 from runner.system.process import Detached, python
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
 from runner.terminal.streams import problems, say
-
-if TYPE_CHECKING:
-    from runner.report import Table
-    from runner.store.paths import RunPaths
-    from runner.terminal.console import Console
 
 SHOWN = 1000
 """The most lines of a list; JSON has more."""
@@ -155,8 +154,6 @@ def run(
     # It loads its modules while this process loads the same and packs the project.
     loading = Detached(python("runner.run.worker")) if detach and to is None else None
     if watch:
-        from runner.cli import watching
-
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")
         assert not isinstance(to, SlurmTarget)
@@ -257,8 +254,6 @@ def _plain(found: Survey, most: int) -> dict[str, Any]:
 
 
 def _print(found: Survey) -> None:
-    from runner.terminal.layout import blocks
-
     count, total = len(found.members), quantities.size(found.total_bytes)
     entries = "1 entry" if count == 1 else f"{count:,} entries"
     sent = [(quantities.size(m.size_bytes), m.name) for m in found.members]

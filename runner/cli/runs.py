@@ -16,13 +16,15 @@ import typer
 from runner import report
 from runner.cli import common, copies
 from runner.client import profile
-from runner.client.problems import clock, estimate
+from runner.client.problems import clock, estimate, shown
 from runner.client.profile import ProfileEntry
-from runner.core import Problem, RunRecord, quantities
+from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.report import Listed, Table
-from runner.run import places
+from runner.run import places, server
+from runner.run.copies import listed
+from runner.run.server import name_of
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
@@ -160,9 +162,6 @@ class _There:
         *,
         everyone: bool,
     ) -> None:
-        from runner.run import server
-        from runner.run.copies import listed
-
         here, now = names(home), time.time()
         self._entry, self._everyone = entry, everyone
         self._listing = server.listing(
@@ -178,8 +177,6 @@ class _There:
         Raises:
             RaiError: all teams' runs are asked for, and are not told.
         """
-        from runner.run.server import name_of
-
         try:
             return [self._listed(run) for run in self._listing()]
         except RaiError as error:
@@ -190,15 +187,10 @@ class _There:
             return []
 
     def _listed(self, run: RemoteRun) -> Listed:
-        from runner.client import problems
-        from runner.run.copies import listed
-        from runner.run.server import name_of
-
         whose = run.person if run.mine else f"{run.team}/{run.person}"
         own = run.mine and run.person == self._entry.person
-        record = listed(run, time.time())
-        on = name_of(self._entry.url)
-        return Listed(record, "", None, "", on, "" if own else problems.shown(whose))
+        found, on = listed(run, time.time()), name_of(self._entry.url)
+        return Listed(found, "", None, "", on, "" if own else shown(whose))
 
 
 def _show(
@@ -259,8 +251,6 @@ def read(
 
 
 def _plain(one: Listed) -> dict[str, object]:
-    from runner.core import record
-
     facts: dict[str, object] = {"tag": one.tag or None, "note": one.note or None}
     facts |= {"size_bytes": one.size_bytes, "on": one.away or None}
     facts["whose"] = one.whose or None

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 
+from runner import report
 from runner.cli import common
+from runner.client.problems import standing
+from runner.run import places
+from runner.store import run_files, runs
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -16,12 +21,6 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
-    from runner import report
-    from runner.client.problems import standing
-    from runner.run import places
-    from runner.store import run_files, runs
-    from runner.terminal.layout import blocks
-
     paths = common.find_run(run)
     found, tag = places.record_of(paths), run_files.read_tag(paths)
     note = run_files.read_note(paths)

@@ -16,6 +16,7 @@ from runner.client.profile import ProfileEntry
 from runner.core import Problem
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
+from runner.report.exports import submission as results
 from runner.run import prepare
 from runner.run.session import Run
 from runner.spec import milestones
@@ -133,8 +134,6 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-    from runner.cli import common
-
     cancel = Cancel()
     going: Run | None = None
     with (
@@ -169,7 +168,6 @@ def _grade(ended: SubmissionOutcome, more: str, *, late: bool) -> dict[str, obje
     most = max((one.points for one in ended.milestone.points), default=1.0)
     said = (outcome.told(ended), more, f"{score:g} of {most:g} points.")
     advice = () if ended.accepted else (ended.reason.advice,)
-    from runner.report.exports import submission as results
 
     return results([*filter(None, (*said, *advice))], score, ms, ratio)
 

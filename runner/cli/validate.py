@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from runner import report
 from runner.cli import common
+from runner.run import prepare, validation
+from runner.run.validation import Validation
+from runner.terminal.layout import blocks
 from runner.terminal.streams import problems
-
-if TYPE_CHECKING:
-    from runner.run.validation import Validation
 
 
 def validate(
@@ -24,10 +25,6 @@ def validate(
 
     Docker is not needed.
     """
-    from runner import report
-    from runner.run import prepare, validation
-    from runner.terminal.layout import blocks
-
     project = common.project(directory, path)
     found = validation.validate(project, prepare.Options(engine=engine, image=image))
     if as_json:

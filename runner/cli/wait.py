@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common, copies
+from runner.core import RunRecord
 from runner.core.errors import UsageError
 from runner.core.quantities import duration_s
-
-if TYPE_CHECKING:
-    from runner.core import RunRecord
-    from runner.store.paths import RunPaths
+from runner.run import places
+from runner.run.places import record_of
+from runner.store.paths import RunPaths
+from runner.terminal.console import Console
+from runner.terminal.messages import told
 
 
 def wait(
@@ -29,11 +31,6 @@ def wait(
     A line on stderr tells how each one ended. After --timeout the status is 124, and
     the runs go on.
     """
-    from runner.run import places
-    from runner.run.places import record_of
-    from runner.terminal.console import Console
-    from runner.terminal.messages import told
-
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')

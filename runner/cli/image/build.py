@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -15,14 +15,12 @@ from runner.core.errors import Cancel, UsageError
 from runner.core.events import BuildStarted
 from runner.core.quantities import size
 from runner.engines import KEEPING, base
+from runner.engines.docker import DockerEngine
 from runner.run import prepare
 from runner.run.project import folder_project
 from runner.spec import images
 from runner.terminal.console import Console
 from runner.terminal.streams import problems, say
-
-if TYPE_CHECKING:
-    from runner.engines.docker import DockerEngine
 
 DONE = {
     ImageAction.BUILD: "was built",

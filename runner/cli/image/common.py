@@ -5,21 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from runner.core import BuildSpec, BuiltImage, ImageAction, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
 from runner.core.quantities import size
+from runner.engines.docker import DockerEngine
 from runner.report import Table, ago
 from runner.run.project import build_file, folder_project, read_spec
 from runner.spec import image_names, images
 from runner.store.settings import Settings
-
-if TYPE_CHECKING:
-    from runner.engines.docker import DockerEngine
-
 
 NO_SPEC = BuildSpec("")
 """The spec to choose an engine with if there is no project."""

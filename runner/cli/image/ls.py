@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from runner import engines
 from runner.cli import common
+from runner.cli.image import common as projects
+from runner.cli.image.common import ImageProject
 from runner.core import BuiltImage, record
 from runner.report import Block, Pairs
 from runner.spec import image_names
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.cli.image.common import ImageProject
 
 
 def ls(
@@ -32,8 +30,6 @@ def ls(
 
     If the project's image would be built again, the reason is shown.
     """
-    from runner.cli.image import common as projects
-
     settings = common.settings()
     spec = projects.spec(path)
     store = engines.store(settings.engine, spec or projects.NO_SPEC)
@@ -50,8 +46,6 @@ def ls(
 def _shown(
     built: Sequence[BuiltImage], project: ImageProject | None, machine: str
 ) -> list[Block]:
-    from runner.cli.image import common as projects
-
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner import engines
 from runner.cli import common
+from runner.cli.image import common as projects
 from runner.core import BuildSpec, BuiltImage
 from runner.core.errors import UsageError
 from runner.core.quantities import size
+from runner.engines.docker import DockerEngine
 from runner.spec import image_names
 from runner.spec.image_names import Kept, Prune
 from runner.store.settings import Settings
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.engines.docker import DockerEngine
 
 
 def prune(
@@ -46,8 +45,6 @@ def prune(
     Images that a container uses, or that have a name of your own, are kept. --all also
     removes images with the name that a build file gave them.
     """
-    from runner.cli.image import common as projects
-
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("cannot ask for confirmation here: add --yes or --dry-run")
     settings = common.settings()
@@ -69,8 +66,6 @@ def prune(
 def _candidates(
     store: DockerEngine, spec: BuildSpec | None, settings: Settings, everything: bool
 ) -> list[BuiltImage]:
-    from runner.cli.image import common as projects
-
     built = projects.built(store)
     if spec is None:
         return built
@@ -82,8 +77,6 @@ def _candidates(
 
 def _show(found: Prune, machine: str) -> None:
     """Show what would be removed, what that frees, and what is kept."""
-    from runner.cli.image import common as projects
-
     _show_kept(found.kept)
     if not found.removals:
         say("Nothing to remove.")

@@ -8,6 +8,8 @@ import typer
 
 from runner.cli import common
 from runner.cli.server import opening
+from runner.report import Table, date
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -19,9 +21,6 @@ def audit(
     as_json: common.JsonFlag = False,
 ) -> None:
     """List what staff did, the latest first."""
-    from runner.report import Table, date
-    from runner.terminal.layout import blocks
-
     with opening.opened(state) as (_, store):
         found = store.audited(limit)
     if as_json:

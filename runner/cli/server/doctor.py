@@ -6,8 +6,10 @@ import os
 
 import typer
 
+from runner import report
 from runner.cli import common
 from runner.cli.server import opening
+from runner.terminal.layout import blocks
 
 
 def doctor(
@@ -18,9 +20,7 @@ def doctor(
 
     Exits with 1 if something keeps it from serving.
     """
-    from runner import report
     from runner.server import checkup
-    from runner.terminal.layout import blocks
 
     found = checkup.examine(opening.folder(state), os.environ)
     if as_json:

@@ -9,7 +9,9 @@ import typer
 
 from runner.cli import common
 from runner.cli.server import opening
+from runner.client import profile
 from runner.core.errors import UsageError
+from runner.core.wire import MOST_WHY, QueueState
 from runner.terminal.streams import say
 
 USUAL = "the staff stopped the queue"
@@ -30,9 +32,6 @@ def drain(
 
     It works beside the store; by a staff login with --on, or where no store is here.
     """
-    from runner.client import profile
-    from runner.core.wire import MOST_WHY
-
     why = " ".join((reason or USUAL).split())
     if off and reason is not None:
         raise UsageError("--off takes no reason")
@@ -51,8 +50,6 @@ def drain(
 
 def _here(state: Path | None, why: str) -> tuple[int, int]:
     """Drain the queue of the store here; return how many runs run and wait."""
-    from runner.core.wire import QueueState
-
     with opening.opened(state) as (_, store):
         store.drain(why)
         opening.note(store, "drain" if why else "drain off", why)

@@ -10,6 +10,8 @@ from runner.cli import common
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
+from runner.report import Table
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 CLEAR = "clear"
@@ -27,9 +29,7 @@ def gpu(
     as_json: common.JsonFlag = False,
 ) -> None:
     """List the GPUs, and why a GPU is out: it failed, and no run gets it."""
-    from runner.report import Table
     from runner.server import workers
-    from runner.terminal.layout import blocks
 
     match words or []:
         case []:

@@ -7,23 +7,24 @@ import io
 import os
 import sys
 import time
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner import report
 from runner.cli import common
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.screen import cell
 from runner.system import files
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from runner.server.database.accounts import Invitation, IssuedCode
     from runner.server.paths import ReachedAt
 
@@ -137,9 +138,7 @@ def _about(invitations: Sequence[Invitation]) -> str:
 
 
 def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
-    from runner import report
     from runner.server.paths import CLOSED
-    from runner.terminal.layout import blocks
 
     rows = tuple((one.team, one.person, one.code) for one in issued)
     blocks([report.Table("", ("team", "person", "code"), rows)])

@@ -10,11 +10,13 @@ import typer
 from runner.cli import common
 from runner.cli.server import opening
 from runner.cli.server.revoke import end, found
+from runner.core import record
 from runner.core.errors import UsageError
+from runner.report import Table, ago
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from runner.report import Table
     from runner.server.database import Store
     from runner.server.database.accounts import PersonRow, TokenRow
 
@@ -42,8 +44,6 @@ def people(
 
     PERSON is NAME or TEAM/NAME.
     """
-    from runner.terminal.layout import blocks
-
     if move and remove:
         raise UsageError("--move and --remove are not for one call")
     with opening.opened(state) as (_, store):
@@ -86,15 +86,11 @@ def _person(store: Store, name: str, team: str) -> tuple[str, str]:
 
 
 def _plain(one: PersonRow, tokens: list[TokenRow]) -> dict[str, Any]:
-    from runner.core import record
-
     own = [row for row in tokens if (row.team, row.person) == (one.team, one.person)]
     return {**record.plain(one), "token_list": own}
 
 
 def _people(known: list[PersonRow]) -> Table:
-    from runner.report import Table
-
     heads = ("team", "person", "role", "tokens", "last used")
     rows = tuple(
         (one.team, one.person, one.role, str(one.tokens), _when(one.last_used))
@@ -104,8 +100,6 @@ def _people(known: list[PersonRow]) -> Table:
 
 
 def _tokens(listed: list[TokenRow]) -> Table:
-    from runner.report import Table
-
     now = time.time()
     heads = ("token", "team", "person", "device", "made", "last used", "state")
     rows = tuple(
@@ -127,6 +121,4 @@ def _state(token: TokenRow, now: float) -> str:
 
 
 def _when(at: float | None) -> str:
-    from runner.report import ago
-
     return "never" if at is None else ago(time.time() - at)
