@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -17,13 +16,14 @@ from runner.core import ImagePlan, Reason, Stream
 from runner.core.errors import Cancel, RaiError, UsageError
 from runner.core.events import Output
 from runner.engines import doctor as findings
-from runner.engines.doctor import Finding
+from runner.engines import remedies
+from runner.engines.base import WithResult
 from runner.engines.remedies import Remedy
 from runner.run import prepare
 from runner.run.project import folder_project
 from runner.spec import images
 from runner.store.settings import Settings
-from runner.system import child, process
+from runner.system import process
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
@@ -65,36 +65,27 @@ def run_remedies(found: Sequence[Remedy], *, yes: bool) -> bool:
 
 
 def _run(remedy: Remedy) -> bool:
-    exit_code, stdout, stderr = _carried_out(remedy.line)
-    if exit_code == 0:
+    ends = dict.fromkeys(Stream, b"")
+    running = WithResult(
+        process.stream(
+            ["/bin/sh", "-c", remedy.line],
+            timeout_s=MOST_S,
+            cancel=Cancel(),
+            room=process.room(sys.maxsize),
+        )
+    )
+    for event in running:
+        if isinstance(event, Output):
+            end_of = ends[event.stream] + event.data
+            ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]
+    if running.result.exit_code == 0:
         say("Done.")
         return True
-    said = (stderr or stdout).decode(errors="replace").splitlines()
-    for line in said[-LAST_LINES:]:  # of an image's build, which may be anybody's
+    said = ends[Stream.STDERR] or ends[Stream.STDOUT]
+    for line in said.decode(errors="replace").splitlines()[-LAST_LINES:]:
         say(f"    {line}", to_stderr=True)
-    say(f"It failed, with exit status {exit_code}.", to_stderr=True)
+    say(f"It failed, with exit status {running.result.exit_code}.", to_stderr=True)
     return False
-
-
-def _carried_out(line: str) -> tuple[int, bytes, bytes]:
-    """Run a line; return its exit status and the ends of what it printed."""
-    ends = dict.fromkeys(Stream, b"")
-    events = process.stream(
-        ["/bin/sh", "-c", line],
-        timeout_s=MOST_S,
-        cancel=Cancel(),
-        room=process.room(sys.maxsize),
-    )
-    with closing(events):
-        while True:
-            try:
-                event = next(events)
-            except StopIteration as end:
-                ended: child.Ended = end.value
-                return ended.exit_code, ends[Stream.STDOUT], ends[Stream.STDERR]
-            if isinstance(event, Output):
-                end_of = ends[event.stream] + event.data
-                ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]
 
 
 def doctor(
@@ -124,16 +115,11 @@ def doctor(
         heads = ("what", "state", "finding", "what to do")
         blocks([report.Table("", heads, rows)])
         say(f"\n{findings.conclusion(found)}")
-    if fix and not _fixed(found, settings, yes=yes):
-        raise typer.Exit(1)
+    if fix:
+        plan = image(settings)
+        needs = remedies.look(found, settings.home, Path(), plan, os.environ)
+        say()
+        if not run_remedies(remedies.remedies(needs), yes=yes):
+            raise typer.Exit(1)
     if not findings.working(found):
         raise typer.Exit(Reason.NO_ENGINE.exit_code)
-
-
-def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
-    from runner.engines import remedies
-
-    plan = image(settings)
-    facts = remedies.look(found, settings.home, Path(), plan, os.environ)
-    say()
-    return run_remedies(remedies.remedies(facts), yes=yes)

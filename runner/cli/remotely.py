@@ -11,6 +11,8 @@ from runner.cli import attach, copies, running
 from runner.core import Problem
 from runner.core.addresses import SLURM, SlurmTarget, slurm_target
 from runner.core.errors import Cancel, UsageError
+from runner.core.events import Event, Warned
+from runner.engines.base import WithResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from runner.cli.ci import CiSession
     from runner.client.problems import UnreachableError
     from runner.client.profile import ProfileEntry
-    from runner.core.events import Event
     from runner.pack import PackCache
     from runner.run import prepare
     from runner.run.prepare import Prepared
@@ -196,18 +197,13 @@ def _shown(
     between: Callable[[], None] = lambda: None,
 ) -> StartedRun:
     """Show events until a run is handed over; call ``between`` after each."""
-    from runner.core.events import Warned
-
-    while True:
-        try:
-            event = next(steps)
-        except StopIteration as end:
-            console.close()
-            started: StartedRun = end.value
-            return started
+    starting = WithResult(steps)
+    for event in starting:
         if warnings or not isinstance(event, Warned):
             console.show(event)
         between()
+    console.close()
+    return starting.result
 
 
 def watch(

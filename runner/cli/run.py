@@ -16,6 +16,7 @@ from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
 from runner.core.work import Secrets
+from runner.engines.base import WithResult
 from runner.pack import Survey
 from runner.report import Table
 from runner.run import prepare, session
@@ -211,16 +212,12 @@ def _detach(
 
     If it ended before it began, exit with its status.
     """
-    while True:
-        try:
-            event = next(starting)
-        except StopIteration as end:
-            run_id: str = end.value.id
-            break
+    started = WithResult(starting)
+    for event in started:
         console.show(event)
         if isinstance(event, Finished):
             raise typer.Exit(event.verdict.reason.exit_code)
-    _left(run_id, console, as_json=as_json)
+    _left(started.result.id, console, as_json=as_json)
 
 
 def _left(run_id: str, console: Console, *, as_json: bool) -> None:

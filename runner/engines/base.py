@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from runner.core import (
     BuildSpec,
@@ -31,6 +31,21 @@ from runner.core.screen import Terminal
 from runner.engines.gpu.allocation import GpuSource
 from runner.pack import Project
 from runner.system import files
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class WithResult(Generic[T, R]):
+    """A generator to iterate over; what it returned is its ``result`` afterwards."""
+
+    result: R
+
+    def __init__(self, steps: Generator[T, None, R]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[T]:
+        self.result = yield from self._steps
 
 
 class Engine(GpuSource, Protocol):

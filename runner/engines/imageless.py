@@ -34,7 +34,7 @@ from runner.core.events import (
 )
 from runner.core.screen import Terminal
 from runner.engines import cgroup
-from runner.engines.base import in_order
+from runner.engines.base import WithResult, in_order
 from runner.engines.gpu.watch import OnThisMachine, Watch
 from runner.pack import Project, source
 from runner.system import files, machine, trees
@@ -246,14 +246,9 @@ def _interact(
 
 def _build_folder(folder: Path) -> Iterator[Event]:
     """Yield the build folder, and a warning if something stays behind."""
-    packed = source.pack(folder, "build")
-    while True:
-        try:
-            yield BuildFolder(next(packed))
-        except StopIteration as stop:
-            left_out = stop.value
-            break
-    if left_out:
+    packed = WithResult(source.pack(folder, "build"))
+    yield from map(BuildFolder, packed)
+    if packed.result:
         yield Warned(
             "left out of the build folder: what is nested in over"
             f" {source.DEEPEST:,} folders, or has a path of over"

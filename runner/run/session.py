@@ -15,7 +15,7 @@ from runner.core import events as ev
 from runner.core.errors import Cancel, EngineError, NotAllowedError, RaiError
 from runner.core.request import Terms
 from runner.engines import Choice
-from runner.engines.base import Engine
+from runner.engines.base import Engine, WithResult
 from runner.pack import Caps, PackCache, Project, SealedProject, datafiles
 from runner.run import job, local, places
 from runner.run.job import GoOn
@@ -288,18 +288,15 @@ def sealed(
     """
     request = prepared.request
     project = folder_project(request.project, prepared.settings, cache)
-    git, packing = project.git(), project.pack(paths.source)
+    git, packing = project.git(), WithResult(project.pack(paths.source))
     warnings: list[str] = []
-    while True:
-        try:
-            event = next(packing)
-        except StopIteration as end:
-            told = tuple(warnings)
-            return pack.seal(request.asked, end.value, git, paths.parcel, told)
+    for event in packing:
         if isinstance(event, ev.Warned):
             warnings.append(event.text)
         yield event
         check()
+    archive, told = packing.result, tuple(warnings)
+    return pack.seal(request.asked, archive, git, paths.parcel, told)
 
 
 def go_on(cancel: Cancel, paths: RunPaths | None = None, *, until: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -372,13 +372,9 @@ class StartMarker:
         self, stream: Generator[Output | Tick, None, Ended]
     ) -> Generator[Output | Tick, None, Ended]:
         """Yield a command's stream without the marker and what came before it."""
-        try:
-            while True:
-                try:
-                    event = next(stream)
-                except StopIteration as stop:
-                    ended: Ended = stop.value
-                    return ended
+        printed = base.WithResult(stream)
+        with closing(stream):
+            for event in printed:
                 if (
                     self.seen
                     or isinstance(event, Tick)
@@ -388,8 +384,7 @@ class StartMarker:
                 elif rest := self.search(event.data.decode(errors="surrogateescape")):
                     data = rest.encode(errors="surrogateescape")
                     yield replace(event, data=data)
-        finally:
-            stream.close()
+        return printed.result
 
     def search(self, text: str) -> str:
         """Look for the marker in more of what was printed; return what follows it."""
