@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from runner.core import Reason, Step, Stream, Workspace
@@ -14,7 +13,14 @@ from runner.core.errors import Cancel, EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.core.screen import HANG_UP_S, Terminal
 from runner.engines import base
-from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    failing,
+    seconds,
+)
 from runner.engines.docker.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.execution import Execution, TerminalExecution
 from runner.engines.docker.usage import ContainerDiskWatch, CounterReader, Counters
@@ -344,8 +350,8 @@ def from_within(client: Client, container: str, state: Mapping[str, Any]) -> boo
     actions: list[str] = []
     with contextlib.suppress(ValueError, *FAILURES):
         told: Any = client.events(
-            since=_seconds(state["StartedAt"]),
-            until=_seconds(state["FinishedAt"]) + SLACK_S,
+            since=int(seconds(state["StartedAt"])),
+            until=int(seconds(state["FinishedAt"])) + SLACK_S,
             filters={**_TOLD, "container": [container]},
             decode=True,
         )
@@ -355,7 +361,3 @@ def from_within(client: Client, container: str, state: Mapping[str, Any]) -> boo
                 if actions[-1] != "kill":
                     break
     return actions == ["die"]
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
