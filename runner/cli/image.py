@@ -130,7 +130,8 @@ def _wanted(
     if build.gpu_target is None:
         return spec
     if gpu is None:  # as a run here would have one
-        gpu = bool(spec.gpu) and (not spec.gpu.optional or store.gpus().any)
+        asked = spec.gpu
+        gpu = asked is not None and (not asked.optional or store.gpus().any)
     return spec.built_for(gpu)
 
 

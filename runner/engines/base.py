@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
 from runner.core import (
     BuildSpec,
     DataFile,
     EngineFacts,
+    Gpu,
+    GpuSituation,
     ImageFacts,
     ImagePlan,
     Problem,
@@ -28,7 +31,6 @@ from runner.core.events import (
     RoundEnded,
 )
 from runner.core.screen import Terminal
-from runner.engines.gpu.allocation import GpuSource
 from runner.pack import Project
 from runner.system import files
 
@@ -48,7 +50,7 @@ class WithResult(Generic[T, R]):
         self.result = yield from self._steps
 
 
-class Engine(GpuSource, Protocol):
+class Engine(Protocol):
     """A way of running commands, and the GPUs that it can give to a run."""
 
     name: str
@@ -69,6 +71,22 @@ class Engine(GpuSource, Protocol):
         self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull or build the image; the last event is ImageReady."""
+        ...
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the GPUs that a run could be given here, and each way tried.
+
+        An engine on another machine can list them only from a container of ``image``;
+        without one the list may be None. No container is started if no way is open.
+        """
+        ...
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for a run while the context lasts and this process lives.
+
+        Raises:
+            BusyError: another run holds it, on entry.
+        """
         ...
 
     def run(

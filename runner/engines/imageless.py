@@ -136,9 +136,6 @@ def _abandoned(root: Path) -> bool:
     return True
 
 
-Owner = tuple[int, int]
-
-
 class Workplace(Protocol):
     """Where the commands of one run are carried out; ``kind`` says what it is."""
 
@@ -224,6 +221,10 @@ class Imageless(OnThisMachine):
         watch = Watch(grant, nvidia.states)
         watch.begin()
         return watch
+
+
+Owner = tuple[int, int]
+"""A user and a group by their numbers."""
 
 
 def fill(folders: Folders, work: Workspace, owner: Owner | None = None) -> None:

@@ -167,11 +167,11 @@ class RunContainers:
         wait(self._tasks, timeout=CLEAR_TIME_S)
         # By their names: a container may exist though the engine's answer was lost.
         # Volumes after them, as a container has these.
-        for kind, remove in (
+        for ends, remove in (
             (("", "-files"), partial(remove_container, self._client)),
             (("-src", "-build"), partial(removed, self._client.remove_volume)),
         ):
-            going = [pool.submit(remove, self.name + end) for end in kind]
+            going = [pool.submit(remove, self.name + end) for end in ends]
             wait(going, timeout=CLEAR_TIME_S)
         self._held()
         owner.tidy(self._group)
