@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from runner.engines.base import Engine, WithResult
 from runner.pack import Caps, PackCache, Project, SealedProject, datafiles
 from runner.run import job, local, places
 from runner.run.job import GoOn
+from runner.run.preparation import Preparation
 from runner.run.prepare import Prepared, in_ci, opened
 from runner.run.project import folder_project
 from runner.store import home as homes
@@ -78,13 +79,15 @@ def ready(
     return replace(prepared, request=request), choice, home
 
 
-def sources(
-    prepared: Prepared, home: Home, paths: RunPaths, cache: PackCache | None = None
-) -> tuple[Project, datafiles.DataPlaces]:
-    """Return the project, and where its data files are looked for.
-
-    A sealed project is unpacked in ``paths``.
-    """
+def preparation(
+    prepared: Prepared,
+    engines: Sequence[Engine],
+    home: Home,
+    paths: RunPaths,
+    cancel: Cancel,
+    cache: PackCache | None = None,
+) -> Preparation:
+    """Return what a job in ``paths`` needs; a sealed project is unpacked there."""
     settings, folder = prepared.settings, prepared.request.project
     sealed = prepared.parcel
     project: Project = folder_project(
@@ -96,8 +99,16 @@ def sources(
     # The folder of another machine's user is not this machine's of that name.
     origin = folder if sealed is not None and not prepared.request.asked.sent else None
     own = folder if prepared.staged is not None else project.folder
-    where = datafiles.DataPlaces(settings.data_dir, own, home.data, origin)
-    return project, where
+    return Preparation(
+        prepared.request,
+        project,
+        engines,
+        paths,
+        datafiles.DataPlaces(settings.data_dir, own, home.data, origin),
+        cancel,
+        download=settings.download,
+        data_size=settings.keep_size,
+    )
 
 
 def resume(paths: RunPaths, claim: Claim, asked: RunRequest) -> Run:
@@ -190,20 +201,13 @@ class Run(StartedRun):
         Closing the iterator early ends the run and records it as cancelled. ``beside``
         is the id of the run that is measured beside this one, if any.
         """
-        settings, paths = self._prepared.settings, self.paths
-        project, data = sources(self._prepared, self._home, paths, self._cache)
-        running = job.run(
-            replace(self._prepared.request, beside=beside),
-            project,
-            self._engines,
-            paths,
-            data,
-            cancel,
-            download=settings.download,
-            data_size=settings.keep_size,
-            go_on=self._go_on,
+        request = replace(self._prepared.request, beside=beside)
+        prepared = replace(self._prepared, request=request)
+        ready = preparation(
+            prepared, self._engines, self._home, self.paths, cancel, self._cache
         )
-        with self._claim, _cancelled_by(paths, cancel), closing(running) as events:
+        running = job.run(ready, self._go_on)
+        with self._claim, _cancelled_by(self.paths, cancel), closing(running) as events:
             yield from events
 
 
