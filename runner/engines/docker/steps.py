@@ -212,7 +212,12 @@ class Steps:
         cpu_s = None
         if before.cpu_s is not None and after.cpu_s is not None:
             cpu_s = after.cpu_s - before.cpu_s
-        reason = stop.reason or _limit_met(code, killed, before, after)
+        reason = stop.reason
+        if reason is None and code:
+            if killed:
+                reason = Reason.MEMORY_LIMIT
+            elif after.refused_forks > before.refused_forks:
+                reason = Reason.PIDS_LIMIT
         return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
 
     def _count(self) -> None:
@@ -260,19 +265,6 @@ class Steps:
             return {"Status": "removed", "OOMKilled": False}
         state: dict[str, Any] = found["State"]
         return state
-
-
-def _limit_met(
-    code: int, killed: bool, before: Counters, after: Counters
-) -> Reason | None:
-    """Return the limit that made a command fail; None if it did not fail."""
-    if code == 0:
-        return None
-    if killed:
-        return Reason.MEMORY_LIMIT
-    if after.refused_forks > before.refused_forks:
-        return Reason.PIDS_LIMIT
-    return None
 
 
 class _ContainerStop:
