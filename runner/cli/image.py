@@ -18,6 +18,7 @@ from runner.core import (
     BuildImage,
     BuildSpec,
     BuiltImage,
+    EngineFacts,
     ImageAction,
     ImagePlan,
     Origin,
@@ -28,7 +29,7 @@ from runner.core import (
 from runner.core.errors import Cancel, ImageError, UsageError
 from runner.core.events import BuildStarted
 from runner.core.quantities import size
-from runner.engines import KEEPING, base
+from runner.engines import base
 from runner.engines.docker import DockerEngine
 from runner.report import Block, Pairs, Table, ago
 from runner.run import prepare
@@ -96,7 +97,8 @@ def build(
     with common.cancel_on_signals(cancel, console):
         for event in store.prepare(plan, project, cancel):
             if isinstance(event, BuildStarted):
-                base.check_build(KEEPING, event.unenforced, request.strict_limits)
+                facts = EngineFacts(store.name, unenforced=event.unenforced)
+                base.check(facts, request.strict_limits, builds=True)
             console.show(event)
     console.close()
     if cancel.requested:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
@@ -180,6 +180,7 @@ _GROUPED = (
     "run rai as root on the engine's machine, and have the engine manage control groups"
     " itself, not by systemd: `native.cgroupdriver=cgroupfs` in its `exec-opts`"
 )
+_USUAL = "run rai as root on the engine's machine"
 _CONFINED = "use `--engine docker` or `--engine local`"
 _REMEDIES = {
     ("local", "memory"): GROUPS,
@@ -197,39 +198,30 @@ _REMEDIES_OF_BUILDS = {
 }
 
 
-def check(engine: EngineFacts, by: str) -> None:
+def check(engine: EngineFacts, by: str, *, builds: bool = False) -> None:
     """Refuse an engine that cannot enforce some limit; ``by`` says what asks for it.
+
+    It is about to run commands, or else it ``builds`` an image.
 
     Raises:
         NotAllowedError: names each such limit, and what to do.
     """
-    _refuse(engine, "", by, _REMEDIES)
-
-
-def check_build(engine: str, unenforced: tuple[str, ...], by: str) -> None:
-    """Refuse an image build that is about to begin, as ``check`` does for a run."""
-    facts = EngineFacts(engine, unenforced=unenforced)
-    _refuse(facts, " in image builds", by, _REMEDIES | _REMEDIES_OF_BUILDS)
-
-
-def _refuse(
-    engine: EngineFacts, where: str, by: str, remedies: Mapping[tuple[str, str], str]
-) -> None:
-    if not by or not engine.unenforced:
-        return
+    remedies = _REMEDIES | (_REMEDIES_OF_BUILDS if builds else {})
     names: dict[str, list[str]] = {}
-    for name in engine.unenforced:
-        names.setdefault(_remedy(engine, name, remedies), []).append(name)
-    raise NotAllowedError(
-        *(
-            Problem(
-                f"the {engine.name} engine cannot enforce {', '.join(found)} here"
-                f"{where}, which {by} asks for",
-                hint=remedy,
-            )
-            for remedy, found in names.items()
+    for name in engine.unenforced if by else ():
+        remedy = remedies.get((engine.name, name), _USUAL)
+        names.setdefault(remedy if engine.confines else _CONFINED, []).append(name)
+    where = " in image builds" if builds else ""
+    problems = [
+        Problem(
+            f"the {engine.name} engine cannot enforce {', '.join(found)} here{where},"
+            f" which {by} asks for",
+            hint=remedy,
         )
-    )
+        for remedy, found in names.items()
+    ]
+    if problems:
+        raise NotAllowedError(*problems)
 
 
 def lost(what: str, why: str, by: str) -> NotAllowedError:
@@ -237,15 +229,6 @@ def lost(what: str, why: str, by: str) -> NotAllowedError:
     return NotAllowedError(
         f"{what} is not enforced any more, which {by} asks for: {why}"
     )
-
-
-def _remedy(
-    engine: EngineFacts, name: str, remedies: Mapping[tuple[str, str], str]
-) -> str:
-    if not engine.confines:
-        return _CONFINED
-    usual = "run rai as root on the engine's machine"
-    return remedies.get((engine.name, name), usual)
 
 
 BLOCK_BYTES = 1 << 18

@@ -105,14 +105,12 @@ def _started(found: list[Following]) -> Iterator[list[Following]]:
             one.thread.join(max(left_s, 0.0))
 
 
-def refresh(
-    runs: Iterable[RunPaths], within_s: float = REFRESHED_WITHIN_S
-) -> dict[str, str]:
-    """Bring the copies of runs elsewhere up to date, as far as the time allows.
+def refresh(runs: Iterable[RunPaths]) -> dict[str, str]:
+    """Bring the copies of runs elsewhere up to date, as far as some seconds allow.
 
     Returns by their ids why some are not, "" for those that are.
     """
-    found, by = _following(runs), time.monotonic() + within_s
+    found, by = _following(runs), time.monotonic() + REFRESHED_WITHIN_S
     doubts: dict[str, str] = {}
     for first in range(0, len(found), AT_ONCE):
         with _started(found[first : first + AT_ONCE]) as some:

@@ -13,6 +13,7 @@ from runner.core import (
     Archive,
     BuildSpec,
     DataMount,
+    EngineFacts,
     GitState,
     GpuGrant,
     GpuSituation,
@@ -231,8 +232,8 @@ class Preparation:
         try:
             for event in engine.prepare(plan, self.project, self.cancel):
                 if isinstance(event, ev.BuildStarted):
-                    by, missing = self.request.strict_limits, event.unenforced
-                    base.check_build(engine.name, missing, by)
+                    facts = EngineFacts(engine.name, unenforced=event.unenforced)
+                    base.check(facts, self.request.strict_limits, builds=True)
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event

@@ -189,7 +189,6 @@ ROOT = Path("/")
 NVML = "libnvidia-ml.so.1"
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
-CDI_KIND = "nvidia.com/gpu"
 MOST_CDI_BYTES = 4 << 20
 """A specification of 64 slices has a tenth of this; larger files are ignored."""
 
@@ -205,7 +204,40 @@ def host(root: Path = ROOT) -> HostGpus:
     if not (presence.driver or presence.cards or presence.wsl_cuda):
         return facts
     facts = replace(facts, toolkit=installed.find_program(root, *installed.HOOKS))
-    return facts if problem else _with_gpus(root, _with_files(root, presence, facts))
+    if problem:
+        return facts
+    program = installed.find_program(root, installed.SMI)
+    libraries = installed.libraries(root, presence.driver)
+    facts = replace(
+        facts,
+        nodes=tuple(node for node in presence.nodes if node in installed.COMMON),
+        libraries=libraries,
+        programs=(program,) if program else (),
+        cdi=_cdi_devices(root),
+    )
+    library = dict(libraries).get(NVML, "")
+    found: nvml.GpuList | installed.SmiReport
+    lost: tuple[str, ...] = ()
+    try:
+        found = nvml.list_gpus(installed.under(root, library))
+        gpus, lost = tuple(_with_nodes(root, each) for each in found.gpus), found.lost
+    except nvml.NvmlError as error:
+        found = _smi_instead(root, error)
+        if not found.states:
+            why = access.silent(error.code, str(error), bool(library), found.problem)
+            return replace(facts, problem=why[0], hint=why[1])
+        minors = installed.minors(root)
+        gpus = tuple(_with_node(root, minors, g, found.buses) for g in found.gpus)
+    problem, hint = ("", "") if gpus else access.none_usable(lost, found.sliced)
+    return replace(
+        facts,
+        driver=facts.driver or found.driver,
+        gpus=gpus,
+        lost=lost,
+        sliced=found.sliced,
+        problem=problem,
+        hint=hint,
+    )
 
 
 def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
@@ -227,66 +259,10 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     )
 
 
-def _with_files(
-    root: Path, presence: access.NvidiaPresence, facts: HostGpus
-) -> HostGpus:
-    """Add the device files, libraries and programs that a run needs."""
-    common = tuple(node for node in presence.nodes if node in installed.COMMON)
-    program = installed.find_program(root, installed.SMI)
-    return replace(
-        facts,
-        nodes=common,
-        libraries=installed.libraries(root, presence.driver),
-        programs=(program,) if program else (),
-        cdi=_cdi_devices(root),
-    )
-
-
-def _with_gpus(root: Path, facts: HostGpus) -> HostGpus:
-    """Add the GPUs, by NVML or else nvidia-smi."""
-    library = dict(facts.libraries).get(NVML, "")
-    try:
-        found = nvml.list_gpus(installed.under(root, library))
-    except nvml.NvmlError as error:
-        return _with_smi_gpus(root, facts, error)
-    gpus = tuple(_with_nodes(root, each) for each in found.gpus)
-    return _with(facts, found.driver, gpus, found.lost, found.sliced)
-
-
-def _with_smi_gpus(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
-    found = _smi_instead(root, error)
-    if found.states:
-        minors = installed.minors(root)
-        gpus = tuple(_with_node(root, minors, g, found.buses) for g in found.gpus)
-        return _with(facts, found.driver, gpus, (), found.sliced)
-    library = NVML in dict(facts.libraries)
-    problem, hint = access.silent(error.code, str(error), library, found.problem)
-    return replace(facts, problem=problem, hint=hint)
-
-
 def _smi_instead(root: Path, error: nvml.NvmlError) -> installed.SmiReport:
     """Run nvidia-smi instead of NVML, unless NVML hangs: it would hang too."""
     hangs = error.code == nvml.TIMEOUT
     return installed.SmiReport() if hangs else installed.run_smi(root)
-
-
-def _with(
-    facts: HostGpus,
-    driver: str,
-    gpus: tuple[Gpu, ...],
-    lost: tuple[str, ...],
-    sliced: tuple[str, ...],
-) -> HostGpus:
-    problem, hint = ("", "") if gpus else access.none_usable(lost, sliced)
-    return replace(
-        facts,
-        driver=facts.driver or driver,
-        gpus=gpus,
-        lost=lost,
-        sliced=sliced,
-        problem=problem,
-        hint=hint,
-    )
 
 
 def _with_nodes(root: Path, seen: nvml.ListedGpu) -> Gpu:
@@ -328,20 +304,20 @@ def _cdi_names(path: Path) -> list[str]:
         text = files.read(path, MOST_CDI_BYTES).decode(errors="replace")
     except OSError:
         return []
-    if CDI_KIND not in text:
+    if access.KIND not in text:
         return []
     from runner.spec import yamlfile
 
     spec = yamlfile.compose(text, path.name, yamlfile.Problems())
     if (
         not isinstance(spec, yamlfile.MappingNode)
-        or _text(spec.get("kind")) != CDI_KIND
+        or _text(spec.get("kind")) != access.KIND
     ):
         return []
     devices = spec.get("devices")
     items = devices.items if isinstance(devices, yamlfile.SequenceNode) else ()
     named = (_text(i.get("name")) for i in items if isinstance(i, yamlfile.MappingNode))
-    return [f"{CDI_KIND}={name}" for name in named if name]
+    return [f"{access.KIND}={name}" for name in named if name]
 
 
 def _text(node: yamlfile.Node | None) -> str:
