@@ -64,12 +64,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    path: Annotated[
-        Path | None,
-        typer.Option(
-            "--path", "-p", metavar="DIR", help="The project's folder.  [default: .]"
-        ),
-    ] = None,
+    path: common.ProjectFolder = None,
     pairs: Annotated[
         int,
         typer.Option(
@@ -93,14 +88,7 @@ def bench(
             " correctness or a profile. Repeatable.",
         ),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|N",
-            autocompletion=suggestions.commands,
-            help="Run this command alone, as in `rai run`. Repeatable.",
-        ),
-    ] = None,
+    only: common.Only = None,
     fail_if: gating.FailIf = None,
     unsure: gating.UnsureOption = gating.Unsure.WARN,
     engine: common.Engine = None,
@@ -108,14 +96,7 @@ def bench(
     gpus: common.Gpus = None,
     wait: common.Wait = None,
     image: common.Image = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e",
-            metavar="NAME[=VALUE]",
-            help="A variable for the commands of both, as in `rai run`. Repeatable.",
-        ),
-    ] = None,
+    env: common.Env = None,
     quiet: common.Quiet = False,
     as_json: Annotated[
         bool,

@@ -147,6 +147,22 @@ Gpus = Annotated[
         metavar="N|UUID,...", help="GPUs, in place of the build file's; 0 for none."
     ),
 ]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-e",
+        metavar="NAME[=VALUE]",
+        help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|N",
+        autocompletion=suggestions.commands,
+        help="Run only this command: its name, number or a word in it. Repeatable.",
+    ),
+]
 Image = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Image, in place of the build file's."),
@@ -161,6 +177,12 @@ Directory = Annotated[
 ProjectPath = Annotated[
     Path | None,
     typer.Option("--path", "-p", metavar="DIR", help="Project folder, same as DIR."),
+]
+ProjectFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--path", "-p", metavar="DIR", help="The project's folder.  [default: .]"
+    ),
 ]
 On = Annotated[
     str | None,

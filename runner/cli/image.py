@@ -50,11 +50,6 @@ DONE = {
 
 HEADS = ("image", "target", "size", "built", "project")
 
-ProjectPath = Annotated[
-    Path | None,
-    typer.Option("--path", "-p", help="The project's folder.  [default: .]"),
-]
-
 image = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -64,7 +59,7 @@ image = typer.Typer(
 
 @image.command()
 def build(
-    path: ProjectPath = None,
+    path: common.ProjectFolder = None,
     target: Annotated[
         str | None,
         typer.Option(help="The Dockerfile's stage; overrides the build file."),
@@ -138,7 +133,7 @@ def _wanted(
 
 
 @image.command()
-def ls(path: ProjectPath = None, as_json: common.JsonFlag = False) -> None:
+def ls(path: common.ProjectFolder = None, as_json: common.JsonFlag = False) -> None:
     """List the images that rai built, and the image that a run would use.
 
     If the project's image would be built again, the reason is shown.
@@ -197,7 +192,7 @@ def _plain(built: Sequence[BuiltImage], project: ImageProject | None) -> dict[st
 
 @image.command()
 def prune(
-    path: ProjectPath = None,
+    path: common.ProjectFolder = None,
     everything: Annotated[
         bool,
         typer.Option(

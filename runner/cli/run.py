@@ -60,22 +60,8 @@ def run(
             help="Start after this run finishes. Repeatable.",
         ),
     ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e",
-            metavar="NAME[=VALUE]",
-            help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|N",
-            autocompletion=suggestions.commands,
-            help="Run only this command: its name, number or a word in it. Repeatable.",
-        ),
-    ] = None,
+    env: common.Env = None,
+    only: common.Only = None,
     image: common.Image = None,
     repeat: Annotated[
         int,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +25,6 @@ from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.report import Listed, Table
 from runner.run import places, server
 from runner.run.copies import listed
-from runner.run.server import name_of
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
@@ -139,72 +139,66 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     )
 
 
-def _there(home: Home, query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
-    """Begin to ask the server for its runs, if there is one that may have some."""
-    if everyone:
-        return _There(common.server(None), home, query, limit, everyone=True)
+def _there(
+    home: Home, query: RunQuery, limit: int, *, everyone: bool
+) -> Callable[[], list[Listed]] | None:
+    """Begin to ask the server for its runs that are not here, if it may have some.
+
+    What is returned waits for them. Where the server does not tell them, it warns; it
+    raises RaiError where all teams' runs are asked for.
+    """
     # A server knows neither branches nor tags nor commands.
-    if (query.branch, query.tag, query.command) != (None, None, None):
+    narrowed = (query.branch, query.tag, query.command) != (None, None, None)
+    if everyone:
+        entry = common.server(None)
+    elif narrowed or (found := profile.login()) is None:
         return None
-    entry = profile.login()
-    return _There(entry, home, query, limit, everyone=False) if entry else None
+    else:
+        entry = found
 
+    here, now, on = names(home), time.time(), server.name_of(entry.url)
+    asked = server.listing(
+        entry,
+        lambda run: run.id not in here and query.wants(listed(run, now)),
+        limit,
+        everyone=everyone,
+    )
 
-class _There:
-    """The runs of a server that are not here."""
-
-    def __init__(
-        self,
-        entry: ProfileEntry,
-        home: Home,
-        query: RunQuery,
-        limit: int,
-        *,
-        everyone: bool,
-    ) -> None:
-        here, now = names(home), time.time()
-        self._entry, self._everyone = entry, everyone
-        self._listing = server.listing(
-            entry,
-            lambda run: run.id not in here and query.wants(listed(run, now)),
-            limit,
-            everyone=everyone,
-        )
-
-    def found(self) -> list[Listed]:
-        """Return them; where the server does not tell, none and a warning.
-
-        Raises:
-            RaiError: all teams' runs are asked for, and are not told.
-        """
+    def told() -> list[Listed]:
         try:
-            return [self._listed(run) for run in self._listing()]
+            runs = asked()
         except RaiError as error:
-            if self._everyone:
+            if everyone:
                 raise
-            text = f"the runs on {name_of(self._entry.url)} are not listed: {error}"
-            common.warn_of(text)
+            common.warn_of(f"the runs on {on} are not listed: {error}")
             return []
+        return [
+            Listed(listed(run, now), "", None, "", on, _whose(run, entry))
+            for run in runs
+        ]
 
-    def _listed(self, run: RemoteRun) -> Listed:
-        whose = run.person if run.mine else f"{run.team}/{run.person}"
-        own = run.mine and run.person == self._entry.person
-        found, on = listed(run, time.time()), name_of(self._entry.url)
-        return Listed(found, "", None, "", on, "" if own else shown(whose))
+    return told
+
+
+def _whose(run: RemoteRun, entry: ProfileEntry) -> str:
+    """Return whose a run is; "" if it is the user's own."""
+    if run.mine and run.person == entry.person:
+        return ""
+    return shown(run.person if run.mine else f"{run.team}/{run.person}")
 
 
 def _show(
     home: Home,
     query: RunQuery,
     limit: int | None = None,
-    there: _There | None = None,
+    there: Callable[[], list[Listed]] | None = None,
     *,
     as_json: bool,
 ) -> None:
     """Show the runs that are asked for, and name those that cannot be read."""
     found, unreadable = read(home, query, limit)
     if there is not None:
-        found += there.found()
+        found += there()
         found.sort(key=lambda one: one.record.created_at, reverse=True)
         found = found[:limit]
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -22,7 +21,7 @@ from runner.core.errors import BusyError, RaiError
 from runner.core.wire import RemoteRun
 from runner.run import copies
 from runner.run.copies import Follower
-from runner.run.local import RunPlace
+from runner.run.local import RunPlace, in_background
 from runner.store import claim, run_files, runs
 from runner.store.paths import Home, RunPaths
 from runner.system import files, trees
@@ -93,29 +92,20 @@ def listing(
     them, and raises RaiError where the server refuses, is not reached, or does not
     answer in time.
     """
-    found: list[RemoteRun] = []
-    failed: list[RaiError] = []
-
-    def work() -> None:
-        try:
-            some = filter(wanted, _pages(entry, everyone=everyone))
-            found.extend(islice(some, limit))
-        except RaiError as error:
-            failed.append(error)
-        except Exception as error:
-            failed.append(RaiError(f"{entry.url} is not understood: {error!r}"))
-
-    # A daemon: a server that is silent does not keep this process alive.
-    thread = threading.Thread(target=work, name="rai-list", daemon=True)
-    thread.start()
+    some = filter(wanted, _pages(entry, everyone=everyone))
+    asked = in_background(lambda: list(islice(some, limit)))
 
     def listed() -> list[RemoteRun]:
-        thread.join(LISTED_WITHIN_S)
-        if thread.is_alive():
-            raise BusyError(f"{entry.url} does not answer in time", advice="")
-        if failed:
-            raise failed[0]
-        return found
+        try:
+            return asked.result(LISTED_WITHIN_S)
+        except RaiError:
+            raise
+        except TimeoutError as error:
+            raise BusyError(
+                f"{entry.url} does not answer in time", advice=""
+            ) from error
+        except Exception as error:
+            raise RaiError(f"{entry.url} is not understood: {error!r}") from error
 
     return listed
 
