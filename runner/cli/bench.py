@@ -29,7 +29,7 @@ from runner.run.bench import (
     BenchPlan,
     PairEnded,
     SideEvent,
-    carry_out,
+    take_turns,
 )
 from runner.run.bench_sides import LABELS, BenchSides, prepared, source
 from runner.run.prepare import Options, settings
@@ -137,7 +137,7 @@ def bench(
         raise UsageError(f"{len(given)} sides; a bench has {len(LABELS)} at most")
     with ci.session(in_ci, junit, answer=as_json) as reported:
         console = reported.console(quiet, to_stderr=as_json)
-        outcome, found = _carry_out(
+        outcome, found = _measured(
             given, path or Path(), options, pairs, conditions, reported, console
         )
         results = list(_results(outcome, found, conditions, unsure))
@@ -166,7 +166,7 @@ def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
         raise UsageError(Problem(text, hint="allow more pairs"))
 
 
-def _carry_out(
+def _measured(
     given: tuple[str | None, ...],
     project: Path,
     options: Options,
@@ -197,7 +197,7 @@ def _carry_out(
         asked = BenchPlan(pairs, ready.budget_s, gating.named(conditions))
         shown = BenchShown(console, ready, asked)
         try:
-            with closing(carry_out(ready, asked, cancel)) as events:
+            with closing(take_turns(ready, asked, cancel)) as events:
                 for event in events:
                     if isinstance(event, BenchOutcome):
                         return event, ready
@@ -273,7 +273,7 @@ def _ended(
     if not outcome.pairs or outcome.failed:
         return _early(outcome, console)
     gate = _together(results)
-    return gating.told(gate, console.line) if gate else 0
+    return gating.print_outcome(gate, console.line) if gate else 0
 
 
 def _together(results: list[_Result]) -> GateOutcome | None:
@@ -366,7 +366,7 @@ class BenchShown:
 def _show_end(outcome: BenchOutcome, console: Console) -> None:
     """Show how all runs ended, and why there are no more pairs."""
     for label, run in zip(LABELS, outcome.runs, strict=False):
-        text, colour = messages.told(run)
+        text, colour = messages.end_of(run)
         console.line(f"{label}: {text}", colour)
     if outcome.pairs and not outcome.failed:
         console.line(f"Compared after {_pairs(outcome.pairs)}: {outcome.why}.", "cyan")

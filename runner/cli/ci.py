@@ -5,7 +5,7 @@
         ...
         reported.ended(run.paths, run.record, places)
 
-`rai run` and others that carry out or compare runs share it.
+`rai run` and others that make or compare runs share it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class KeptCopy:
 
     def _tell(self, trouble: str) -> None:
         if bool(trouble) != bool(self._trouble):
-            told(self._console, trouble)
+            print_connection(self._console, trouble)
         self._trouble = trouble
 
     def _wait(self) -> None:
@@ -82,7 +82,7 @@ def kept(paths: RunPaths, console: Console) -> Iterator[KeptCopy]:
         yield KeptCopy(paths, console, followers)
 
 
-def told(console: Console, trouble: str) -> None:
+def print_connection(console: Console, trouble: str) -> None:
     """Print that a server is not reached, or that it is again."""
     if trouble:
         text = f"The connection is lost ({trouble}); trying again. The run goes on."

@@ -73,7 +73,7 @@ def diff(
         else:
             blocks(diff_blocks.blocks(found, everything=everything))
         if judged:
-            raise typer.Exit(gating.told(judged))
+            raise typer.Exit(gating.print_outcome(judged))
 
 
 def _judgeable(run: RunRecord) -> None:

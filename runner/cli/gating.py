@@ -69,7 +69,7 @@ def named(given: Sequence[Condition]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.metric for one in given))
 
 
-def told(outcome: GateOutcome, line: Line | None = None) -> int:
+def print_outcome(outcome: GateOutcome, line: Line | None = None) -> int:
     """Print a gate's outcome by ``line`` or on stderr; return the exit code, 0 or 7.
 
     Raises:

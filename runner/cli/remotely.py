@@ -1,4 +1,4 @@
-"""`rai run --on PLACE`: a run that a server or Slurm carries out."""
+"""`rai run --on PLACE`: a run on a server or on Slurm."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class RunSender:
         *,
         warnings: bool = False,
     ) -> StartedRun:
-        """Send the project and queue the run, as ``session.remote.submit`` does.
+        """Send the project and queue the run, as ``handover.submit_to_server`` does.
 
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.

@@ -55,7 +55,7 @@ def replay(
     for text in session.tidy(prepared.settings, spare=paths.id):
         console.line(text, "yellow")
     started = session.start(prepared)
-    running.carry_out(started, console)
+    running.run_and_show(started, console)
     after = started.record
     found = diff.between(*evidence.read_side(paths, started.paths, before, after))
     if as_json:

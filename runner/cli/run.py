@@ -173,7 +173,7 @@ def run(
             return
         else:
             started = local = session.start(prepared)
-            running.carry_out(local, console, reported)
+            running.run_and_show(local, console, reported)
         done = started.record
         status = common.status(done)
         judged = None
@@ -185,7 +185,7 @@ def run(
             common.print_json(done, **found)
         running.bring_back(started, output, console, force=force)
         if judged:
-            status = gating.told(judged, console.line)
+            status = gating.print_outcome(judged, console.line)
         elif gate:
             console.line("The gate is not judged: the run failed.", "yellow")
     raise typer.Exit(status)

@@ -1,4 +1,4 @@
-"""Shared by `rai run` and `rai replay`: carry out a run and show it."""
+"""Shared by `rai run` and `rai replay`: make a run and show it."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def refuse_output(
     pack.creatable(outputs.place(output))
 
 
-def carry_out(
+def run_and_show(
     started: Run, console: Console, reported: CiSession | None = None
 ) -> None:
-    """Carry out the run and show it; signals end it cleanly.
+    """Run it and show it; signals end it cleanly.
 
     However it ends, it is ``reported`` to a CI system.
     """

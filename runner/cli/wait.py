@@ -15,7 +15,7 @@ from runner.run import places
 from runner.run.places import record_of
 from runner.store.paths import RunPaths
 from runner.terminal.console import Console
-from runner.terminal.messages import told
+from runner.terminal.messages import end_of
 
 
 def wait(
@@ -38,10 +38,10 @@ def wait(
     common.warn_elsewhere(*found)
     console = Console()
     ended: dict[RunPaths, RunRecord] = {}
-    told_trouble = partial(copies.told, console)
+    told_trouble = partial(copies.print_connection, console)
     for paths in places.as_they_end(found, most_s, told_trouble):
         ended[paths] = record_of(paths)
-        console.line(*told(ended[paths]))
+        console.line(*end_of(ended[paths]))
     if len(ended) < len(found):
         raise typer.Exit(124)
     if as_json:

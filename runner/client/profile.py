@@ -38,7 +38,7 @@ _KEPT = ("token", "fingerprint", "team", "person")
 class ProfileEntry(Struct, frozen=True):
     """A server, the token for it, and whose it is.
 
-    ``url`` is as ``wire.addresses.normal`` returns it. ``fingerprint`` is that of the
+    ``url`` is as ``core.addresses.normal`` returns it. ``fingerprint`` is that of the
     only certificate that is accepted, "" where the system's certificates decide.
     """
 

@@ -79,7 +79,7 @@ def submit_to_server(
 
     ``team`` is whose run it is there, ``engine`` the wish for one, "" for the server's
     choice. Until the run is queued a cancel leaves nothing; from then on the run's
-    folder says where it is carried out, so that any command finds it there, whatever
+    folder says where it runs, so that any command finds it there, whatever
     becomes of this process.
 
     Raises:

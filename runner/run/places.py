@@ -1,6 +1,6 @@
-"""Where whole runs are carried out, and who knows whether they live.
+"""Where whole runs run, and who knows whether they live.
 
-An engine confines commands on one machine; a place carries out a run, engine and all.
+An engine confines commands on one machine; a place runs whole runs, engine and all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Told = Callable[[str], None]
 
 
 def standing(paths: RunPaths) -> Standing:
-    """Return whether somebody carries out a run, as its place knows."""
+    """Return whether somebody runs a run, as its place knows."""
     # Of a run on a server its claim tells, so that HTTP is not loaded for it.
     place = HERE if _place_name(paths) != SLURM else _place(SLURM)
     return place.standing(paths)
@@ -54,7 +54,7 @@ def cancel(paths: RunPaths) -> None:
 
 
 def elsewhere(paths: RunPaths) -> str:
-    """Return what carries a run out: a server, a machine; "" for this machine.
+    """Return what runs a run: a server, a machine; "" for this machine.
 
     Of a run on Slurm it is the node, or where it waits.
     """
@@ -74,7 +74,7 @@ def forget(paths: RunPaths) -> None:
 
 
 def unseen(paths: RunPaths) -> str:
-    """Return the machine that carries a run out, "" unless it cannot be seen from here.
+    """Return the machine that runs a run, "" unless it cannot be seen from here.
 
     Whether the run still lives there cannot be told; a server could be asked.
     """
@@ -238,7 +238,7 @@ def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.
     for other in others:
         if active(other):
             where = elsewhere(other)
-            on = f"; it is carried out on {where}" if where else ""
+            on = f"; it runs on {where}" if where else ""
             yield ev.Waiting(f"run {other.id} has not ended{on}")
         with followed([other]) as followers:
             while active(other) and not cancel.requested:
@@ -313,7 +313,7 @@ def _ended(paths: RunPaths) -> RunRecord | None:
 
 
 def _without_holder(paths: RunPaths, last: RunRecord, at: float) -> RunRecord:
-    """Return the record of a run that nobody carries out any more."""
+    """Return the record of a run that nobody runs any more."""
     if (verdict := _place_of(paths).verdict(paths)) is None:
         return record.lost(last, at)
     cancelled = verdict.reason is Reason.CANCELLED

@@ -1,4 +1,4 @@
-"""A server, which carries runs out for its clients; their folders here are copies."""
+"""A server, which runs its clients' runs; their folders here are copies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_PAGES = 5
 
 
 class Server(RunPlace):
-    """Runs that a server carries out."""
+    """Runs that a server runs."""
 
     def cancel(self, paths: RunPaths) -> None:
         """Ask the server to end a run.
@@ -178,7 +178,7 @@ def _bounds(paths: RunPaths) -> MirrorBounds:
 
 
 def connect(paths: RunPaths) -> ServerClient:
-    """Return a client of the server that carries a run out.
+    """Return a client of the server that runs a run.
 
     Raises:
         RaiError: nobody is logged in there.

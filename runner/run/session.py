@@ -140,7 +140,7 @@ def _engine(prepared: Prepared) -> Choice:
 
 
 class StartedRun:
-    """What is known of a run once it has a folder, wherever it is carried out."""
+    """What is known of a run once it has a folder, wherever it runs."""
 
     def __init__(self, prepared: Prepared, paths: RunPaths) -> None:
         self._prepared, self.paths = prepared, paths
@@ -172,7 +172,7 @@ class StartedRun:
 
 
 class Run(StartedRun):
-    """A run of this process; ``events`` carries it out, and can be called once."""
+    """A run of this process; ``events`` runs it, and can be called once."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class Run(StartedRun):
     def events(
         self, cancel: Cancel, beside: str = ""
     ) -> Generator[ev.Event, None, None]:
-        """Carry the run out and yield what happens; the last event is Finished.
+        """Run it and yield what happens; the last event is Finished.
 
         Closing the iterator early ends the run and records it as cancelled. ``beside``
         is the id of the run that is measured beside this one, if any.
@@ -260,7 +260,7 @@ def detach(
         names = tuple(engine.name for engine in choice.engines)
         settings = stored.variables(prepared.settings)
         terms = Terms(settings, names, choice.why)
-        answer = worker.carry_out(replace(asked, terms=terms))
+        answer = worker.begin(replace(asked, terms=terms))
     except BaseException:
         with suppress(FileNotFoundError):
             places.cancel(paths)

@@ -70,17 +70,17 @@ def refuse(paths: RunPaths, error: RaiError) -> None:
     files.write_once(paths.record, record.to_json(ended))
 
 
-def cancel_on_signals(cancel: Cancel, told: Callable[[], None] | None = None) -> None:
+def cancel_on_signals(cancel: Cancel, stop: Callable[[], None] | None = None) -> None:
     """Cancel at signals that end a process, but for a terminal's end.
 
-    ``told`` is called at each in place of that.
+    ``stop`` is called at each in place of that.
     """
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        (told or cancel.request)()
+    def signalled(number: int, frame: FrameType | None) -> None:
+        (stop or cancel.request)()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
-        signal.signal(number, stop)
+        signal.signal(number, signalled)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 

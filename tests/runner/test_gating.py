@@ -64,7 +64,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 )
 def test_a_gate_has_one_outcome_however_many_figures_it_judges(outcome, lines, status):
     said = []
-    assert gating.told(outcome, lambda text, _: said.append(text)) == status
+    assert gating.print_outcome(outcome, lambda text, _: said.append(text)) == status
     assert said == lines
 
 

@@ -322,7 +322,7 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
     namespace = str(PROCESSES / str(pid) / "ns" / "net")
     rules = network.rules_here(servers, targets)
     done = process.run(network.command(rules, namespace), timeout_s=CLOSE_S)
-    if done.exit_code:  # though ``private.refusal`` found that the kernel takes them
+    if done.exit_code:  # though ``network.refusal`` found that the kernel takes them
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise EngineError(f"private addresses were not closed: {said}")
     return ""
