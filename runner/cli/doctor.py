@@ -32,6 +32,43 @@ LAST_LINES = 12
 MOST_SHOWN_BYTES = 1 << 14
 
 
+def doctor(
+    as_json: common.JsonFlag = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Offer to do what rai can; ask for each.")
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Do all of it unasked, but nothing as root."),
+    ] = False,
+) -> None:
+    """Check what this machine can run, and how.
+
+    Without a terminal and without --yes, --fix only lists what it would do.
+    """
+    if as_json and fix:
+        raise UsageError("--fix asks questions; leave out --json")
+    if yes and not fix:
+        raise UsageError("--yes answers the questions of --fix; add it")
+    settings = common.settings()
+    found = findings.examine(settings.home, settings.data_dir)
+    if as_json:
+        common.print_json(found)
+    else:
+        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
+        heads = ("what", "state", "finding", "what to do")
+        blocks([report.Table("", heads, rows)])
+        say(f"\n{findings.conclusion(found)}")
+    if fix:
+        plan = image(settings)
+        needs = remedies.look(found, settings.home, Path(), plan, os.environ)
+        say()
+        if not run_remedies(remedies.remedies(needs), yes=yes):
+            raise typer.Exit(1)
+    if not findings.working(found):
+        raise typer.Exit(Reason.NO_ENGINE.exit_code)
+
+
 def image(settings: Settings) -> ImagePlan | None:
     """Return how a run of the project here gets its image, None if it needs none."""
     try:
@@ -86,40 +123,3 @@ def _run(remedy: Remedy) -> bool:
         say(f"    {line}", to_stderr=True)
     say(f"It failed, with exit status {running.result.exit_code}.", to_stderr=True)
     return False
-
-
-def doctor(
-    as_json: common.JsonFlag = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Offer to do what rai can; ask for each.")
-    ] = False,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Do all of it unasked, but nothing as root."),
-    ] = False,
-) -> None:
-    """Check what this machine can run, and how.
-
-    Without a terminal and without --yes, --fix only lists what it would do.
-    """
-    if as_json and fix:
-        raise UsageError("--fix asks questions; leave out --json")
-    if yes and not fix:
-        raise UsageError("--yes answers the questions of --fix; add it")
-    settings = common.settings()
-    found = findings.examine(settings.home, settings.data_dir)
-    if as_json:
-        common.print_json(found)
-    else:
-        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
-        heads = ("what", "state", "finding", "what to do")
-        blocks([report.Table("", heads, rows)])
-        say(f"\n{findings.conclusion(found)}")
-    if fix:
-        plan = image(settings)
-        needs = remedies.look(found, settings.home, Path(), plan, os.environ)
-        say()
-        if not run_remedies(remedies.remedies(needs), yes=yes):
-            raise typer.Exit(1)
-    if not findings.working(found):
-        raise typer.Exit(Reason.NO_ENGINE.exit_code)

@@ -63,6 +63,7 @@ from runner.system import machine, process
 THREADS = 4
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
+
 SLACK_S = 3600.0
 """The time beside that of its commands after which a container ends by itself.
 
@@ -72,6 +73,73 @@ runs may remove what is left of it.
 
 CLOSE_S = 30.0
 MOST_BYTES = 1 << 16
+
+
+def run(
+    client: Client,
+    work: Workspace,
+    cancel: Cancel,
+    support: GpuSupport | None,
+    terminal: Terminal | None = None,
+    share: JobShare = NO_JOB,
+    *,
+    closes: bool = False,
+) -> Generator[Event, None, None]:
+    """Run the steps in a new container, and remove everything it made.
+
+    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
+    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
+    container. ``closes`` says that this user can close private addresses to a container
+    of this engine.
+    """
+    work, lowered = share.fitted(work)
+    pool = ThreadPoolExecutor(THREADS, "docker")
+    stage = RunContainers(client, work, cancel, support, share, closes=closes)
+    watch = options.watch_grant(client, work.gpu, support, lambda: stage.container)
+    try:
+        reaping = pool.submit(_reap, client)
+        yield Starting()
+        if lowered:
+            yield Warned(lowered)
+        try:
+            yield from stage.set_up(pool)
+        except EngineError as error:
+            stage.blame_architecture(error)
+            raise
+        if cancel.requested:
+            for step in work.steps:
+                why, line = step.skip or STOPPED, step.command
+                yield CommandSkipped(step.index, line.text, why, line.name)
+            return
+        if work.gpu is not None:
+            # The container of a killed run may still compute on the GPU that it held.
+            wait([reaping])
+        try:
+            with Steps(client, stage.container, work, cancel) as steps:
+                execute = (
+                    partial(steps.interact, terminal) if terminal else steps.execute
+                )
+                commands = in_order(work, cancel, execute)
+                yield from watch.around(stage.way, commands)
+                yield Usage(steps.counters.peak_memory_bytes)
+        except EngineError as error:
+            # The folder outlives the container.
+            if not went_away(error):
+                with suppress(EngineError):
+                    yield from stage.build_folder(pool, idle=False)
+            stage.blame_architecture(error)
+            raise
+        yield from stage.build_folder(pool, idle=steps.idle)
+        reaping.result()
+    finally:
+        stage.clear(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+        client.close()  # its idle connections; a process may make many runs
+
+
+def _reap(client: Client) -> None:
+    engines.remove()
+    reap(client, machine.this_process())
 
 
 class RunContainers:
@@ -326,70 +394,3 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise EngineError(f"private addresses were not closed: {said}")
     return ""
-
-
-def run(
-    client: Client,
-    work: Workspace,
-    cancel: Cancel,
-    support: GpuSupport | None,
-    terminal: Terminal | None = None,
-    share: JobShare = NO_JOB,
-    *,
-    closes: bool = False,
-) -> Generator[Event, None, None]:
-    """Run the steps in a new container, and remove everything it made.
-
-    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
-    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
-    container. ``closes`` says that this user can close private addresses to a container
-    of this engine.
-    """
-    work, lowered = share.fitted(work)
-    pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = RunContainers(client, work, cancel, support, share, closes=closes)
-    watch = options.watch_grant(client, work.gpu, support, lambda: stage.container)
-    try:
-        reaping = pool.submit(_reap, client)
-        yield Starting()
-        if lowered:
-            yield Warned(lowered)
-        try:
-            yield from stage.set_up(pool)
-        except EngineError as error:
-            stage.blame_architecture(error)
-            raise
-        if cancel.requested:
-            for step in work.steps:
-                why, line = step.skip or STOPPED, step.command
-                yield CommandSkipped(step.index, line.text, why, line.name)
-            return
-        if work.gpu is not None:
-            # The container of a killed run may still compute on the GPU that it held.
-            wait([reaping])
-        try:
-            with Steps(client, stage.container, work, cancel) as steps:
-                execute = (
-                    partial(steps.interact, terminal) if terminal else steps.execute
-                )
-                commands = in_order(work, cancel, execute)
-                yield from watch.around(stage.way, commands)
-                yield Usage(steps.counters.peak_memory_bytes)
-        except EngineError as error:
-            # The folder outlives the container.
-            if not went_away(error):
-                with suppress(EngineError):
-                    yield from stage.build_folder(pool, idle=False)
-            stage.blame_architecture(error)
-            raise
-        yield from stage.build_folder(pool, idle=steps.idle)
-        reaping.result()
-    finally:
-        stage.clear(pool)
-        pool.shutdown(wait=False, cancel_futures=True)
-        client.close()  # its idle connections; a process may make many runs
-
-
-def _reap(client: Client) -> None:
-    engines.remove()
-    reap(client, machine.this_process())

@@ -23,6 +23,66 @@ from runner.core import Gpu, GpuProcess, GpuState
 Nvml = Any
 """The module pynvml, which has no types."""
 
+Device = Any
+"""A handle of pynvml's."""
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+"""The time-out of a query; initialising eight GPUs takes about ten seconds."""
+
+TIMEOUT = 10
+"""NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
+
+_HUNG: dict[str, Thread] = {}
+"""The queries, by library, that did not return in time and may still hang."""
+
+_STARTED: dict[str, Nvml] = {}
+_STARTING = Lock()
+
+
+class NvmlError(Exception):
+    """NVML failed; ``code`` is its nvmlReturn_t, 0 if it was not loaded."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class ListedGpu(Struct, frozen=True):
+    """A GPU or slice as NVML lists it; only a slice has instances' numbers.
+
+    ``minor`` is the number of its device file; None on WSL.
+    """
+
+    gpu: Gpu
+    minor: int | None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+class GpuList(Struct, frozen=True):
+    """The driver's version and the GPUs, those in MIG mode as their slices.
+
+    ``lost`` describes the GPUs that do not answer, ``sliced`` those in MIG mode.
+    """
+
+    driver: str
+    gpus: tuple[ListedGpu, ...] = ()
+    lost: tuple[str, ...] = ()
+    sliced: tuple[str, ...] = ()
+
+
+def list_gpus(library: str) -> GpuList:
+    """Return all GPUs; raise NvmlError if the library fails."""
+    return _in_time(library, _list_gpus)
+
+
+def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
+    """Return the present state of each GPU; raise NvmlError if the library fails."""
+    return _in_time(library, lambda nv: tuple(_state(nv, gpu) for gpu in gpus))
+
+
 THROTTLE = {
     0x2: "applications clocks setting",
     0x4: "software power cap",
@@ -107,66 +167,6 @@ def _pending(nv: Nvml, card: object) -> str:
         return "its memory has rows to be remapped by a reset" if pending else ""
     retired = query(nv, nv.nvmlDeviceGetRetiredPagesPendingStatus, card)
     return "its memory has pages to be retired by a reset" if retired else ""
-
-
-Device = Any
-"""A handle of pynvml's."""
-
-T = TypeVar("T")
-
-ANSWER_S = 30.0
-"""The time-out of a query; initialising eight GPUs takes about ten seconds."""
-
-TIMEOUT = 10
-"""NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
-
-_HUNG: dict[str, Thread] = {}
-"""The queries, by library, that did not return in time and may still hang."""
-
-_STARTED: dict[str, Nvml] = {}
-_STARTING = Lock()
-
-
-class NvmlError(Exception):
-    """NVML failed; ``code`` is its nvmlReturn_t, 0 if it was not loaded."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class ListedGpu(Struct, frozen=True):
-    """A GPU or slice as NVML lists it; only a slice has instances' numbers.
-
-    ``minor`` is the number of its device file; None on WSL.
-    """
-
-    gpu: Gpu
-    minor: int | None
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-
-
-class GpuList(Struct, frozen=True):
-    """The driver's version and the GPUs, those in MIG mode as their slices.
-
-    ``lost`` describes the GPUs that do not answer, ``sliced`` those in MIG mode.
-    """
-
-    driver: str
-    gpus: tuple[ListedGpu, ...] = ()
-    lost: tuple[str, ...] = ()
-    sliced: tuple[str, ...] = ()
-
-
-def list_gpus(library: str) -> GpuList:
-    """Return all GPUs; raise NvmlError if the library fails."""
-    return _in_time(library, _list_gpus)
-
-
-def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Return the present state of each GPU; raise NvmlError if the library fails."""
-    return _in_time(library, lambda nv: tuple(_state(nv, gpu) for gpu in gpus))
 
 
 def _in_time(library: str, query: Callable[[Nvml], T]) -> T:
