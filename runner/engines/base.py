@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
@@ -48,6 +50,20 @@ class WithResult(Generic[T, R]):
 
     def __iter__(self) -> Iterator[T]:
         self.result = yield from self._steps
+
+
+def in_background(call: Callable[[], T]) -> Future[T]:
+    """Make a call in a thread of its own, which does not keep this process alive."""
+    asked: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            asked.set_result(call())
+        except Exception as error:
+            asked.set_exception(error)
+
+    threading.Thread(target=work, name="rai-call", daemon=True).start()
+    return asked
 
 
 class Engine(Protocol):

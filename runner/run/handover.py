@@ -23,10 +23,10 @@ from runner.core.addresses import SLURM, SlurmTarget
 from runner.core.errors import Cancel, RaiError, UsageError
 from runner.core.request import Terms
 from runner.core.wire import Me, RemoteRun
+from runner.engines.base import in_background
 from runner.run import places, server, slurm_programs
 from runner.run import slurm as cluster
 from runner.run.copies import Mirror
-from runner.run.local import in_background
 from runner.run.prepare import WITHOUT_IMAGES, Prepared, in_ci
 from runner.run.session import StartedRun, discard, go_on, sealed
 from runner.run.slurm_jobs import NAME

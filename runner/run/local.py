@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TypeVar
 
 from msgspec import json
 
@@ -19,8 +16,6 @@ from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 from runner.system import files
 from runner.system.process import Detached, python
-
-T = TypeVar("T")
 
 WORKER = python("runner.run.worker")
 ANSWERED_WITHIN_S = 600.0
@@ -173,17 +168,3 @@ def last_words(paths: RunPaths) -> str:
     except OSError:
         return ""
     return printable(said.decode(errors="replace").strip().rpartition("\n")[2][:SHOWN])
-
-
-def in_background(call: Callable[[], T]) -> Future[T]:
-    """Make a call in a thread of its own, which does not keep this process alive."""
-    asked: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            asked.set_result(call())
-        except Exception as error:
-            asked.set_exception(error)
-
-    threading.Thread(target=work, name="rai-call", daemon=True).start()
-    return asked

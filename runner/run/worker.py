@@ -44,7 +44,6 @@ from runner.store.paths import Home, RunPaths
 from runner.system import files, machine
 
 ENGINE = "RAI_ENGINE"
-HOME = "RAI_HOME"
 ENGINES = ("auto", "docker", "local")
 THIS_SERVER = RolePolicy(source="this server")
 

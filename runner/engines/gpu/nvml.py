@@ -11,14 +11,16 @@ the calls and the caller waits for it no longer than ANSWER_S.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from runner.core import Gpu, GpuProcess, GpuState
+from runner.engines.base import in_background
 
 Nvml = Any
 """The module pynvml, which has no types."""
@@ -34,7 +36,7 @@ ANSWER_S = 30.0
 TIMEOUT = 10
 """NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
 
-_HUNG: dict[str, Thread] = {}
+_HUNG: dict[str, Future[Any]] = {}
 """The queries, by library, that did not return in time and may still hang."""
 
 _STARTED: dict[str, Nvml] = {}
@@ -174,27 +176,19 @@ def _in_time(library: str, query: Callable[[Nvml], T]) -> T:
 
     While an earlier query hangs no other is started, since it would hang too.
     """
-    result: list[T | NvmlError] = []
 
-    def run() -> None:
-        try:
-            with _session(library) as nv:
-                result.append(query(nv))
-        except NvmlError as error:
-            result.append(error)
+    def run() -> T:
+        with _session(library) as nv:
+            return query(nv)
 
     earlier = _HUNG.get(library)
-    if earlier is None or not earlier.is_alive():
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(ANSWER_S)
-        if thread.is_alive():
-            _HUNG[library] = thread
-    if not result:
-        raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
-    if isinstance(result[0], NvmlError):
-        raise result[0]
-    return result[0]
+    if earlier is None or earlier.done():
+        asked = in_background(run)
+        try:
+            return asked.result(ANSWER_S)
+        except TimeoutError:
+            _HUNG[library] = asked
+    raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
 
 
 def _list_gpus(nv: Nvml) -> GpuList:
