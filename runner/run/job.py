@@ -131,12 +131,9 @@ def measured(
     """
     if named:
         return tuple(step for step in ran if step.index in named)
-    figures = (step for step in ran if _has_figures(found.get(step.index, Findings())))
-    return tuple(figures) or tuple(ran[-1:])
-
-
-def _has_figures(found: Findings) -> bool:
-    return bool(found.inferences or found.profiles)
+    every = ((step, found.get(step.index, Findings())) for step in ran)
+    figures = tuple(step for step, own in every if own.inferences or own.profiles)
+    return figures or tuple(ran[-1:])
 
 
 MOST_OF_RUN_BYTES = 16 << 20

@@ -226,15 +226,14 @@ def fate(
         over = stages == {JobStage.OVER}
         gone = silent_s > (ENDED_S if over else SILENT_S)
     elif jobs:
-        gone = not any(_may_start(job) for job in jobs)
+        gone = not any(
+            stage(job.state) is JobStage.WAITING and not never_starts(job.reason)
+            for job in jobs
+        )
     else:
         # The client may be packing, and Slurm's answer older than the job.
         gone = handed_s >= FORGOTTEN_S and silent_s >= SILENT_S
     return Standing.GONE if gone else on
-
-
-def _may_start(job: SlurmJob) -> bool:
-    return stage(job.state) is JobStage.WAITING and not never_starts(job.reason)
 
 
 def verdict(

@@ -21,7 +21,7 @@ from runner.engines.docker.client import (
     failing,
     seconds,
 )
-from runner.engines.docker.confinement import KEEPER_PROCESSES, exec_user
+from runner.engines.docker.confinement import KEEPER_PROCESSES, user
 from runner.engines.docker.execution import Execution, TerminalExecution
 from runner.engines.docker.usage import ContainerDiskWatch, CounterReader, Counters
 from runner.system.child import checked_beside
@@ -50,7 +50,7 @@ class Steps:
     ) -> None:
         self._client, self._container = client, container
         self._limits, self._cancel = work.limits, cancel
-        self._user = exec_user(work.profile)
+        self._user = f"{user(work.profile)}:{user(work.profile)}"
         self._variables = work.variables
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)

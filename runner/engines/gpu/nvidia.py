@@ -80,7 +80,7 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     """Return the present state of each GPU; ``problem`` says if it does not answer."""
     if not gpus:
         return ()
-    library = installed.library_file(root, NVML, installed.version(root))
+    library = dict(installed.libraries(root, installed.version(root))).get(NVML, "")
     try:
         return nvml.states(installed.under(root, library), gpus)
     except nvml.NvmlError as error:
