@@ -152,7 +152,7 @@ def goes_on(paths: RunPaths, console: Console) -> None:
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
     try:
-        places.cancel(paths)
+        places.of(paths).cancel(paths)
     except RaiError as error:
         when = " yet" if isinstance(error, BusyError) else ""
         console.line(f"Not cancelled{when}: {error}", "yellow")

@@ -32,7 +32,7 @@ def cancel(
     going_on = [paths for paths in found if places.active(paths)]
     common.warn_elsewhere(*going_on)
     for paths in going_on:
-        places.cancel(paths)
+        places.of(paths).cancel(paths)
     over = [no_wait or _over(paths) for paths in going_on]
     if as_json:
         common.print_json([record_of(paths) for paths in found])

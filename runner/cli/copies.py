@@ -100,7 +100,7 @@ def fetch_sources(*runs: RunPaths) -> None:
 
     for paths in runs:
         try:
-            places.fetch_source(paths, CAPS.total_bytes)
+            places.of(paths).fetch_source(paths, CAPS.total_bytes)
         except RaiError as error:
             common.warn_of(f"the files of run {paths.id} are not compared: {error}")
 

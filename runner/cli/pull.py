@@ -36,7 +36,7 @@ def pull(
         places.wait(paths, timeout_s=places.REFRESHED_WITHIN_S)
     found = record_of(paths)
     if not paths.build.exists() and found.build_bytes is not None:
-        places.fetch_build(paths)
+        places.of(paths).fetch_build(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))

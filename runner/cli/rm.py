@@ -52,7 +52,7 @@ def rm(
     common.confirm("Remove for good?", yes=yes)
     for paths in found:
         if not paths.record.exists():
-            places.forget(paths)
+            places.of(paths).forget(paths)
     left = {paths.id: _left(paths) for paths in found}
     prune.remove(home, list(sizes))
     for name, what in left.items():

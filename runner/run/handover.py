@@ -152,7 +152,7 @@ def _queued(
                 run_files.write_seen(paths, queued)
                 if cancel.requested or paths.cancel.exists():
                     with suppress(UnreachableError):  # it is passed on later
-                        places.cancel(paths)
+                        places.of(paths).cancel(paths)
                 return paths
         paths = _renamed(home, paths)
     raise RaiError(
@@ -295,7 +295,7 @@ def submit_to_slurm(
         raise RaiError(*answer.problems, reason=answer.reason, advice="")
     if cancel.requested or paths.cancel.exists():
         with suppress(RaiError):  # its worker looks for the request
-            places.cancel(paths)
+            places.of(paths).cancel(paths)
     return StartedRun(prepared, paths)
 
 

@@ -48,9 +48,9 @@ def standing(paths: RunPaths) -> Standing:
     return place.standing(paths)
 
 
-def cancel(paths: RunPaths) -> None:
-    """Ask for a run to end."""
-    _place_of(paths).cancel(paths)
+def of(paths: RunPaths) -> RunPlace:
+    """Return the place of a run."""
+    return _place(_place_name(paths))
 
 
 def elsewhere(paths: RunPaths) -> str:
@@ -66,11 +66,6 @@ def elsewhere(paths: RunPaths) -> str:
     if found is not Standing.ELSEWHERE:
         return ""
     return (holder.on if holder else "") or "another machine"
-
-
-def forget(paths: RunPaths) -> None:
-    """Remove what is left of a run at its place, before its folder is removed."""
-    _place_of(paths).forget(paths)
 
 
 def unseen(paths: RunPaths) -> str:
@@ -118,16 +113,6 @@ def refresh(runs: Iterable[RunPaths]) -> dict[str, str]:
                 time.sleep(LOOK_S)
             doubts |= {one.paths.id: one.doubt for one in some}
     return doubts
-
-
-def fetch_build(paths: RunPaths) -> None:
-    """Fetch the build folder of a run that ended elsewhere, if it is not here."""
-    _place_of(paths).fetch_build(paths)
-
-
-def fetch_source(paths: RunPaths, most_bytes: int) -> None:
-    """Fetch the packed project of a run that was sent elsewhere, if it is not here."""
-    _place_of(paths).fetch_source(paths, most_bytes)
 
 
 def find(opened: Home, text: str) -> RunPaths:
@@ -294,7 +279,7 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
     with contextlib.suppress(FileNotFoundError):
         if not files.write_once(paths.record, record.to_json(ended)):
             return []
-    _place_of(paths).forget(paths)
+    of(paths).forget(paths)
     return [ended]
 
 
@@ -314,7 +299,7 @@ def _ended(paths: RunPaths) -> RunRecord | None:
 
 def _without_holder(paths: RunPaths, last: RunRecord, at: float) -> RunRecord:
     """Return the record of a run that nobody runs any more."""
-    if (verdict := _place_of(paths).verdict(paths)) is None:
+    if (verdict := of(paths).verdict(paths)) is None:
         return record.lost(last, at)
     cancelled = verdict.reason is Reason.CANCELLED
     state = State.CANCELLED if cancelled else State.LOST
@@ -363,10 +348,6 @@ def _place_name(paths: RunPaths) -> str:
     return holder.place if holder else claim.HERE
 
 
-def _place_of(paths: RunPaths) -> RunPlace:
-    return _place(_place_name(paths))
-
-
 @cache
 def _place(name: str) -> RunPlace:
     """Return a place; it is loaded where there is a run of it."""
@@ -383,7 +364,7 @@ def _place(name: str) -> RunPlace:
 
 def _following(runs: Iterable[RunPaths]) -> list[Following]:
     """Return what keeps the copies among these up to date, of runs that go on."""
-    found = (_place_of(paths).follow(paths) for paths in runs if active(paths))
+    found = (of(paths).follow(paths) for paths in runs if active(paths))
     return [one for one in found if one is not None]
 
 

@@ -263,7 +263,7 @@ def detach(
         answer = worker.begin(replace(asked, terms=terms))
     except BaseException:
         with suppress(FileNotFoundError):
-            places.cancel(paths)
+            places.of(paths).cancel(paths)
         raise
     if answer.reason is not None:
         discard(home, paths)
