@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from runner import engines, report
+from runner import engines
 from runner.cli import common
 from runner.core import ImagePlan, Reason, Stream
 from runner.core.errors import Cancel, RaiError, UsageError
@@ -18,7 +18,9 @@ from runner.core.events import Output
 from runner.engines import doctor as findings
 from runner.engines import remedies
 from runner.engines.base import WithResult
+from runner.engines.doctor import Finding
 from runner.engines.remedies import Remedy
+from runner.report import Table
 from runner.run import prepare
 from runner.run.project import folder_project
 from runner.spec import images
@@ -55,9 +57,7 @@ def doctor(
     if as_json:
         common.print_json(found)
     else:
-        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
-        heads = ("what", "state", "finding", "what to do")
-        blocks([report.Table("", heads, rows)])
+        blocks([table(found)])
         say(f"\n{findings.conclusion(found)}")
     if fix:
         plan = image(settings)
@@ -67,6 +67,12 @@ def doctor(
             raise typer.Exit(1)
     if not findings.working(found):
         raise typer.Exit(Reason.NO_ENGINE.exit_code)
+
+
+def table(found: Sequence[Finding]) -> Table:
+    """Return findings about a machine or a server as a table."""
+    rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
+    return Table("", ("what", "state", "finding", "what to do"), rows)
 
 
 def image(settings: Settings) -> ImagePlan | None:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from runner import report
 from runner.cli import common
+from runner.cli.doctor import table
 from runner.cli.server import opening
 from runner.client import profile
 from runner.core import Problem
@@ -76,9 +76,7 @@ def doctor(
     if as_json:
         common.print_json(found)
     else:
-        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
-        heads = ("what", "state", "finding", "what to do")
-        blocks([report.Table("", heads, rows)])
+        blocks([table(found)])
     if not checkup.well(found):
         raise typer.Exit(1)
 
