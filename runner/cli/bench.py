@@ -17,7 +17,7 @@ from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.work import Secrets
 from runner.figures.comparison import LEAST
-from runner.figures.gate import Condition, GateOutcome
+from runner.figures.gate import Condition, GateOutcome, parse
 from runner.figures.statistics import MOST_PAIRS
 from runner.report import Block, Pairs, diff_blocks, evidence, plans
 from runner.report import diff as differing
@@ -118,7 +118,7 @@ def bench(
     rai bench ../old . --command final    two folders, by one command
     rai bench main --fail-if "op_time>3%"
     """
-    conditions = gating.conditions(fail_if)
+    conditions = parse(fail_if or ())
     options = prepare.Options(
         engine,
         profile,

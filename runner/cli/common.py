@@ -293,7 +293,7 @@ def opened() -> tuple[Home, Settings]:
     from runner import engines
     from runner.run import places
 
-    engines.remove()
+    engines.reap()
     found = settings()
     return places.open_home(found.home), found
 

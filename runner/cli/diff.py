@@ -9,6 +9,7 @@ import typer
 from runner.cli import ci, common, copies, gating
 from runner.core import Reason, RunRecord
 from runner.core.errors import UsageError
+from runner.figures.gate import parse
 from runner.report import diff as differing
 from runner.report import diff_blocks, evidence
 from runner.run import places
@@ -51,7 +52,7 @@ def diff(
     file, the project's files, and the machines. One sample a side shows differences
     and gives no verdict: `rai bench` and `rai run --repeat N` take more.
     """
-    gate = gating.conditions(fail_if)
+    gate = parse(fail_if or ())
     with ci.session(in_ci, answer=as_json) as reported:
         earlier, later = _named(run, other, baseline)
         old, new = places.record_of(earlier), places.record_of(later)

@@ -14,7 +14,7 @@ from runner.core import Problem, Reason, RunRecord
 from runner.core.errors import UsageError
 from runner.figures import gate
 from runner.figures.comparison import LEAST, Comparison, compare_runs
-from runner.figures.gate import Condition, GateOutcome, judge, parse, too_few
+from runner.figures.gate import Condition, GateOutcome, judge, too_few
 from runner.figures.statistics import parsed, samples
 from runner.report.diff_nouns import NOT_COMPARABLE, RunDiff
 from runner.store.home import record_of
@@ -53,15 +53,6 @@ UnsureOption = Annotated[
 ]
 Line = Callable[[str, str], None]
 """What prints a line of rai's own, in a colour."""
-
-
-def conditions(fail_if: Sequence[str] | None) -> tuple[Condition, ...]:
-    """Return the conditions of --fail-if; call it before anything runs.
-
-    Raises:
-        UsageError: some are wrong; carries every problem.
-    """
-    return parse(fail_if or ())
 
 
 def named(given: Sequence[Condition]) -> tuple[str, ...]:

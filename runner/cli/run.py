@@ -17,6 +17,7 @@ from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
 from runner.core.work import Secrets
 from runner.engines.base import WithResult
+from runner.figures.gate import parse
 from runner.pack import Survey
 from runner.report import Table
 from runner.run import prepare, session
@@ -106,7 +107,7 @@ def run(
     if dry_run:
         _dry_run(project, as_json=as_json)
         return
-    gate = gating.conditions(fail_if)
+    gate = parse(fail_if or ())
     if gate and detach:
         raise UsageError(
             "--fail-if needs the run's end, and --detach does not wait for it; leave"

@@ -208,7 +208,7 @@ class Imageless(OnThisMachine):
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
     ) -> Generator[Event, None, None]:
         """Run the steps, yield the build folder, and remove everything it made."""
-        engines.remove()
+        engines.reap()
         watch = self.watch(work.gpu)
         with self.workplace(work, cancel) as place:
             execute = partial(_interact, place, terminal) if terminal else place.execute

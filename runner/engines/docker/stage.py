@@ -138,7 +138,7 @@ def run(
 
 
 def _reap(client: Client) -> None:
-    engines.remove()
+    engines.reap()
     reap(client, machine.this_process())
 
 
