@@ -1,4 +1,4 @@
-"""Shared by most commands: settings, options, the home, `--json`, RUN, and signals."""
+"""Shared by most commands: options, settings, the home, RUN, `--json`, and signals."""
 
 from __future__ import annotations
 
@@ -32,91 +32,6 @@ if TYPE_CHECKING:
     from runner.store.paths import Home, RunPaths
 
 
-WAIT_S = 5.0
-"""How long a browser may take to start; it goes on if it takes longer."""
-
-
-def show(path: Path) -> None:
-    """Open a file in a browser; without one, tell where the file is.
-
-    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
-    and over SSH so is any. In CI there is none.
-    """
-    opened: list[bool] = []
-    browser = _browser()
-    if browser is not None:
-        address = path.resolve().as_uri()
-
-        def start() -> None:
-            opened.append(browser.open(address))
-
-        # Some wait until the user closes them: they do not hold this command.
-        thread = threading.Thread(target=start, daemon=True)
-        thread.start()
-        thread.join(WAIT_S)
-        if thread.is_alive() or (opened and opened[0]):
-            return
-    say(f"There is no browser here that could open it: open {path.resolve()}.")
-
-
-def _browser() -> webbrowser.BaseBrowser | None:
-    named = bool(os.environ.get("BROWSER"))
-    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
-    if os.environ.get("CI") or (over_ssh and not named):
-        return None
-    try:
-        found = webbrowser.get()
-    except webbrowser.Error:
-        return None
-    background = isinstance(found, webbrowser.BackgroundBrowser)
-    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
-    return None if needs_terminal and not named else found
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-
-
-@contextmanager
-def cancel_on_signals(
-    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
-    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
-
-    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
-    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
-    """
-    stopping = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
-            raise KeyboardInterrupt
-        stopping = True
-        cancel.request()
-        if not silent():
-            # It may come while stderr is written, which no other write may enter.
-            with suppress(RuntimeError):
-                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
-
-    def hang_up(number: int, frame: FrameType | None) -> None:
-        # The shell and the kernel both send it, so ignore the second one, even later.
-        # Nobody is left to read a line.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        cancel.request()
-
-    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
-    for number in (signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            del handlers[number]
-    before = {s: signal.signal(s, handler) for s, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
-
-
 def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as typer types its options
     """Make a setting's option. Its variable is read with the others, not by typer.
 
@@ -134,6 +49,7 @@ def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as ty
 
 Engine = Annotated[str | None, _option("engine", "ENGINE", *ENGINES)]
 Profile = Annotated[str | None, _option("profile", "PROFILE", *core.Profile)]
+
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show the program's output and failures only."),
@@ -141,12 +57,14 @@ Quiet = Annotated[
 Wait = Annotated[str | None, _option("gpu_wait", "TIME")]
 Older = Annotated[str | None, _option("keep_for", "TIME")]
 Size = Annotated[str | None, _option("keep_size", "SIZE")]
+
 Gpus = Annotated[
     str | None,
     typer.Option(
         metavar="N|UUID,...", help="GPUs, in place of the build file's; 0 for none."
     ),
 ]
+
 Env = Annotated[
     list[str] | None,
     typer.Option(
@@ -155,6 +73,7 @@ Env = Annotated[
         help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
     ),
 ]
+
 Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -163,27 +82,32 @@ Only = Annotated[
         help="Run only this command: its name, number or a word in it. Repeatable.",
     ),
 ]
+
 Image = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Image, in place of the build file's."),
 ]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
+
 Directory = Annotated[
     Path | None,
     typer.Argument(
         metavar="[DIR]", help="Project folder, or its build file.  [default: .]"
     ),
 ]
+
 ProjectPath = Annotated[
     Path | None,
     typer.Option("--path", "-p", metavar="DIR", help="Project folder, same as DIR."),
 ]
+
 ProjectFolder = Annotated[
     Path | None,
     typer.Option(
         "--path", "-p", metavar="DIR", help="The project's folder.  [default: .]"
     ),
 ]
+
 On = Annotated[
     str | None,
     typer.Option(
@@ -193,6 +117,7 @@ On = Annotated[
         help="The server, or `here` for this machine.",
     ),
 ]
+
 OnPlace = Annotated[
     str | None,
     typer.Option(
@@ -203,23 +128,28 @@ OnPlace = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Show what would be removed, and exit."),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.runs),
 ]
+
 RunOrLatest = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.runs),
 ]
+
 UnendedRun = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.unended),
 ]
+
 UnendedRuns = Annotated[
     list[str] | None,
     typer.Argument(
@@ -228,6 +158,7 @@ UnendedRuns = Annotated[
         autocompletion=suggestions.unended,
     ),
 ]
+
 RunArguments = Annotated[
     list[str],
     typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=suggestions.runs),
@@ -478,3 +409,88 @@ def variables(words: Sequence[str]) -> dict[str, str]:
         hint = "leave one out"
         raise UsageError(*(Problem(f"-e {name} {text}", hint=hint) for name in twice))
     return found
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+
+
+@contextmanager
+def cancel_on_signals(
+    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
+
+    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
+    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
+    """
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        if stopping:
+            raise KeyboardInterrupt
+        stopping = True
+        cancel.request()
+        if not silent():
+            # It may come while stderr is written, which no other write may enter.
+            with suppress(RuntimeError):
+                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
+
+    def hang_up(number: int, frame: FrameType | None) -> None:
+        # The shell and the kernel both send it, so ignore the second one, even later.
+        # Nobody is left to read a line.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        cancel.request()
+
+    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            del handlers[number]
+    before = {s: signal.signal(s, handler) for s, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
+
+
+WAIT_S = 5.0
+"""How long a browser may take to start; it goes on if it takes longer."""
+
+
+def show(path: Path) -> None:
+    """Open a file in a browser; without one, tell where the file is.
+
+    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
+    and over SSH so is any. In CI there is none.
+    """
+    opened: list[bool] = []
+    browser = _browser()
+    if browser is not None:
+        address = path.resolve().as_uri()
+
+        def start() -> None:
+            opened.append(browser.open(address))
+
+        # Some wait until the user closes them: they do not hold this command.
+        thread = threading.Thread(target=start, daemon=True)
+        thread.start()
+        thread.join(WAIT_S)
+        if thread.is_alive() or (opened and opened[0]):
+            return
+    say(f"There is no browser here that could open it: open {path.resolve()}.")
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    named = bool(os.environ.get("BROWSER"))
+    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+    if os.environ.get("CI") or (over_ssh and not named):
+        return None
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    background = isinstance(found, webbrowser.BackgroundBrowser)
+    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
+    return None if needs_terminal and not named else found
