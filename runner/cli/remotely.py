@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 import signal
 import sys
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Self, Union
 
-from runner.cli import attach, copies, running
+from runner.cli import attach, common, copies, running
+from runner.cli.ci import CiSession
+from runner.client.problems import UnreachableError
 from runner.core import Problem
 from runner.core.addresses import SLURM, SlurmTarget, slurm_target
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Event, Warned
 from runner.engines.base import WithResult
+from runner.pack import PackCache
+from runner.run import prepare
+from runner.run.prepare import Prepared, settings
+from runner.run.session import StartedRun
+from runner.terminal.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
-    from runner.cli.ci import CiSession
-    from runner.client.problems import UnreachableError
     from runner.client.profile import ProfileEntry
-    from runner.pack import PackCache
-    from runner.run import prepare
-    from runner.run.prepare import Prepared
-    from runner.run.session import StartedRun
-    from runner.terminal.console import Console
 
 HERE = "`--on here` runs it on this machine"
 STARTS_S = 20.0
@@ -41,8 +40,6 @@ def destination(on: str | None, options: prepare.Options) -> Destination | None:
     Raises:
         RaiError: nobody is logged in at the server, or it is no address.
     """
-    from runner.run.prepare import settings
-
     found = settings(options)[0]
     named = on or found.server or ""
     if cluster := slurm_target(named):
@@ -91,8 +88,6 @@ def start(
     Raises:
         RaiError: the run is refused, or it was cancelled before.
     """
-    from runner.cli import common
-
     cancel = Cancel()
     with common.cancel_on_signals(cancel, console):
         if isinstance(to, SlurmTarget):
