@@ -97,12 +97,13 @@ def _wrong(
     steps: Mapping[int, Step], checks: Mapping[int, tuple[Check, ...]]
 ) -> list[str]:
     """Describe what is wrong, up to a few, as one message; none if nothing is."""
+    every = (
+        (steps[at], check) for at, some in sorted(checks.items()) for check in some
+    )
     wrong = [
         f"command {_own(step) + 1}, {step.command.name or _named(step.command)}"
         f"{_in_round(step)}: {report.mismatch(check)}"
-        for index, every in sorted(checks.items())
-        for step in [steps[index]]
-        for check in every
+        for step, check in every
         if not check.holds
     ]
     more = len(wrong) - MOST_LISTED
