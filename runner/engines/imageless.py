@@ -246,9 +246,7 @@ class Imageless(OnThisMachine):
             return Watch()
         from runner.engines.gpu import nvidia
 
-        watch = Watch(grant, nvidia.states)
-        watch.begin()
-        return watch
+        return Watch(grant, nvidia.states, at_once=True)
 
 
 Owner = tuple[int, int]

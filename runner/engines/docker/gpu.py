@@ -210,11 +210,9 @@ def watch_grant(
     """
     if support is None:
         return Watch()
-    if not support.shared:
-        return Watch(grant, lambda gpus: states(client, container(), gpus))
-    watch = Watch(grant, nvidia.states)
-    watch.begin()
-    return watch
+    if support.shared:
+        return Watch(grant, nvidia.states, at_once=True)
+    return Watch(grant, lambda gpus: states(client, container(), gpus))
 
 
 def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:

@@ -84,19 +84,18 @@ class OnThisMachine:
 class Watch:
     """The states of a run's GPUs before its commands, and after them.
 
-    Without a grant it does nothing.
+    Without a grant it does nothing. ``at_once`` starts the first query now.
     """
 
     def __init__(
-        self, grant: GpuGrant | None = None, read: ReadStates = lambda _: ()
+        self,
+        grant: GpuGrant | None = None,
+        read: ReadStates = lambda _: (),
+        *,
+        at_once: bool = False,
     ) -> None:
         self._grant, self._read = grant, read
-        self._first: Future[tuple[GpuState, ...]] | None = None
-
-    def begin(self) -> None:
-        """Start the first query, in a thread."""
-        if self._grant is not None:
-            self._first = self._ask(self._grant)
+        self._first = self._ask(grant) if grant and at_once else None
 
     def around(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
         """Yield a GpuGiven, the events of ``commands``, and a GpuGiven with states."""
