@@ -5,19 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import typer
 
 from runner.cli import common, copies
 from runner.core.errors import BusyError, Cancel, RaiError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.store.paths import RunPaths
-    from runner.terminal.console import Console
+from runner.core.events import Finished
+from runner.run import places
+from runner.run.places import record_of
+from runner.store import run_files
+from runner.store.paths import RunPaths
+from runner.store.runs import Tail
+from runner.terminal import messages
+from runner.terminal.console import Console
 
 POLL_S = 0.05
 QUESTION = "[d]etach and let it run, [c]ancel it, or Enter to go on watching? "
@@ -31,9 +33,6 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
-    from runner.run.places import record_of
-    from runner.terminal.console import Console
-
     paths = common.find_run(run, fresh=False)
     common.warn_elsewhere(paths)
     console = Console(quiet)
@@ -41,8 +40,7 @@ def attach(run: common.UnendedRun = "latest", quiet: common.Quiet = False) -> No
         shown = WatchedRun(paths, console, copy)
         while shown.follow():
             goes_on(paths, console)
-    done = record_of(paths)
-    raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+    raise typer.Exit(common.status(record_of(paths)))
 
 
 class WatchedRun:
@@ -51,8 +49,6 @@ class WatchedRun:
     def __init__(
         self, paths: RunPaths, console: Console, copy: copies.KeptCopy
     ) -> None:
-        from runner.store.runs import Tail
-
         self._paths, self._console, self._copy = paths, console, copy
         self._tail = Tail(paths)
         self._events = self._tail.events()
@@ -88,9 +84,6 @@ class WatchedRun:
 
     def _show(self, cancel: Cancel) -> bool:
         """Show events to the last or an interruption; return whether to the last."""
-        from runner.core.events import Finished
-        from runner.run import places
-
         while True:
             # Checked before reading, so as not to miss the last events.
             over = not places.active(self._paths)
@@ -111,8 +104,6 @@ class WatchedRun:
 
     def _progress(self) -> None:
         """Show what the running command uses, if that is news."""
-        from runner.store import run_files
-
         found = run_files.read_latest(self._paths)
         if found and found[0] > self._told:
             self._told, tick = found
@@ -125,10 +116,6 @@ class WatchedRun:
 
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""
-        from runner.core.events import Finished
-        from runner.run.places import record_of
-        from runner.terminal import messages
-
         common.home()
         verdict = record_of(self._paths).verdict
         if verdict and self._tail.begun:
@@ -164,10 +151,8 @@ def goes_on(paths: RunPaths, console: Console) -> None:
 
 def cancel(paths: RunPaths, console: Console) -> None:
     """Ask for a run to end; say where its server is not reached."""
-    from runner.run import places
-
     try:
-        places.cancel(paths)
+        places.of(paths).cancel(paths)
     except RaiError as error:
         when = " yet" if isinstance(error, BusyError) else ""
         console.line(f"Not cancelled{when}: {error}", "yellow")

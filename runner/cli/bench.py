@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from runner import report
 from runner.cli import ci, common, gating, suggestions
-from runner.core import Problem, Reason, Severity, record
+from runner.core import Problem, Reason, Severity
 from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.work import Secrets
 from runner.figures.comparison import LEAST
-from runner.figures.gate import Condition, GateOutcome
+from runner.figures.gate import Condition, GateOutcome, parse
 from runner.figures.statistics import MOST_PAIRS
 from runner.report import Block, Pairs, diff_blocks, evidence, plans
 from runner.report import diff as differing
@@ -29,7 +29,7 @@ from runner.run.bench import (
     BenchPlan,
     PairEnded,
     SideEvent,
-    carry_out,
+    take_turns,
 )
 from runner.run.bench_sides import LABELS, BenchSides, prepared, source
 from runner.run.prepare import Options, settings
@@ -64,12 +64,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    path: Annotated[
-        Path | None,
-        typer.Option(
-            "--path", "-p", metavar="DIR", help="The project's folder.  [default: .]"
-        ),
-    ] = None,
+    path: common.ProjectFolder = None,
     pairs: Annotated[
         int,
         typer.Option(
@@ -93,14 +88,7 @@ def bench(
             " correctness or a profile. Repeatable.",
         ),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|N",
-            autocompletion=suggestions.commands,
-            help="Run this command alone, as in `rai run`. Repeatable.",
-        ),
-    ] = None,
+    only: common.Only = None,
     fail_if: gating.FailIf = None,
     unsure: gating.UnsureOption = gating.Unsure.WARN,
     engine: common.Engine = None,
@@ -108,14 +96,7 @@ def bench(
     gpus: common.Gpus = None,
     wait: common.Wait = None,
     image: common.Image = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e",
-            metavar="NAME[=VALUE]",
-            help="A variable for the commands of both, as in `rai run`. Repeatable.",
-        ),
-    ] = None,
+    env: common.Env = None,
     quiet: common.Quiet = False,
     as_json: Annotated[
         bool,
@@ -137,7 +118,7 @@ def bench(
     rai bench ../old . --command final    two folders, by one command
     rai bench main --fail-if "op_time>3%"
     """
-    conditions = gating.conditions(fail_if)
+    conditions = parse(fail_if or ())
     options = prepare.Options(
         engine,
         profile,
@@ -156,7 +137,7 @@ def bench(
         raise UsageError(f"{len(given)} sides; a bench has {len(LABELS)} at most")
     with ci.session(in_ci, junit, answer=as_json) as reported:
         console = reported.console(quiet, to_stderr=as_json)
-        outcome, found = _carry_out(
+        outcome, found = _measured(
             given, path or Path(), options, pairs, conditions, reported, console
         )
         results = list(_results(outcome, found, conditions, unsure))
@@ -185,7 +166,7 @@ def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
         raise UsageError(Problem(text, hint="allow more pairs"))
 
 
-def _carry_out(
+def _measured(
     given: tuple[str | None, ...],
     project: Path,
     options: Options,
@@ -216,7 +197,7 @@ def _carry_out(
         asked = BenchPlan(pairs, ready.budget_s, gating.named(conditions))
         shown = BenchShown(console, ready, asked)
         try:
-            with closing(carry_out(ready, asked, cancel)) as events:
+            with closing(take_turns(ready, asked, cancel)) as events:
                 for event in events:
                     if isinstance(event, BenchOutcome):
                         return event, ready
@@ -292,7 +273,7 @@ def _ended(
     if not outcome.pairs or outcome.failed:
         return _early(outcome, console)
     gate = _together(results)
-    return gating.told(gate, console.line) if gate else 0
+    return gating.print_outcome(gate, console.line) if gate else 0
 
 
 def _together(results: list[_Result]) -> GateOutcome | None:
@@ -385,7 +366,7 @@ class BenchShown:
 def _show_end(outcome: BenchOutcome, console: Console) -> None:
     """Show how all runs ended, and why there are no more pairs."""
     for label, run in zip(LABELS, outcome.runs, strict=False):
-        text, colour = messages.told(run)
+        text, colour = messages.end_of(run)
         console.line(f"{label}: {text}", colour)
     if outcome.pairs and not outcome.failed:
         console.line(f"Compared after {_pairs(outcome.pairs)}: {outcome.why}.", "cyan")
@@ -399,14 +380,14 @@ def _plain(outcome: BenchOutcome, results: list[_Result]) -> dict[str, Any]:
     """Return the outcome as `--json` prints it; ``others`` are the sides from C on."""
     sides = [
         {
-            "after": record.plain(run),
-            "diff": record.plain(one.diff),
-            **({"gate": record.plain(one.gate)} if one.gate else {}),
+            "after": run,
+            "diff": one.diff,
+            **({"gate": one.gate} if one.gate else {}),
         }
         for run, one in zip(outcome.runs[1:], results, strict=True)
     ]
     return {
-        "before": record.plain(outcome.runs[0]),
+        "before": outcome.runs[0],
         **sides[0],
         "others": sides[1:],
         "pairs": outcome.pairs,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common
+from runner.report.phrases import words
+from runner.run import places
+from runner.run.places import record_of
+from runner.store.paths import RunPaths
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.store.paths import RunPaths
 
 ENDS_WITHIN_S = 60.0
 
@@ -27,18 +28,14 @@ def cancel(
     They may be detached, or run in another terminal. Their containers are stopped and
     their build folders kept, as by Ctrl-C.
     """
-    from runner.core import record
-    from runner.run import places
-    from runner.run.places import record_of
-
     found = common.find_runs(runs or ["latest"])
     going_on = [paths for paths in found if places.active(paths)]
     common.warn_elsewhere(*going_on)
     for paths in going_on:
-        places.cancel(paths)
+        places.of(paths).cancel(paths)
     over = [no_wait or _over(paths) for paths in going_on]
     if as_json:
-        common.print_json([record.plain(record_of(paths)) for paths in found])
+        common.print_json([record_of(paths) for paths in found])
     else:
         for paths in found:
             say(_said(paths, asked=paths in going_on))
@@ -48,8 +45,6 @@ def cancel(
 
 def _over(paths: RunPaths) -> bool:
     """Wait for the end of a run; say on stderr where it does not come."""
-    from runner.run import places
-
     if places.wait(paths, ENDS_WITHIN_S):
         return True
     text = f"run {paths.id} has not ended after {ENDS_WITHIN_S:g} s"
@@ -58,9 +53,6 @@ def _over(paths: RunPaths) -> bool:
 
 
 def _said(paths: RunPaths, *, asked: bool) -> str:
-    from runner.report.phrases import words
-    from runner.run.places import record_of
-
     found = record_of(paths)
     end = words(found.verdict.reason) if found.verdict else found.state
     if not asked:

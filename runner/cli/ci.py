@@ -5,7 +5,7 @@
         ...
         reported.ended(run.paths, run.record, places)
 
-`rai run` and others that carry out or compare runs share it.
+`rai run` and others that make or compare runs share it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.core import Outcome, Place, Problem, RunRecord, Severity
+from runner import report
+from runner.cli import common
+from runner.core import Outcome, Place, Problem, RunRecord, Severity, screen
 from runner.core.errors import RaiError
+from runner.figures.gate import GateOutcome
+from runner.store import run_files
+from runner.store.paths import RunPaths
 from runner.system import files
+from runner.terminal import streams
 
 if TYPE_CHECKING:
-    from runner import report
-    from runner.figures.gate import GateOutcome
     from runner.report.exports import Annotation, ReportedRun
     from runner.report.markdown import Conclusion
-    from runner.store.paths import RunPaths
     from runner.terminal.ci import CiLog
     from runner.terminal.console import Console
 
@@ -80,8 +83,6 @@ def session(
     """
     for file, option in ((junit, "--junit"), (gradescope, "--gradescope")):
         if file is not None:
-            from runner.cli import common
-
             common.check_output(file, option)
     log = None
     if wanted(given, os.environ):
@@ -133,11 +134,10 @@ class CiSession:
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
-        from runner.cli import common
         from runner.report.exports import of_problem
 
         found = list(problems)
-        common.warn(found)
+        streams.problems(found)
         if self._log is not None:
             self._log.annotate(*(of_problem(one, "rai") for one in found))
 
@@ -181,7 +181,6 @@ class CiSession:
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
-        from runner import report
         from runner.report.exports import of_problem
 
         title = f"rai: {report.words(error.reason)}"
@@ -200,7 +199,6 @@ class CiSession:
         if not (self._runs or self._failures or self._concluded):
             return
         from runner.report import exports
-        from runner.terminal.streams import problems
 
         every = (*self._failures, *self._gate)
         errors = [one for one in every if one.severity is Severity.ERROR]
@@ -211,12 +209,10 @@ class CiSession:
                 text = exports.document(self._runs, errors)
                 files.write(self._junit, text.encode())
         except OSError as error:
-            problems([files.problem(error)])
+            streams.problems([files.problem(error)])
 
     def _write_grade(self, path: Path) -> None:
-        from runner.core import screen
         from runner.report.exports import submission
-        from runner.terminal.streams import problems
 
         why = [one.text for one in self._failures] or ["It ended without a verdict."]
         grade = self.grade or submission(why, 0.0)
@@ -225,7 +221,7 @@ class CiSession:
         try:
             files.write(path, screen.json_bytes(grade))
         except OSError as error:
-            problems([files.problem(error)])
+            streams.problems([files.problem(error)])
 
     def _summarize(self, path: Path) -> None:
         from runner.report.markdown import summary
@@ -239,7 +235,6 @@ class CiSession:
 def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
     """Return a run with its tag, and the ends of what its failed commands printed."""
     from runner.report import exports
-    from runner.store import run_files
     from runner.store.excerpt import last_output
 
     good = (Outcome.OK, Outcome.SKIPPED)

@@ -1,4 +1,4 @@
-"""Shared by most commands: settings, options, the home, `--json`, RUN, and signals."""
+"""Shared by most commands: options, settings, the home, RUN, `--json`, and signals."""
 
 from __future__ import annotations
 
@@ -19,102 +19,17 @@ import typer
 
 from runner import core
 from runner.cli import suggestions
-from runner.core import Problem, RunRecord, Severity
+from runner.core import Problem, Reason, RunRecord, Severity, record
 from runner.core.addresses import slurm_target
 from runner.core.errors import Cancel, UsageError
 from runner.core.screen import json_safe
 from runner.store.settings import ENGINES, SETTINGS, Settings
 from runner.terminal.console import Console
-from runner.terminal.streams import say, write_line
+from runner.terminal.streams import problems, say, write_line
 
 if TYPE_CHECKING:
     from runner.client.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
-
-
-WAIT_S = 5.0
-"""How long a browser may take to start; it goes on if it takes longer."""
-
-
-def show(path: Path) -> None:
-    """Open a file in a browser; without one, tell where the file is.
-
-    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
-    and over SSH so is any. In CI there is none.
-    """
-    opened: list[bool] = []
-    browser = _browser()
-    if browser is not None:
-        address = path.resolve().as_uri()
-
-        def start() -> None:
-            opened.append(browser.open(address))
-
-        # Some wait until the user closes them: they do not hold this command.
-        thread = threading.Thread(target=start, daemon=True)
-        thread.start()
-        thread.join(WAIT_S)
-        if thread.is_alive() or (opened and opened[0]):
-            return
-    say(f"There is no browser here that could open it: open {path.resolve()}.")
-
-
-def _browser() -> webbrowser.BaseBrowser | None:
-    named = bool(os.environ.get("BROWSER"))
-    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
-    if os.environ.get("CI") or (over_ssh and not named):
-        return None
-    try:
-        found = webbrowser.get()
-    except webbrowser.Error:
-        return None
-    background = isinstance(found, webbrowser.BackgroundBrowser)
-    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
-    return None if needs_terminal and not named else found
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-
-
-@contextmanager
-def cancel_on_signals(
-    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
-    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
-
-    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
-    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
-    """
-    stopping = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
-            raise KeyboardInterrupt
-        stopping = True
-        cancel.request()
-        if not silent():
-            # It may come while stderr is written, which no other write may enter.
-            with suppress(RuntimeError):
-                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
-
-    def hang_up(number: int, frame: FrameType | None) -> None:
-        # The shell and the kernel both send it, so ignore the second one, even later.
-        # Nobody is left to read a line.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        cancel.request()
-
-    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
-    for number in (signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            del handlers[number]
-    before = {s: signal.signal(s, handler) for s, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
 
 
 def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as typer types its options
@@ -134,6 +49,7 @@ def _option(key: str, metavar: str, *words: str) -> Any:  # noqa: ANN401 - as ty
 
 Engine = Annotated[str | None, _option("engine", "ENGINE", *ENGINES)]
 Profile = Annotated[str | None, _option("profile", "PROFILE", *core.Profile)]
+
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show the program's output and failures only."),
@@ -141,27 +57,57 @@ Quiet = Annotated[
 Wait = Annotated[str | None, _option("gpu_wait", "TIME")]
 Older = Annotated[str | None, _option("keep_for", "TIME")]
 Size = Annotated[str | None, _option("keep_size", "SIZE")]
+
 Gpus = Annotated[
     str | None,
     typer.Option(
         metavar="N|UUID,...", help="GPUs, in place of the build file's; 0 for none."
     ),
 ]
+
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-e",
+        metavar="NAME[=VALUE]",
+        help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
+    ),
+]
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|N",
+        autocompletion=suggestions.commands,
+        help="Run only this command: its name, number or a word in it. Repeatable.",
+    ),
+]
+
 Image = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Image, in place of the build file's."),
 ]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
+
 Directory = Annotated[
     Path | None,
     typer.Argument(
         metavar="[DIR]", help="Project folder, or its build file.  [default: .]"
     ),
 ]
+
 ProjectPath = Annotated[
     Path | None,
     typer.Option("--path", "-p", metavar="DIR", help="Project folder, same as DIR."),
 ]
+
+ProjectFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--path", "-p", metavar="DIR", help="The project's folder.  [default: .]"
+    ),
+]
+
 On = Annotated[
     str | None,
     typer.Option(
@@ -171,6 +117,7 @@ On = Annotated[
         help="The server, or `here` for this machine.",
     ),
 ]
+
 OnPlace = Annotated[
     str | None,
     typer.Option(
@@ -181,23 +128,28 @@ OnPlace = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Show what would be removed, and exit."),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=suggestions.runs),
 ]
+
 RunOrLatest = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.runs),
 ]
+
 UnendedRun = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help=RUN_HELP, autocompletion=suggestions.unended),
 ]
+
 UnendedRuns = Annotated[
     list[str] | None,
     typer.Argument(
@@ -206,6 +158,7 @@ UnendedRuns = Annotated[
         autocompletion=suggestions.unended,
     ),
 ]
+
 RunArguments = Annotated[
     list[str],
     typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=suggestions.runs),
@@ -229,7 +182,7 @@ def settings(**options: str | None) -> Settings:
     from runner.store import settings
 
     found, warnings = settings.load(os.environ, settings.settings_files(), options)
-    warn(warnings)
+    problems(warnings)
     return found
 
 
@@ -253,11 +206,9 @@ def server(on: str | None) -> ProfileEntry:
     return entry
 
 
-def warn(warnings: Iterable[Problem]) -> None:
-    """Print warnings on stderr."""
-    from runner.terminal.streams import problems
-
-    problems(warnings)
+def warn_of(text: str, hint: str = "") -> None:
+    """Print one warning on stderr."""
+    problems([Problem(text, hint=hint, severity=Severity.WARNING)])
 
 
 def home() -> Home:
@@ -273,7 +224,7 @@ def opened() -> tuple[Home, Settings]:
     from runner import engines
     from runner.run import places
 
-    engines.remove()
+    engines.reap()
     found = settings()
     return places.open_home(found.home), found
 
@@ -301,9 +252,9 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     """
     from runner.run import places
 
-    _, found, problems = look_up(given, places.find)
-    if problems:
-        raise UsageError(*problems)
+    _, found, wrong = look_up(given, places.find)
+    if wrong:
+        raise UsageError(*wrong)
     if fresh:
         from runner.cli import copies
 
@@ -317,13 +268,13 @@ def look_up(
     """Return the home, the runs that ``find`` finds, each once, and every problem."""
     opened = home()
     found: list[RunPaths] = []
-    problems: list[Problem] = []
+    wrong: list[Problem] = []
     for name in given:
         try:
             found.append(find(opened, name))
         except UsageError as error:
-            problems += error.problems
-    return opened, list(dict.fromkeys(found)), problems
+            wrong += error.problems
+    return opened, list(dict.fromkeys(found)), wrong
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -347,25 +298,33 @@ def warn_elsewhere(*runs: RunPaths) -> None:
     from runner.run import places
 
     away = {paths.id: places.unseen(paths) for paths in runs}
-    warn(
-        Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
-        for run, on in away.items()
-        if on
-    )
+    for run, on in away.items():
+        if on:
+            warn_of(f"run {run}: {report.elsewhere(run, on)}")
 
 
-def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
-    """Print a value as JSON on stdout."""
-    write_line(json_text(value), sys.stdout)
+def print_json(value: object, **more: object) -> None:
+    """Print a value as JSON on stdout; ``more`` are further members of a struct's."""
+    whole = {**record.plain(value), **more} if more else value
+    write_line(json_text(whole), sys.stdout)
 
 
-def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
-    """Return a value as JSON in which nothing steers a terminal."""
+def json_text(value: object) -> str:
+    """Return structs and what is made of them as JSON that steers no terminal."""
+    found = _plain(value)
     try:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(value), indent=2, ensure_ascii=False)
+        text = json.dumps(_finite(found), indent=2, ensure_ascii=False)
     return json_safe(text)
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower type
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    return record.plain(value)
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
@@ -383,13 +342,18 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
     return None if math.isnan(value) else math.copysign(greatest, value)
 
 
-def no_build_folder(record: RunRecord) -> Problem:
+def status(run: RunRecord) -> int:
+    """Return the exit status of a command that shows a run to its end."""
+    return (run.verdict.reason if run.verdict else Reason.INTERNAL).exit_code
+
+
+def no_build_folder(run: RunRecord) -> Problem:
     """Return why a run has no build folder, and when it will have one."""
-    text = f"run {record.id} has no build folder"
-    if record.state.final:
+    text = f"run {run.id} has no build folder"
+    if run.state.final:
         return Problem(f"{text}: it ended before one came back")
-    hint = f"it comes back at the end: rai wait {record.id}"
-    return Problem(f"{text} yet: it is {record.state}", hint=hint)
+    hint = f"it comes back at the end: rai wait {run.id}"
+    return Problem(f"{text} yet: it is {run.state}", hint=hint)
 
 
 _DEVICES = frozenset({"/dev", "/dev/fd", "/proc/self/fd"})
@@ -445,3 +409,88 @@ def variables(words: Sequence[str]) -> dict[str, str]:
         hint = "leave one out"
         raise UsageError(*(Problem(f"-e {name} {text}", hint=hint) for name in twice))
     return found
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+
+
+@contextmanager
+def cancel_on_signals(
+    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
+
+    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
+    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
+    """
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        if stopping:
+            raise KeyboardInterrupt
+        stopping = True
+        cancel.request()
+        if not silent():
+            # It may come while stderr is written, which no other write may enter.
+            with suppress(RuntimeError):
+                console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
+
+    def hang_up(number: int, frame: FrameType | None) -> None:
+        # The shell and the kernel both send it, so ignore the second one, even later.
+        # Nobody is left to read a line.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        cancel.request()
+
+    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            del handlers[number]
+    before = {s: signal.signal(s, handler) for s, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
+
+
+WAIT_S = 5.0
+"""How long a browser may take to start; it goes on if it takes longer."""
+
+
+def show(path: Path) -> None:
+    """Open a file in a browser; without one, tell where the file is.
+
+    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
+    and over SSH so is any. In CI there is none.
+    """
+    opened: list[bool] = []
+    browser = _browser()
+    if browser is not None:
+        address = path.resolve().as_uri()
+
+        def start() -> None:
+            opened.append(browser.open(address))
+
+        # Some wait until the user closes them: they do not hold this command.
+        thread = threading.Thread(target=start, daemon=True)
+        thread.start()
+        thread.join(WAIT_S)
+        if thread.is_alive() or (opened and opened[0]):
+            return
+    say(f"There is no browser here that could open it: open {path.resolve()}.")
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    named = bool(os.environ.get("BROWSER"))
+    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+    if os.environ.get("CI") or (over_ssh and not named):
+        return None
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    background = isinstance(found, webbrowser.BackgroundBrowser)
+    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
+    return None if needs_terminal and not named else found

@@ -10,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from runner.cli import common, suggestions
-from runner.core import LIMITS, record
+from runner.core import LIMITS
 from runner.core.errors import UsageError
 from runner.core.policy import Policy
 from runner.run.prepare import NONE_GIVEN, Options
@@ -56,7 +56,7 @@ def config(
             text = f"there is no setting {key!r}; `rai config` lists all"
             raise UsageError(text)
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
         return
     for entry in found:
         line = f"{entry.key}={entry.value}" if key is None else entry.value

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from runner.core import Problem, Severity
+from runner import report
+from runner.cli import common
+from runner.client.problems import standing
 from runner.core.errors import RaiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from runner.run.local import Following
-    from runner.store.paths import RunPaths
-    from runner.terminal.console import Console
+from runner.core.wire import QueueState
+from runner.run import places
+from runner.run.local import Following
+from runner.run.places import record_of
+from runner.store import run_files
+from runner.store.paths import RunPaths
+from runner.terminal.console import Console
 
 
 class KeptCopy:
@@ -51,7 +53,6 @@ class KeptCopy:
         if not self.is_one:
             return
         from runner.run.copies import NOT_FETCHED
-        from runner.run.places import record_of
 
         for text in record_of(self._paths).warnings[-1:]:
             if text.startswith(NOT_FETCHED):
@@ -59,14 +60,10 @@ class KeptCopy:
 
     def _tell(self, trouble: str) -> None:
         if bool(trouble) != bool(self._trouble):
-            told(self._console, trouble)
+            print_connection(self._console, trouble)
         self._trouble = trouble
 
     def _wait(self) -> None:
-        from runner.client.problems import standing
-        from runner.core.wire import QueueState
-        from runner.store import run_files
-
         found = run_files.read_seen(self._paths)
         if found is None or found.run.state is QueueState.ENDED:
             return
@@ -81,13 +78,11 @@ class KeptCopy:
 @contextmanager
 def kept(paths: RunPaths, console: Console) -> Iterator[KeptCopy]:
     """Keep the copy of a run up to date meanwhile."""
-    from runner.run import places
-
     with places.followed([paths]) as followers:
         yield KeptCopy(paths, console, followers)
 
 
-def told(console: Console, trouble: str) -> None:
+def print_connection(console: Console, trouble: str) -> None:
     """Print that a server is not reached, or that it is again."""
     if trouble:
         text = f"The connection is lost ({trouble}); trying again. The run goes on."
@@ -101,29 +96,20 @@ def fetch_sources(*runs: RunPaths) -> None:
 
     Larger ones are compared by their checksums alone.
     """
-    from runner.cli import common
     from runner.report.evidence import CAPS
-    from runner.run import places
 
     for paths in runs:
         try:
-            places.fetch_source(paths, CAPS.total_bytes)
+            places.of(paths).fetch_source(paths, CAPS.total_bytes)
         except RaiError as error:
-            text = f"the files of run {paths.id} are not compared: {error}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(f"the files of run {paths.id} are not compared: {error}")
 
 
 def refresh(runs: Iterable[RunPaths]) -> None:
     """Bring copies up to date, within some seconds; warn of those that are not."""
-    from runner import report
-    from runner.cli import common
-    from runner.run import places
-    from runner.store import run_files
-
     asked = {paths.id: paths for paths in runs}
     for name, doubt in places.refresh(asked.values()).items():
         if doubt:
             found = run_files.read_seen(asked[name])
             when = f"as of {report.date(found.at)}" if found else "as it was queued"
-            text = f"run {name} is shown {when}: {doubt}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(f"run {name} is shown {when}: {doubt}")

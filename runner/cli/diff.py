@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import ci, common, copies, gating
 from runner.core import Reason, RunRecord
 from runner.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from runner.store.paths import RunPaths
+from runner.figures.gate import parse
+from runner.report import diff as differing
+from runner.report import diff_blocks, evidence
+from runner.run import places
+from runner.store.home import before, latest
+from runner.store.paths import RunPaths
+from runner.terminal.layout import blocks
 
 
 def diff(
@@ -48,13 +52,7 @@ def diff(
     file, the project's files, and the machines. One sample a side shows differences
     and gives no verdict: `rai bench` and `rai run --repeat N` take more.
     """
-    from runner.core import record
-    from runner.report import diff as differing
-    from runner.report import diff_blocks, evidence
-    from runner.run import places
-    from runner.terminal.layout import blocks
-
-    gate = gating.conditions(fail_if)
+    gate = parse(fail_if or ())
     with ci.session(in_ci, answer=as_json) as reported:
         earlier, later = _named(run, other, baseline)
         old, new = places.record_of(earlier), places.record_of(later)
@@ -71,12 +69,12 @@ def diff(
         title = judged.headline("rai diff") if judged else ""
         reported.concluded(title, diff_blocks.blocks(found), judged)
         if as_json:
-            facts = {"gate": record.plain(judged)} if judged else {}
-            common.print_json({**record.plain(found), **facts})
+            facts = {"gate": judged} if judged else {}
+            common.print_json(found, **facts)
         else:
             blocks(diff_blocks.blocks(found, everything=everything))
         if judged:
-            raise typer.Exit(gating.told(judged))
+            raise typer.Exit(gating.print_outcome(judged))
 
 
 def _judgeable(run: RunRecord) -> None:
@@ -97,9 +95,6 @@ def _named(
     Raises:
         UsageError: a word names no run, there is no run before, or both are one.
     """
-    from runner.run import places
-    from runner.store.home import before, latest
-
     if baseline is not None and other is not None:
         text = "three runs are given: --baseline names the earlier one, so leave out A"
         raise UsageError(text)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
-from runner.cli import suggestions
+from runner.cli import common, suggestions
 from runner.core import Problem, Reason, RunRecord
 from runner.core.errors import UsageError
+from runner.figures import gate
+from runner.figures.comparison import LEAST, Comparison, compare_runs
+from runner.figures.gate import Condition, GateOutcome, judge, too_few
+from runner.figures.statistics import parsed, samples
+from runner.report.diff_nouns import NOT_COMPARABLE, RunDiff
+from runner.store.home import record_of
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.figures.comparison import Comparison
-    from runner.figures.gate import Condition, GateOutcome
-    from runner.report.diff_nouns import RunDiff
 
 FailIf = Annotated[
     list[str] | None,
@@ -54,23 +55,12 @@ Line = Callable[[str, str], None]
 """What prints a line of rai's own, in a colour."""
 
 
-def conditions(fail_if: Sequence[str] | None) -> tuple[Condition, ...]:
-    """Return the conditions of --fail-if; call it before anything runs.
-
-    Raises:
-        UsageError: some are wrong; carries every problem.
-    """
-    from runner.figures.gate import parse
-
-    return parse(fail_if or ())
-
-
 def named(given: Sequence[Condition]) -> tuple[str, ...]:
     """Return the metrics that conditions name, for ``compare_runs``."""
     return tuple(dict.fromkeys(one.metric for one in given))
 
 
-def told(outcome: GateOutcome, line: Line | None = None) -> int:
+def print_outcome(outcome: GateOutcome, line: Line | None = None) -> int:
     """Print a gate's outcome by ``line`` or on stderr; return the exit code, 0 or 7.
 
     Raises:
@@ -100,11 +90,6 @@ def baseline(
         UsageError: percentages have no run to be compared with, or one that has too few
             samples; or there are no conditions for it.
     """
-    from runner.cli import common
-    from runner.figures.comparison import LEAST, compare_runs
-    from runner.figures.gate import judge, too_few
-    from runner.store.home import record_of
-
     relative = [one for one in given if one.relative]
     if run is not None and not relative:
         text = "--baseline is for the percentages of --fail-if; give one, such as"
@@ -127,8 +112,6 @@ def of_run(
     run: RunRecord,
 ) -> GateOutcome:
     """Return what the conditions come to for a run that ended, beside its baseline."""
-    from runner.figures.gate import judge
-    from runner.figures.statistics import samples
     from runner.report import diff, diff_nouns
 
     if before is None:
@@ -151,9 +134,6 @@ def of_diff(
 
     A percentage of figures that cannot be compared is refused.
     """
-    from runner.figures.gate import judge
-    from runner.figures.statistics import samples
-
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
     paired = comparison.paired
@@ -173,19 +153,12 @@ def impossible(
 
     A figure is not there, or a run has one value of it.
     """
-    from runner.figures import gate
-    from runner.figures.comparison import compare_runs
-    from runner.figures.statistics import samples
-
     compared = compare_runs(before, after).metrics
     return tuple(gate.impossible(given, compared, samples(after)))
 
 
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:
     """Return why a percentage says nothing about the code, None if it does."""
-    from runner.figures.statistics import parsed
-    from runner.report.diff_nouns import NOT_COMPARABLE
-
     name = parsed(condition.metric)
     spoiled = [
         one

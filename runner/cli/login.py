@@ -6,19 +6,23 @@ import platform
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common, suggestions
+from runner.client import login as remote
+from runner.client import profile
+from runner.client.problems import moment, runs, validity
+from runner.client.profile import Logins
 from runner.core import Problem, addresses
 from runner.core.errors import UsageError
+from runner.core.quantities import size
+from runner.core.wire import Me
+from runner.report import Pairs
 from runner.system import files
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.client.profile import Logins
-    from runner.core.wire import Me
 
 MOST_CODE_BYTES = 4096
 
@@ -65,8 +69,6 @@ def login(
     it is exchanged for is kept in ~/.rai_profile. After the first login `rai run` runs
     there.
     """
-    from runner.client import profile as remote
-
     if status or another:
         (_status if status else _another)(server, as_json=as_json)
         return
@@ -74,13 +76,13 @@ def login(
         text = "--json is for --status and --another"
         text = text if as_json else "no server is named"
         raise UsageError(Problem(text, hint="log in by: rai login URL"))
-    url, given = remote.address(server), _pin(fingerprint)
+    url, given = profile.address(server), _pin(fingerprint)
     if url == addresses.HERE:
         raise UsageError("this machine needs no login")
-    file = remote.path()
+    file = profile.path()
     # A code is good once, so nothing but the server may fail after it is sent.
     named = common.settings().server
-    known = remote.to_change(file).servers.get(url)
+    known = profile.to_change(file).servers.get(url)
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     confirm = _confirmed if terminal else None
     pin = remote.trusted(url, known.fingerprint if known else "", given, confirm)
@@ -127,8 +129,6 @@ def _code(file: Path | None) -> str:
 
 
 def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
-    from runner.client.problems import validity
-
     entry, host = logins.servers[url], logins.host
     valid = validity(me.expires_at, time.time())
     lines = [
@@ -149,15 +149,12 @@ def _said(url: str, me: Me, logins: Logins, named: str | None) -> list[str]:
 def _status(server: str | None, *, as_json: bool) -> None:
     """Show who the user is at a server, else at that which runs go to."""
     from runner.client.api import ServerClient
-    from runner.core import record
-    from runner.report import Pairs
-    from runner.terminal.layout import blocks
 
     entry = common.server(server)
     with ServerClient(entry) as client:
         me = client.me()
     if as_json:
-        common.print_json({"server": entry.url, **record.plain(me)})
+        common.print_json(me, server=entry.url)
     else:
         blocks([Pairs((("server", entry.url), *_rows(me)))])
 
@@ -165,16 +162,13 @@ def _status(server: str | None, *, as_json: bool) -> None:
 def _another(server: str | None, *, as_json: bool) -> None:
     """Show a code for another login of the user, at a server as for --status."""
     from runner.client.api import ServerClient
-    from runner.client.problems import moment
-    from runner.core import record
 
     entry = common.server(server)
     with ServerClient(entry) as client:
         made = client.another()
     pin = entry.fingerprint
     if as_json:
-        facts = {"server": entry.url, "fingerprint": pin or None}
-        common.print_json({**facts, **record.plain(made)})
+        common.print_json(made, server=entry.url, fingerprint=pin or None)
         return
     until = moment(made.expires_at, time.time()).removeprefix("at ")
     say(made.code)
@@ -184,9 +178,6 @@ def _another(server: str | None, *, as_json: bool) -> None:
 
 def _rows(me: Me) -> list[tuple[str, str]]:
     """Return what is said of a person; an absent bound is left out."""
-    from runner.client.problems import moment, runs, validity
-    from runner.core.quantities import size
-
     now, limits = time.time(), me.limits
     rows = [
         *(("person", me.person), ("team", me.team), ("role", me.role)),

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, suggestions
-from runner.core import Problem, Severity
+from runner.client import login, profile
+from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.terminal.streams import say
 
@@ -27,8 +28,6 @@ def logout(
 
     Where the server cannot be reached the token is forgotten all the same.
     """
-    from runner.client import profile
-
     file = profile.path()
     logins = profile.to_change(file)
     url = profile.address(server) if server else ""
@@ -42,9 +41,9 @@ def logout(
         profile.forget(url or logins.host, file)
         say(f"You are not logged in{f' at {url}' if url else ''}.")
         return
-    if (failed := profile.log_out(entry, file)) is not None:
+    if (failed := login.log_out(entry, file)) is not None:
         text = f"the token could not be revoked: {failed.problems[0].message}"
         hint = "it stays good until it ends, or whoever runs the server revokes it"
-        common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
+        common.warn_of(text, hint)
     here = " `rai run` runs on this machine." if logins.host == entry.url else ""
     say(f"Logged out at {entry.url}.{here}")

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from runner.cli import common
 from runner.core import Stream, quantities
 from runner.core.errors import UsageError
+from runner.run import places
+from runner.run.local import Following
+from runner.run.project import MOST_BYTES
+from runner.spec import buildfile
+from runner.store.excerpt import Chunk, Excerpt, Part
+from runner.store.paths import RunPaths
 from runner.system import files
-from runner.terminal.streams import say, unwritten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.run.local import Following
-    from runner.store.excerpt import Chunk, Excerpt
-    from runner.store.paths import RunPaths
+from runner.terminal.streams import Sink, say, unwritten
 
 POLL_S = 0.2
 
@@ -62,9 +63,6 @@ def logs(
     gets text and colours only. -n counts the lines of both together. With --json the
     run's events are printed, one JSON line each, and -n counts them.
     """
-    from runner.run import places
-    from runner.store.excerpt import Excerpt, Part
-
     paths = common.find_run(run, fresh=not follow)
     part = Part(
         lines,
@@ -72,9 +70,11 @@ def logs(
         _commands(paths, command) if command else None,
     )
     excerpt = Excerpt(paths, part)
-    shown = _Events(excerpt) if as_json else _Text(excerpt, timestamps=timestamps)
+    new = partial(_pieces, excerpt, set() if timestamps else None)
+    if as_json:
+        new = partial(_lines, excerpt)
     with places.followed([paths] if follow else []) as followers:
-        _print(shown, paths, followers, follow=follow)
+        _print(new, paths, followers, follow=follow)
 
 
 def _since(text: str) -> float:
@@ -85,9 +85,6 @@ def _since(text: str) -> float:
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
-    from runner.run.project import MOST_BYTES
-    from runner.spec import buildfile
-
     try:
         raw = files.read_below(paths.root, paths.spec.name, MOST_BYTES)
     except OSError as error:
@@ -98,59 +95,50 @@ def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
     return buildfile.chosen(spec.commands, words, "--command")
 
 
-class _Text:
-    """The output itself, if wanted with the time before each line."""
+def _pieces(
+    excerpt: Excerpt, inside: set[Stream] | None
+) -> Iterator[tuple[Stream, bytes]]:
+    """Yield the output that was not yet yielded, of which streams.
 
-    def __init__(self, excerpt: Excerpt, *, timestamps: bool) -> None:
-        self._excerpt, self._timestamps = excerpt, timestamps
-        self._inside: set[Stream] = set()
-        """Streams whose last line has not ended."""
-
-    def new(self) -> Iterator[tuple[Stream, bytes]]:
-        """Yield what was not yet yielded."""
-        for piece in self._excerpt.pieces():
-            yield piece.stream, self._stamped(piece) if self._timestamps else piece.data
-
-    def _stamped(self, piece: Chunk) -> bytes:
-        """Put the time before each line that begins in a piece."""
-        at = datetime.fromtimestamp(piece.at).astimezone()
-        stamp = at.isoformat(timespec="milliseconds").encode() + b" "
-        first = b"" if piece.stream in self._inside else stamp
-        if piece.data.endswith(b"\n"):
-            self._inside.discard(piece.stream)
-        else:
-            self._inside.add(piece.stream)
-        body, last = piece.data[:-1], piece.data[-1:]
-        return first + body.replace(b"\n", b"\n" + stamp) + last
+    With ``inside``, the streams whose last line has not ended, the time stands before
+    each line.
+    """
+    for piece in excerpt.pieces():
+        stamped = piece.data if inside is None else _stamped(piece, inside)
+        yield piece.stream, stamped
 
 
-class _Events:
-    """The events, one JSON line each, on stdout."""
+def _stamped(piece: Chunk, inside: set[Stream]) -> bytes:
+    """Put the time before each line that begins in a piece."""
+    at = datetime.fromtimestamp(piece.at).astimezone()
+    stamp = at.isoformat(timespec="milliseconds").encode() + b" "
+    first = b"" if piece.stream in inside else stamp
+    if piece.data.endswith(b"\n"):
+        inside.discard(piece.stream)
+    else:
+        inside.add(piece.stream)
+    body, last = piece.data[:-1], piece.data[-1:]
+    return first + body.replace(b"\n", b"\n" + stamp) + last
 
-    def __init__(self, excerpt: Excerpt) -> None:
-        self._excerpt = excerpt
 
-    def new(self) -> Iterator[tuple[Stream, bytes]]:
-        """Yield what was not yet yielded."""
-        return ((Stream.STDOUT, line) for line in self._excerpt.lines())
+def _lines(excerpt: Excerpt) -> Iterator[tuple[Stream, bytes]]:
+    """Yield the events that were not yet yielded, one JSON line each."""
+    return ((Stream.STDOUT, line) for line in excerpt.lines())
 
 
 def _print(
-    shown: _Text | _Events,
+    new: Callable[[], Iterator[tuple[Stream, bytes]]],
     paths: RunPaths,
     followers: Sequence[Following],
     *,
     follow: bool,
 ) -> None:
-    from runner.run import places
-    from runner.terminal.streams import Sink
-
     trouble = ""
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
         # Checked before reading, so as not to miss the last output of the run.
         over = not follow or not places.active(paths)
-        for stream, data in shown.new():
+        for stream, data in new():
             try:
                 sinks[stream].put(data)
             except BrokenPipeError:
@@ -161,13 +149,8 @@ def _print(
             return
         for one in followers:
             one.check()
-            trouble = _told(trouble, one.trouble)
+            if one.trouble and not trouble:
+                lost = f"The connection is lost ({one.trouble}); trying again."
+                say(f"{lost} The run goes on.", to_stderr=True)
+            trouble = one.trouble
         time.sleep(POLL_S)
-
-
-def _told(before: str, now: str) -> str:
-    """Print on stderr that a server is lost; return its trouble."""
-    if now and not before:
-        text = f"The connection is lost ({now}); trying again. The run goes on."
-        say(text, to_stderr=True)
-    return now

@@ -322,18 +322,14 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: 
 
 
 def _warn(texts: Sequence[str]) -> None:
-    from runner.terminal.streams import problems
-
-    problems([Problem(text, severity=Severity.WARNING) for text in texts])
+    streams.problems(Problem(text, severity=Severity.WARNING) for text in texts)
 
 
 def _report(error: RaiError, debug: bool) -> None:
-    from runner.terminal.streams import problems
-
     with suppress(OSError):
         if debug:
             traceback.print_exc()
-        problems(error.problems)
+        streams.problems(error.problems)
         if error.advice:
             streams.say(error.advice, to_stderr=True)
 

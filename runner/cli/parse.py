@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 import runner
+from runner import report
 from runner.cli import common
 from runner.core.errors import UsageError
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -27,17 +29,13 @@ def parse(
     shows the rows that together take over 90 % of the time, and sums up the rest;
     --json has all rows.
     """
-    from runner import report
-    from runner.core import record
-    from runner.terminal.layout import blocks
-
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
             found = runner.parse(source)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json(found)
     elif shown := report.figures(found):
         blocks(shown)
     else:

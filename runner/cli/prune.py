@@ -6,22 +6,18 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner import engines
 from runner.cli import common
-from runner.core import BuildSpec, BuiltImage
+from runner.core import BuildSpec, BuiltImage, quantities
 from runner.core.errors import EngineError
-from runner.core.quantities import duration_s
+from runner.engines.docker import DockerEngine
 from runner.report import Block, Table, date
 from runner.spec import image_names
 from runner.store import prune as store
 from runner.store.prune import Removal, Retention
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.engines.docker import DockerEngine
 
 
 def prune(
@@ -42,7 +38,7 @@ def prune(
     """
     settings = common.settings(keep_for=older, keep_size=size)
     # Of the setting 0 means that there is no bound.
-    age_s = 0.0 if older and duration_s(older) == 0 else settings.keep_for
+    age_s = 0.0 if older and quantities.duration_s(older) == 0 else settings.keep_for
     both = (older is None) == (size is None)
     keep = Retention(
         age_s if older or both else math.inf,
@@ -100,10 +96,8 @@ def _removed(
 
 
 def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
-    from runner.core.quantities import size
-
     rows = tuple(
-        (run.id, date(run.created_at), size(run.size_bytes), run.project)
+        (run.id, date(run.created_at), quantities.size(run.size_bytes), run.project)
         for run in what.runs
     )
     shown: list[Block] = []
@@ -111,7 +105,10 @@ def _show(what: Removal, images: Sequence[BuiltImage]) -> None:
         shown = [Table("", ("run", "date", "size", "project"), rows, frozenset({2}))]
     others = (
         *(("data files", name, "") for name in what.data),
-        *(("image", image_names.reference(i), size(i.size_bytes)) for i in images),
+        *(
+            ("image", image_names.reference(i), quantities.size(i.size_bytes))
+            for i in images
+        ),
     )
     if others:
         shown.append(Table("", ("kind", "name", "size"), others, frozenset({2})))
@@ -136,8 +133,6 @@ def _plain(
 def _summary(
     what: Removal, images: Sequence[BuiltImage], removed: str, freed: str
 ) -> str:
-    from runner.core.quantities import size
-
     counts = (
         ("run", len(what.runs)),
         ("data file", len(what.data)),
@@ -146,5 +141,5 @@ def _summary(
     words = [f"{n} {name}{'' if n == 1 else 's'}" for name, n in counts if n]
     if not words:
         return "Nothing to remove."
-    space = size(what.freed_bytes + image_names.least_freed_bytes(images))
+    space = quantities.size(what.freed_bytes + image_names.least_freed_bytes(images))
     return f"{', '.join(words)} {removed}; {space} {freed}"

@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from runner import pack
 from runner.cli import common, copies, running
 from runner.core import Limits
 from runner.core.errors import UsageError
+from runner.run import places
+from runner.store import outputs
+from runner.store.home import record_of
 from runner.terminal.streams import say, write_line
 
 
@@ -24,12 +28,6 @@ def pull(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
-    from runner import pack
-    from runner.core import record
-    from runner.run import places
-    from runner.store import outputs
-    from runner.store.home import record_of
-
     home = common.home()
     paths = places.find(home, run)
     copies.refresh([paths])
@@ -38,7 +36,7 @@ def pull(
         places.wait(paths, timeout_s=places.REFRESHED_WITHIN_S)
     found = record_of(paths)
     if not paths.build.exists() and found.build_bytes is not None:
-        places.fetch_build(paths)
+        places.of(paths).fetch_build(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))
@@ -46,7 +44,7 @@ def pull(
     project = Path(found.project)
     done = outputs.bring_back(paths.build, into, caps, project, force=force)
     if as_json:
-        common.print_json({"folder": str(into), **record.plain(done)})
+        common.print_json(done, folder=str(into))
         return
     if sys.stdout.isatty():
         text = f"Unpacked the build folder of run {paths.id} to {into}."

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, remotely, submitting
+from runner.client.problems import shown
+from runner.client.profile import ProfileEntry
 from runner.core.addresses import SlurmTarget
+from runner.core.milestone import TIMED_BY, Trust
+from runner.core.wire import StandingsPage
+from runner.report import Table, date
+from runner.report.blocks import filled
+from runner.report.findings import timed
+from runner.run import prepare
+from runner.spec import milestones
+from runner.store import run_files, runs
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from runner.client.profile import ProfileEntry
-    from runner.core.wire import StandingsPage
-    from runner.report import Table
     from runner.submit.standings import RankedVariant
 
 _TIMES = ("time", "ratio", "95 % interval")
@@ -43,14 +50,7 @@ def ranking(
     within these. Teams that cannot be told apart share a rank, and others have names
     that the server gives them. `rai prune` keeps the runs that are listed.
     """
-    from runner.cli import remotely
-    from runner.core import record
-    from runner.core.milestone import Trust
-    from runner.run import prepare
-    from runner.spec import milestones
-    from runner.store import run_files, runs
     from runner.submit.standings import standings
-    from runner.terminal.layout import blocks
 
     to = remotely.destination(on, prepare.Options())
     if to is not None and not isinstance(to, SlurmTarget):
@@ -68,7 +68,7 @@ def ranking(
         number,
     )
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
     elif found:
         blocks(list(_tables(found)))
     elif known is not None and known.trust is Trust.RECORDED:
@@ -83,9 +83,6 @@ def _at_server(
 ) -> None:
     """List the boards of a milestone of a server, or of all."""
     from runner.client.api import ServerClient
-    from runner.client.problems import shown
-    from runner.core import record
-    from runner.terminal.layout import blocks
 
     with ServerClient(entry) as client:
         names = [milestone]
@@ -94,7 +91,7 @@ def _at_server(
         pages = [client.standings(name) for name in names if name is not None]
     tables = [table for page in pages for table in _boards(page, number)]
     if as_json:
-        common.print_json([record.plain(page) for page in pages if page.boards])
+        common.print_json([page for page in pages if page.boards])
     elif tables:
         blocks(list(tables))
     elif milestone and not pages[0].trust.ranks:
@@ -106,11 +103,6 @@ def _at_server(
 
 
 def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
-    from runner.cli import submitting
-    from runner.client.problems import shown
-    from runner.report import blocks, date
-    from runner.report.findings import timed
-
     for board in page.boards:
         rows = []
         for place, one in enumerate(board.standings):
@@ -130,13 +122,10 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
         about = page.milestone, board.accuracy, board.gpu, board.engine
         heads = ("rank", "team", *_TIMES, "day", "", "", "")
         title = _title(map(shown, about), page.trust)
-        yield blocks.filled(title, heads, rows, right=("rank", *_TIMES))
+        yield filled(title, heads, rows, right=("rank", *_TIMES))
 
 
 def _tables(found: list[RankedVariant]) -> Iterator[Table]:
-    from runner.report import blocks, date
-    from runner.report.findings import timed
-
     for board, some in groupby(found, key=attrgetter("board")):
         every = list(some)
         rows = [
@@ -147,12 +136,10 @@ def _tables(found: list[RankedVariant]) -> Iterator[Table]:
             for one in every
         ]
         title, keep = _title(board, every[0].trust), _HEADS[len(_TIMES) :]
-        yield blocks.filled(title, _HEADS, rows, right=_TIMES, keep=keep)
+        yield filled(title, _HEADS, rows, right=_TIMES, keep=keep)
 
 
 def _title(board: Iterable[str], trust: str) -> str:
     """Return a board's title, which says if it is of times of the staff's harness."""
-    from runner.core.milestone import TIMED_BY, Trust
-
     title = ", ".join(filter(None, board))
     return f"{title}: {TIMED_BY}" if trust == Trust.TIMED else title

@@ -1,29 +1,29 @@
-"""`rai run --on PLACE`: a run that a server or Slurm carries out."""
+"""`rai run --on PLACE`: a run on a server or on Slurm."""
 
 from __future__ import annotations
 
 import math
 import signal
 import sys
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Self, Union
 
-from runner.cli import attach, copies, running
+from runner.cli import attach, common, copies, running
+from runner.cli.ci import CiSession
+from runner.client.problems import UnreachableError
 from runner.core import Problem
 from runner.core.addresses import SLURM, SlurmTarget, slurm_target
 from runner.core.errors import Cancel, UsageError
+from runner.core.events import Event, Warned
+from runner.engines.base import WithResult
+from runner.pack import PackCache
+from runner.run import prepare
+from runner.run.prepare import Prepared, settings
+from runner.run.session import StartedRun
+from runner.terminal.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
-    from runner.cli.ci import CiSession
-    from runner.client.problems import UnreachableError
     from runner.client.profile import ProfileEntry
-    from runner.core.events import Event
-    from runner.pack import PackCache
-    from runner.run import prepare
-    from runner.run.prepare import Prepared
-    from runner.run.session import StartedRun
-    from runner.terminal.console import Console
 
 HERE = "`--on here` runs it on this machine"
 STARTS_S = 20.0
@@ -40,8 +40,6 @@ def destination(on: str | None, options: prepare.Options) -> Destination | None:
     Raises:
         RaiError: nobody is logged in at the server, or it is no address.
     """
-    from runner.run.prepare import settings
-
     found = settings(options)[0]
     named = on or found.server or ""
     if cluster := slurm_target(named):
@@ -90,8 +88,6 @@ def start(
     Raises:
         RaiError: the run is refused, or it was cancelled before.
     """
-    from runner.cli import common
-
     cancel = Cancel()
     with common.cancel_on_signals(cancel, console):
         if isinstance(to, SlurmTarget):
@@ -133,7 +129,7 @@ class RunSender:
         *,
         warnings: bool = False,
     ) -> StartedRun:
-        """Send the project and queue the run, as ``session.remote.submit`` does.
+        """Send the project and queue the run, as ``handover.submit_to_server`` does.
 
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.
@@ -196,18 +192,13 @@ def _shown(
     between: Callable[[], None] = lambda: None,
 ) -> StartedRun:
     """Show events until a run is handed over; call ``between`` after each."""
-    from runner.core.events import Warned
-
-    while True:
-        try:
-            event = next(steps)
-        except StopIteration as end:
-            console.close()
-            started: StartedRun = end.value
-            return started
+    starting = WithResult(steps)
+    for event in starting:
         if warnings or not isinstance(event, Warned):
             console.show(event)
         between()
+    console.close()
+    return starting.result
 
 
 def watch(

@@ -7,6 +7,12 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, running
+from runner.report import diff, diff_blocks, evidence
+from runner.run import prepare, session
+from runner.store.home import record_of
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
+from runner.terminal.streams import problems
 
 
 def replay(
@@ -33,13 +39,6 @@ def replay(
     same digest), even if the project or the image of that name has changed. The exit
     status is that of the new run.
     """
-    from runner.core import record
-    from runner.report import diff, diff_blocks, evidence
-    from runner.run import prepare, session
-    from runner.store.home import record_of
-    from runner.terminal.console import Console
-    from runner.terminal.layout import blocks
-
     options = prepare.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
     before = record_of(paths)
@@ -52,17 +51,16 @@ def replay(
         unpacks=output is not None,
     )
     if not quiet:
-        common.warn(prepared.warnings)
+        problems(prepared.warnings)
     for text in session.tidy(prepared.settings, spare=paths.id):
         console.line(text, "yellow")
     started = session.start(prepared)
-    running.carry_out(started, console)
+    running.run_and_show(started, console)
     after = started.record
     found = diff.between(*evidence.read_side(paths, started.paths, before, after))
     if as_json:
-        facts = record.plain(diff.differences(found))
-        common.print_json({**record.plain(after), "differences": facts})
+        common.print_json(after, differences=diff.differences(found))
     elif not quiet:
         blocks(diff_blocks.blocks(found), to_stderr=True)
     running.bring_back(started, output, console, force=force)
-    raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)
+    raise typer.Exit(common.status(after))

@@ -6,22 +6,28 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import ci, common
+from runner.cli.common import show
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
+from runner.core.milestone import Milestone
+from runner.report import diff, document, evidence, exports
+from runner.report.diff_nouns import RunDiff
+from runner.report.document import checklist
+from runner.report.document import sections as document_sections
+from runner.report.document.nouns import Report
+from runner.report.exports import VISIBILITIES
+from runner.run import places
+from runner.spec import milestones
+from runner.store import outputs
+from runner.store.paths import RunPaths
+from runner.store.settings import Settings
 from runner.system import files
-from runner.terminal.streams import put, say
-
-if TYPE_CHECKING:
-    from runner.core.milestone import Milestone
-    from runner.report.diff_nouns import RunDiff
-    from runner.report.document.nouns import Report
-    from runner.store.paths import RunPaths
-    from runner.store.settings import Settings
+from runner.terminal.streams import problems, put, say
 
 START_BYTES = 8 << 10
 """So much of a file tells whether it is a report."""
@@ -115,9 +121,6 @@ def report(
     rai report before after -o both.html
     rai report latest --format junit|gradescope   for CI systems and autograders
     """
-    from runner.cli.common import show
-    from runner.store import outputs
-
     chosen = _choice(form, output)
     _check_points(visibility, points)
     paths = common.find_runs(runs)
@@ -176,11 +179,6 @@ def made(
     form: ReportFormat,
 ) -> str:
     """Return the text of a report as html, md or json."""
-    from runner.core.record import plain
-    from runner.report import document, evidence
-    from runner.report.document import sections as document_sections
-    from runner.run import places
-
     html = form is ReportFormat.HTML
     records = [places.record_of(paths) for paths in runs]
     found = [
@@ -193,7 +191,7 @@ def made(
         _comparison(runs, records),
     )
     if form is ReportFormat.JSON:
-        return f"{common.json_text(plain(whole))}\n"
+        return f"{common.json_text(whole)}\n"
     sections = document_sections.sections(whole)
     if form is ReportFormat.MD:
         from runner.report import markdown
@@ -215,7 +213,6 @@ def _comparison(
     """Return what changed between two runs, the earlier first."""
     if len(runs) != 2:
         return None
-    from runner.report import diff, evidence
 
     old, new = evidence.read_side(runs[0], runs[1], records[0], records[1])
     return diff.between(old, new)
@@ -228,9 +225,6 @@ def _milestones(
 
     A file of a site's own that is wrong is left out, and told of.
     """
-    from runner.report.document import checklist
-    from runner.spec import milestones
-
     folders = settings.milestones
     if names:
         return [milestones.find(name, folders) for name in dict.fromkeys(names)]
@@ -239,7 +233,7 @@ def _milestones(
         try:
             found.append(milestones.find(name, folders))
         except ConfigError as error:
-            common.warn(error.problems)
+            problems(error.problems)
     return checklist.concerning(found, records)
 
 
@@ -253,8 +247,6 @@ def title(report: Report) -> str:
 
 def _check_points(visibility: str, points: float) -> None:
     """Refuse what Gradescope would not take, with a UsageError."""
-    from runner.report.exports import VISIBILITIES
-
     if visibility not in VISIBILITIES:
         text = f'--visibility is "{visibility}"'
         raise UsageError(Problem(text, hint=f"there are {', '.join(VISIBILITIES)}"))
@@ -270,9 +262,6 @@ def _exported(
     Raises:
         UsageError: some have not ended.
     """
-    from runner.report import exports
-    from runner.run import places
-
     records = [(paths, places.record_of(paths)) for paths in runs]
     problems = [
         Problem(f"run {record.id} has not ended", hint=f"rai wait {record.id}")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from runner import engines, report
 from runner.cli import common, copies
 from runner.core import Problem, State
 from runner.core.errors import UsageError
+from runner.core.quantities import size
+from runner.run import places
+from runner.store import prune, removal, run_files
+from runner.store.home import find
+from runner.store.paths import RunPaths
+from runner.store.runs import read
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.store.paths import RunPaths
 
 
 def rm(
@@ -34,11 +38,6 @@ def rm(
     that goes on is never removed; where its server or its machine cannot be seen from
     this one, --force says that it is gone for good.
     """
-    from runner.core.quantities import size
-    from runner.run import places
-    from runner.store import prune, removal, run_files
-    from runner.store.home import find
-
     home, found, problems = common.look_up(runs, find)
     copies.refresh(found)
     problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
@@ -53,7 +52,7 @@ def rm(
     common.confirm("Remove for good?", yes=yes)
     for paths in found:
         if not paths.record.exists():
-            places.forget(paths)
+            places.of(paths).forget(paths)
     left = {paths.id: _left(paths) for paths in found}
     prune.remove(home, list(sizes))
     for name, what in left.items():
@@ -68,11 +67,7 @@ def rm(
 
 def _left(paths: RunPaths) -> str:
     """Remove what a lost run of this machine left with its engine; say what stays."""
-    from runner import engines
-    from runner.run import places
-    from runner.store import runs
-
-    record = runs.read(paths)
+    record = read(paths)
     if record is None or record.engine is None or record.state is not State.LOST:
         return ""
     if places.elsewhere(paths):
@@ -82,10 +77,6 @@ def _left(paths: RunPaths) -> str:
 
 def _refusal(paths: RunPaths, force: bool) -> Problem | None:
     """Return why a run cannot be removed, None if it can."""
-    from runner import report
-    from runner.run import places
-    from runner.store import prune
-
     if prune.over(paths) or (places.known(paths) is None and not places.active(paths)):
         return None
     away = places.elsewhere(paths)

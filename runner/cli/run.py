@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 
 from runner import pack, report
-from runner.cli import ci, common, gating, remotely, running, suggestions
+from runner.cli import ci, common, gating, remotely, running, suggestions, watching
 from runner.core import Severity, quantities, record
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
 from runner.core.work import Secrets
+from runner.engines.base import WithResult
+from runner.figures.gate import parse
 from runner.pack import Survey
+from runner.report import Table
 from runner.run import prepare, session
 from runner.run.project import build_file, folder_project
+from runner.store.paths import RunPaths
 from runner.system.process import Detached, python
-from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.report import Table
-    from runner.store.paths import RunPaths
-    from runner.terminal.console import Console
+from runner.terminal.console import Console
+from runner.terminal.layout import blocks
+from runner.terminal.streams import problems, say
 
 SHOWN = 1000
 """The most lines of a list; JSON has more."""
@@ -60,22 +61,8 @@ def run(
             help="Start after this run finishes. Repeatable.",
         ),
     ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e",
-            metavar="NAME[=VALUE]",
-            help="Set a secret variable; without =VALUE copy it from here. Repeatable.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|N",
-            autocompletion=suggestions.commands,
-            help="Run only this command: its name, number or a word in it. Repeatable.",
-        ),
-    ] = None,
+    env: common.Env = None,
+    only: common.Only = None,
     image: common.Image = None,
     repeat: Annotated[
         int,
@@ -120,7 +107,7 @@ def run(
     if dry_run:
         _dry_run(project, as_json=as_json)
         return
-    gate = gating.conditions(fail_if)
+    gate = parse(fail_if or ())
     if gate and detach:
         raise UsageError(
             "--fail-if needs the run's end, and --detach does not wait for it; leave"
@@ -155,8 +142,6 @@ def run(
     # It loads its modules while this process loads the same and packs the project.
     loading = Detached(python("runner.run.worker")) if detach and to is None else None
     if watch:
-        from runner.cli import watching
-
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")
         assert not isinstance(to, SlurmTarget)
@@ -189,19 +174,19 @@ def run(
             return
         else:
             started = local = session.start(prepared)
-            running.carry_out(local, console, reported)
+            running.run_and_show(local, console, reported)
         done = started.record
-        status = done.verdict.reason.exit_code if done.verdict else 10
+        status = common.status(done)
         judged = None
         if gate and status == 0:
             judged = gating.of_run(gate, before, done)
             reported.concluded(judged.headline("rai run"), (), judged)
         if as_json:
-            found = {"gate": record.plain(judged)} if gate else {}
-            common.print_json({**record.plain(done), **found})
+            found = {"gate": judged} if gate else {}
+            common.print_json(done, **found)
         running.bring_back(started, output, console, force=force)
         if judged:
-            status = gating.told(judged, console.line)
+            status = gating.print_outcome(judged, console.line)
         elif gate:
             console.line("The gate is not judged: the run failed.", "yellow")
     raise typer.Exit(status)
@@ -214,16 +199,12 @@ def _detach(
 
     If it ended before it began, exit with its status.
     """
-    while True:
-        try:
-            event = next(starting)
-        except StopIteration as end:
-            run_id: str = end.value.id
-            break
+    started = WithResult(starting)
+    for event in started:
         console.show(event)
         if isinstance(event, Finished):
             raise typer.Exit(event.verdict.reason.exit_code)
-    _left(run_id, console, as_json=as_json)
+    _left(started.result.id, console, as_json=as_json)
 
 
 def _left(run_id: str, console: Console, *, as_json: bool) -> None:
@@ -244,7 +225,7 @@ def _dry_run(path: Path, *, as_json: bool) -> None:
         common.print_json(_plain(found, most))
     else:
         _print(found)
-    common.warn(found.warnings)
+    problems(found.warnings)
     errors = [p for p in found.problems if p.severity is Severity.ERROR]
     if errors := [*errors, *pack.exceeded(found, project.caps)]:
         raise NotAllowedError(*errors)
@@ -257,8 +238,6 @@ def _plain(found: Survey, most: int) -> dict[str, Any]:
 
 
 def _print(found: Survey) -> None:
-    from runner.terminal.layout import blocks
-
     count, total = len(found.members), quantities.size(found.total_bytes)
     entries = "1 entry" if count == 1 else f"{count:,} entries"
     sent = [(quantities.size(m.size_bytes), m.name) for m in found.members]

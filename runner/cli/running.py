@@ -1,19 +1,20 @@
-"""Shared by `rai run` and `rai replay`: carry out a run and show it."""
+"""Shared by `rai run` and `rai replay`: make a run and show it."""
 
 from __future__ import annotations
 
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from runner.core.errors import RaiError, UsageError
-
-if TYPE_CHECKING:
-    from runner.cli.ci import CiSession
-    from runner.run.session import Run, StartedRun
-    from runner.terminal.console import Console
+from runner import pack
+from runner.cli import common
+from runner.cli.ci import CiSession
+from runner.core.errors import Cancel, RaiError, UsageError
+from runner.run.session import Run, StartedRun
+from runner.store import outputs
+from runner.terminal.console import Console
 
 Output = Annotated[
     Path | None,
@@ -42,9 +43,6 @@ def refuse_output(
     detach: bool = False,
 ) -> None:
     """Refuse a folder that cannot be created or replaced, before anything runs."""
-    from runner import pack
-    from runner.store import outputs
-
     if output is None:
         if force:
             raise UsageError("--force replaces the folder of --output; name it")
@@ -58,16 +56,13 @@ def refuse_output(
     pack.creatable(outputs.place(output))
 
 
-def carry_out(
+def run_and_show(
     started: Run, console: Console, reported: CiSession | None = None
 ) -> None:
-    """Carry out the run and show it; signals end it cleanly.
+    """Run it and show it; signals end it cleanly.
 
     However it ends, it is ``reported`` to a CI system.
     """
-    from runner.cli import common
-    from runner.core.errors import Cancel
-
     cancel = Cancel()
     try:
         with (
@@ -96,8 +91,6 @@ def bring_back(
     done: StartedRun, output: Path | None, console: Console, *, force: bool
 ) -> None:
     """Unpack the build folder, if there is one and ``output`` asks for it."""
-    from runner.store import outputs
-
     if output is None or not done.paths.build.exists():
         return
     unpacked = outputs.bring_back(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -16,13 +17,14 @@ import typer
 from runner import report
 from runner.cli import common, copies
 from runner.client import profile
-from runner.client.problems import clock, estimate
+from runner.client.problems import clock, estimate, shown
 from runner.client.profile import ProfileEntry
-from runner.core import Problem, RunRecord, Severity, quantities
+from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.report import Listed, Table
-from runner.run import places
+from runner.run import places, server
+from runner.run.copies import listed
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
@@ -137,82 +139,66 @@ def _query(given: dict[str, str | None]) -> RunQuery:
     )
 
 
-def _there(home: Home, query: RunQuery, limit: int, *, everyone: bool) -> _There | None:
-    """Begin to ask the server for its runs, if there is one that may have some."""
-    if everyone:
-        return _There(common.server(None), home, query, limit, everyone=True)
+def _there(
+    home: Home, query: RunQuery, limit: int, *, everyone: bool
+) -> Callable[[], list[Listed]] | None:
+    """Begin to ask the server for its runs that are not here, if it may have some.
+
+    What is returned waits for them. Where the server does not tell them, it warns; it
+    raises RaiError where all teams' runs are asked for.
+    """
     # A server knows neither branches nor tags nor commands.
-    if (query.branch, query.tag, query.command) != (None, None, None):
+    narrowed = (query.branch, query.tag, query.command) != (None, None, None)
+    if everyone:
+        entry = common.server(None)
+    elif narrowed or (found := profile.login()) is None:
         return None
-    entry = profile.login()
-    return _There(entry, home, query, limit, everyone=False) if entry else None
+    else:
+        entry = found
 
+    here, now, on = names(home), time.time(), server.name_of(entry.url)
+    asked = server.listing(
+        entry,
+        lambda run: run.id not in here and query.wants(listed(run, now)),
+        limit,
+        everyone=everyone,
+    )
 
-class _There:
-    """The runs of a server that are not here."""
-
-    def __init__(
-        self,
-        entry: ProfileEntry,
-        home: Home,
-        query: RunQuery,
-        limit: int,
-        *,
-        everyone: bool,
-    ) -> None:
-        from runner.run import server
-        from runner.run.copies import listed
-
-        here, now = names(home), time.time()
-        self._entry, self._everyone = entry, everyone
-        self._listing = server.listing(
-            entry,
-            lambda run: run.id not in here and query.wants(listed(run, now)),
-            limit,
-            everyone=everyone,
-        )
-
-    def found(self) -> list[Listed]:
-        """Return them; where the server does not tell, none and a warning.
-
-        Raises:
-            RaiError: all teams' runs are asked for, and are not told.
-        """
-        from runner.run.server import name_of
-
+    def told() -> list[Listed]:
         try:
-            return [self._listed(run) for run in self._listing()]
+            runs = asked()
         except RaiError as error:
-            if self._everyone:
+            if everyone:
                 raise
-            text = f"the runs on {name_of(self._entry.url)} are not listed: {error}"
-            common.warn([Problem(text, severity=Severity.WARNING)])
+            common.warn_of(f"the runs on {on} are not listed: {error}")
             return []
+        return [
+            Listed(listed(run, now), "", None, "", on, _whose(run, entry))
+            for run in runs
+        ]
 
-    def _listed(self, run: RemoteRun) -> Listed:
-        from runner.client import problems
-        from runner.run.copies import listed
-        from runner.run.server import name_of
+    return told
 
-        whose = run.person if run.mine else f"{run.team}/{run.person}"
-        own = run.mine and run.person == self._entry.person
-        record = listed(run, time.time())
-        on = name_of(self._entry.url)
-        return Listed(record, "", None, "", on, "" if own else problems.shown(whose))
+
+def _whose(run: RemoteRun, entry: ProfileEntry) -> str:
+    """Return whose a run is; "" if it is the user's own."""
+    if run.mine and run.person == entry.person:
+        return ""
+    return shown(run.person if run.mine else f"{run.team}/{run.person}")
 
 
 def _show(
     home: Home,
     query: RunQuery,
     limit: int | None = None,
-    there: _There | None = None,
+    there: Callable[[], list[Listed]] | None = None,
     *,
     as_json: bool,
 ) -> None:
     """Show the runs that are asked for, and name those that cannot be read."""
     found, unreadable = read(home, query, limit)
     if there is not None:
-        found += there.found()
+        found += there()
         found.sort(key=lambda one: one.record.created_at, reverse=True)
         found = found[:limit]
     if as_json:
@@ -259,8 +245,6 @@ def read(
 
 
 def _plain(one: Listed) -> dict[str, object]:
-    from runner.core import record
-
     facts: dict[str, object] = {"tag": one.tag or None, "note": one.note or None}
     facts |= {"size_bytes": one.size_bytes, "on": one.away or None}
     facts["whose"] = one.whose or None
@@ -270,16 +254,15 @@ def _plain(one: Listed) -> dict[str, object]:
 def _queue(on: str | None, *, as_json: bool) -> None:
     """Show what runs and what waits on a server; of other teams' runs only the team."""
     from runner.client.api import ServerClient
-    from runner.core import record
 
     entry = common.server(on)
     with ServerClient(entry) as client:
         view = client.queue()
     if as_json:
-        common.print_json({"server": entry.url, **record.plain(view)})
+        common.print_json(view, server=entry.url)
         return
     if view.note:
-        common.warn([Problem(view.note, severity=Severity.WARNING)])
+        common.warn_of(view.note)
     if view.running or view.waiting:
         blocks([_table(view)])
         say()

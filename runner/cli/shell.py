@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from runner import report
 from runner.cli import common, running
 from runner.core import Reason
-from runner.core.errors import UsageError
+from runner.core import events as ev
+from runner.core.errors import Cancel, UsageError
+from runner.core.events import Event
 from runner.core.work import Secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.core.events import Event
-    from runner.run.prepare import Options, Prepared
-    from runner.run.shell import Shell
-    from runner.terminal.console import Console
+from runner.run import prepare
+from runner.run import shell as session
+from runner.run.prepare import Options, Prepared
+from runner.run.shell import Shell
+from runner.terminal.console import Console
+from runner.terminal.own import OwnTerminal
+from runner.terminal.streams import problems
 
 
 def shell(
@@ -77,14 +80,6 @@ def shell(
     rai shell RUN -o DIR          with the build folder in DIR at the end
     rai shell -p . -e TOKEN       as the next run of this project would be
     """
-    from runner.cli import common
-    from runner.core import events as ev
-    from runner.core.errors import Cancel
-    from runner.run import prepare
-    from runner.run import shell as session
-    from runner.terminal.console import Console
-    from runner.terminal.own import OwnTerminal
-
     terminal = OwnTerminal()
     options = prepare.Options(
         engine,
@@ -99,7 +94,7 @@ def shell(
     opened = session.Shell(prepared, command, output, force=force)
     console = Console()
     file = prepared.request.spec.file  # its commands are not run here
-    common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
+    problems(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
         common.cancel_on_signals(cancel, console, lambda: terminal.in_use),
@@ -121,8 +116,6 @@ def _prepared(
     words: Sequence[str], path: Path | None, options: Options
 ) -> tuple[Prepared, Sequence[str]]:
     """Return what was prepared, and the command in place of a shell."""
-    from runner.run import prepare
-
     at = words.index("--") if "--" in words else len(words)
     run, command = [*words[:at]], [*words[at + 1 :]]
     if path is not None:
@@ -138,16 +131,12 @@ def _prepared(
 
 def _show(event: Event, console: Console) -> None:
     """Show an event, unless it tells of a command or of packing."""
-    from runner.core import events as ev
-
     hidden = (ev.Packing, ev.Packed, ev.CommandStarted, ev.CommandFinished)
     if not isinstance(event, hidden):
         console.show(event)
 
 
 def _introduction(opened: Shell, output: Path | None) -> list[str]:
-    from runner import report
-
     build = "as the run left it" if opened.has_build else "empty"
     fate = f"comes back to {output}" if output else "is dropped at the end"
     limit = report.seconds(opened.limits.time_s)
@@ -159,8 +148,6 @@ def _introduction(opened: Shell, output: Path | None) -> list[str]:
 
 def _end(opened: Shell, console: Console, output: Path | None) -> int:
     """Tell how the shell ended; return the exit code."""
-    from runner import report
-
     ended = opened.ended
     if ended is None or ended.reason is Reason.CANCELLED:
         console.line("The shell was stopped.", "red")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 
+from runner import report
 from runner.cli import common
+from runner.client.problems import standing
+from runner.run import places
+from runner.store import run_files, runs
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -16,13 +21,6 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
-    from runner import report
-    from runner.client.problems import standing
-    from runner.core import record
-    from runner.run import places
-    from runner.store import run_files, runs
-    from runner.terminal.layout import blocks
-
     paths = common.find_run(run)
     found, tag = places.record_of(paths), run_files.read_tag(paths)
     note = run_files.read_note(paths)
@@ -35,10 +33,10 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
         facts: dict[str, object] = {"tag": tag or None, "note": note or None}
         facts["on"] = away or None
         if at_server:
-            facts["server"] = record.plain(at_server)
+            facts["server"] = at_server
         if measured:
-            facts["measurement"] = record.plain(measured)
-        common.print_json({**record.plain(found), **facts})
+            facts["measurement"] = measured
+        common.print_json(found, **facts)
         return
     about = standing(at_server.run, time.time()) if at_server else None
     blocks(report.of(found, tag, away, note, about))

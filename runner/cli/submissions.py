@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, submitting
+from runner.client.problems import shown
+from runner.core.milestone import TIMED_BY, Trust
+from runner.report.blocks import filled
+from runner.report.findings import timed
+from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
 
@@ -30,14 +35,7 @@ def submissions(
     Each has its last run, for `rai show`, and the one that counts is marked. A team
     chooses it by --choose, until the deadline, where the milestone says so.
     """
-    from runner.cli import submitting
     from runner.client.api import ServerClient
-    from runner.client.problems import shown
-    from runner.core import record
-    from runner.core.milestone import TIMED_BY, Trust
-    from runner.report.blocks import filled
-    from runner.report.findings import timed
-    from runner.terminal.layout import blocks
 
     with ServerClient(common.server(on)) as client:
         if choose is not None:
@@ -49,7 +47,7 @@ def submissions(
         page = client.submissions(milestone or "", everyone=everyone)
     found = page.submissions
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
         return
     rows = []
     for one in found:

@@ -13,9 +13,10 @@ from runner import report
 from runner.cli import ci, common, remotely, submitting
 from runner.client.api import ServerClient
 from runner.client.profile import ProfileEntry
-from runner.core import Problem, record
+from runner.core import Problem
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
+from runner.report.exports import submission as results
 from runner.run import prepare
 from runner.run.session import Run
 from runner.spec import milestones
@@ -124,7 +125,7 @@ def _list(to: ProfileEntry | None, *, as_json: bool) -> None:
         here = [milestones.find(name, folders) for name in milestones.names(folders)]
         found = tuple(standings.view(one, now) for one in here)
     if as_json:
-        common.print_json([record.plain(one) for one in found])
+        common.print_json(found)
     else:
         blocks([submitting.milestone_table(found)])
 
@@ -133,8 +134,6 @@ def _judge(
     proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
     """Judge the submission and show it; signals end it cleanly."""
-    from runner.cli import common
-
     cancel = Cancel()
     going: Run | None = None
     with (
@@ -169,7 +168,6 @@ def _grade(ended: SubmissionOutcome, more: str, *, late: bool) -> dict[str, obje
     most = max((one.points for one in ended.milestone.points), default=1.0)
     said = (outcome.told(ended), more, f"{score:g} of {most:g} points.")
     advice = () if ended.accepted else (ended.reason.advice,)
-    from runner.report.exports import submission as results
 
     return results([*filter(None, (*said, *advice))], score, ms, ratio)
 
@@ -190,7 +188,7 @@ def _show(
     if not ended.accepted:
         reported.failed("rai: submission", [outcome.told(ended)])
     if as_json:
-        common.print_json(record.plain(measured or outcome.plain(ended)))
+        common.print_json(measured or outcome.plain(ended))
     elif measured:
         blocks(report.measured(measured))
     elif ended.record and ended.accepted:

@@ -6,14 +6,14 @@ import math
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from runner import report
 from runner.cli import attach, ci, copies, remotely
 from runner.client.api import Patience, ServerClient
-from runner.client.problems import shown
+from runner.client.problems import UnreachableError, shown
+from runner.client.profile import ProfileEntry
 from runner.core import Reason, quantities
 from runner.core.errors import RaiError
 from runner.core.quantities import duration_text
@@ -24,14 +24,10 @@ from runner.run import places
 from runner.run.prepare import settings as read_settings
 from runner.run.server import copied, name_of
 from runner.store import runs
+from runner.store.paths import RunPaths
 from runner.submit import standings, submission
 from runner.submit.outcome import ACCEPTED, REHEARSED, SubmissionOutcome
 from runner.terminal.console import Console
-
-if TYPE_CHECKING:
-    from runner.client.problems import UnreachableError
-    from runner.client.profile import ProfileEntry
-    from runner.store.paths import RunPaths
 
 LOOK_S = 0.5
 LISTED = "rai submissions"

@@ -8,6 +8,8 @@ import typer
 
 from runner.cli import common
 from runner.core.errors import UsageError
+from runner.store import run_files
+from runner.store.home import find, set_tag
 from runner.terminal.streams import say
 
 
@@ -32,9 +34,6 @@ def tag(
     never removed to free space. A note is a line of at most 500 characters, which `rai
     show` and `rai runs` print; it does not keep the run.
     """
-    from runner.store import run_files
-    from runner.store.home import find, set_tag
-
     if name is not None and remove:
         raise UsageError("give either the NAME of the tag or --remove")
     if name is None and note is None and not remove:

@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from runner import pack
 from runner.cli import common
 from runner.core import Limits, Problem, RunRecord
 from runner.core.errors import UsageError
+from runner.figures import traces
+from runner.report.evidence import BuildFiles
+from runner.run import places
+from runner.store import outputs as kept
+from runner.store.home import find
+from runner.store.paths import Home, RunPaths
 from runner.system import files
 from runner.terminal.streams import say
-
-if TYPE_CHECKING:
-    from runner.store.paths import Home, RunPaths
 
 MOST = 200_000
 """Spans of a page, which then has about 1.5 MB; a report shows fewer."""
@@ -62,9 +66,7 @@ def timeline(
     files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and trace
     events in JSON, such as PyTorch's `export_chrome_trace("trace.json")`.
     """
-    from runner.figures import traces
     from runner.report import page as pages
-    from runner.store import outputs as kept
 
     if output is not None:
         common.check_output(output, "-o")
@@ -86,9 +88,6 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
     if file is None and Path(run).is_file() and not _names_run(home, run):
         yield Path(run).absolute(), Path(run).name
         return
-    from runner import pack
-    from runner.run import places
-    from runner.store.home import find
 
     if file is None and ("/" in run or run.endswith(_SUFFIXES)):
         text = f"{run} is no file of this machine"
@@ -108,8 +107,6 @@ def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]
 
 def _names_run(home: Home, text: str) -> bool:
     """Whether a word names a run: a project may have a file called `latest`."""
-    from runner.store.home import find
-
     if "/" in text or text.endswith(_SUFFIXES):
         return False
     try:
@@ -127,8 +124,6 @@ def _name(
     Raises:
         UsageError: there is none, not the one that is named, or several.
     """
-    from runner.report.evidence import BuildFiles
-
     a_trace = BuildFiles(record).is_trace
     found = sorted(filter(a_trace, there))
     if file is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from runner import report
 from runner.cli import common
-
-if TYPE_CHECKING:
-    from runner.run.validation import Validation
+from runner.run import prepare, validation
+from runner.run.validation import Validation
+from runner.terminal.layout import blocks
+from runner.terminal.streams import problems
 
 
 def validate(
@@ -23,16 +25,12 @@ def validate(
 
     Docker is not needed.
     """
-    from runner import report
-    from runner.run import prepare, validation
-    from runner.terminal.layout import blocks
-
     project = common.project(directory, path)
     found = validation.validate(project, prepare.Options(engine=engine, image=image))
     if as_json:
         common.print_json(_plain(found))
     else:
-        common.warn(found.problems)
+        problems(found.problems)
         if found.spec:
             warnings, engine = len(found.problems), found.without_image
             blocks(report.plan(found.spec, found.image, found.steps, warnings, engine))
@@ -41,14 +39,12 @@ def validate(
 
 
 def _plain(found: Validation) -> dict[str, Any]:
-    from runner.core import record
-
-    problems = {"ok": found.ok, "problems": record.plain(found.problems)}
+    told = {"ok": found.ok, "problems": found.problems}
     if not found.ok:
-        return problems
+        return told
     return {
-        **problems,
-        "spec": record.plain(found.spec),
-        "image": record.plain(found.image) if found.image else None,
-        "commands": record.plain(found.steps),
+        **told,
+        "spec": found.spec,
+        "image": found.image,
+        "commands": found.steps,
     }

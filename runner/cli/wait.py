@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli import common, copies
+from runner.core import RunRecord
 from runner.core.errors import UsageError
 from runner.core.quantities import duration_s
-
-if TYPE_CHECKING:
-    from runner.core import RunRecord
-    from runner.store.paths import RunPaths
+from runner.run import places
+from runner.run.places import record_of
+from runner.store.paths import RunPaths
+from runner.terminal.console import Console
+from runner.terminal.messages import end_of
 
 
 def wait(
@@ -29,12 +31,6 @@ def wait(
     A line on stderr tells how each one ended. After --timeout the status is 124, and
     the runs go on.
     """
-    from runner.core import record
-    from runner.run import places
-    from runner.run.places import record_of
-    from runner.terminal.console import Console
-    from runner.terminal.messages import told
-
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
@@ -42,14 +38,13 @@ def wait(
     common.warn_elsewhere(*found)
     console = Console()
     ended: dict[RunPaths, RunRecord] = {}
-    told_trouble = partial(copies.told, console)
+    told_trouble = partial(copies.print_connection, console)
     for paths in places.as_they_end(found, most_s, told_trouble):
         ended[paths] = record_of(paths)
-        console.line(*told(ended[paths]))
+        console.line(*end_of(ended[paths]))
     if len(ended) < len(found):
         raise typer.Exit(124)
     if as_json:
-        common.print_json([record.plain(ended[paths]) for paths in found])
-    verdicts = [ended[paths].verdict for paths in found]
-    statuses = [one.reason.exit_code if one else 10 for one in verdicts]
+        common.print_json([ended[paths] for paths in found])
+    statuses = (common.status(ended[paths]) for paths in found)
     raise typer.Exit(next(filter(None, statuses), 0))

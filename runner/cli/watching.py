@@ -117,7 +117,7 @@ class _Loop:
         self._ending: list[threading.Thread] = []
 
     def run_once(self, output: Path | None, *, force: bool) -> bool:
-        """Carry out a run, or report why it cannot start; return whether to go on."""
+        """Make a run, or report why it cannot start; return whether to go on."""
         cancel = Cancel(self._stop)
         self._saves.call(lambda: cancel.request(SAVED))
         try:
@@ -127,7 +127,7 @@ class _Loop:
                 self._refused(error)
             return not self._stop.requested
         self._started_any = True
-        if self._carry_out(run, cancel):
+        if self._run(run, cancel):
             self._compare(run.record)
             self._bring_back(run, output, force=force)
         return not self._stop.requested
@@ -159,7 +159,7 @@ class _Loop:
     def _start(self, cancel: Cancel) -> StartedRun:
         prepared = prepare.prepare(self._path, self._options)
         if not self._console.quiet:
-            common.warn(one for one in prepared.warnings if one not in self._warned)
+            problems(one for one in prepared.warnings if one not in self._warned)
         self._warned = list(prepared.warnings)
         if self._server is not None:
             return self._server.start(prepared, cancel, self._cache)
@@ -171,8 +171,8 @@ class _Loop:
         problems(error.problems)
         self._console.line(f"Not started. {error.reason.advice}".rstrip(), "red")
 
-    def _carry_out(self, run: StartedRun, cancel: Cancel) -> bool:
-        """Show the run; return whether it was carried out to its end.
+    def _run(self, run: StartedRun, cancel: Cancel) -> bool:
+        """Show the run; return whether it came to its end.
 
         One that a save ends is left to a thread when its commands have ended: the next
         one begins while its container is removed. But its GPUs are not free until then.

@@ -1,6 +1,6 @@
 """A server's HTTP interface, as functions with typed values.
 
-Errors are those of ``remote.problems``. All but ``login`` may be repeated, and are for
+Errors are those of ``client.problems``. All but ``login`` may be repeated, and are for
 as long as the client's patience lasts, where the server is not reached.
 """
 
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from runner.client.profile import ProfileEntry
 
 _T = TypeVar("_T")
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What reading an answer may raise."""
 
 BYTES = "application/octet-stream"
 _SUBMISSION = {"submission": "1"}
@@ -150,7 +152,7 @@ class ServerClient:
         Raises:
             NoServerError: it is no server of rai, or serves newer clients only.
         """
-        found = self._decoded(wire.ServerFacts, self._asked("GET", "/"))
+        found = self._ask(wire.ServerFacts, "GET", "/")
         if _number(found.least_client) > _number(__version__):
             text = (
                 f"{self.entry.url} runs rai {shown(found.version)} and serves clients"
@@ -163,17 +165,15 @@ class ServerClient:
     def login(self, code: str, device: str) -> wire.LoginAnswer:
         """Exchange a code, which is good once, for a token; it is not repeated."""
         body = msgspec.json.encode(wire.LoginRequest(code, device))
-        return self._decoded(
-            wire.LoginAnswer, self._asked("POST", "/login", body, once=True)
-        )
+        return self._ask(wire.LoginAnswer, "POST", "/login", body, once=True)
 
     def another(self) -> wire.LoginCode:
         """Return a code for another login of the same person."""
-        return self._decoded(wire.LoginCode, self._asked("POST", "/codes"))
+        return self._ask(wire.LoginCode, "POST", "/codes")
 
     def me(self) -> Me:
         """Return whose the token is."""
-        return self._decoded(Me, self._asked("GET", "/me"))
+        return self._ask(Me, "GET", "/me")
 
     def revoke(self) -> None:
         """End the token in use."""
@@ -199,7 +199,7 @@ class ServerClient:
 
     def milestones(self) -> MilestonePage:
         """Return the server's milestones, and what the team did for each."""
-        return self._decoded(MilestonePage, self._asked("GET", "/milestones"))
+        return self._ask(MilestonePage, "GET", "/milestones")
 
     def milestone_file(self, name: str) -> bytes:
         """Return the text of a milestone's file."""
@@ -207,65 +207,56 @@ class ServerClient:
 
     def put_submission(self, key: str, asked: SubmissionRequest) -> Submission:
         """Submit an upload under a key of one's own; it is one under each key."""
-        path = f"/submissions/{quote(key, '')}"
-        return self._decoded(
-            Submission, self._asked("PUT", path, msgspec.json.encode(asked))
-        )
+        path, body = f"/submissions/{quote(key, '')}", msgspec.json.encode(asked)
+        return self._ask(Submission, "PUT", path, body)
 
     def submission(self, number: int) -> Submission:
         """Return a submission as it is now."""
-        return self._decoded(Submission, self._asked("GET", f"/submissions/{number}"))
+        return self._ask(Submission, "GET", f"/submissions/{number}")
 
     def submissions(self, milestone: str, *, everyone: bool) -> SubmissionPage:
         """Return the team's, or those of ``everyone`` for staff; "" for all."""
         query = {"milestone": milestone} | ({"all": "1"} if everyone else {})
-        found = self._asked("GET", "/submissions", query=query)
-        return self._decoded(SubmissionPage, found)
+        return self._ask(SubmissionPage, "GET", "/submissions", query=query)
 
     def choose(self, number: int) -> Submission:
         """Have a submission be the one that counts of its milestone."""
-        path = f"/submissions/{number}/chosen"
-        return self._decoded(Submission, self._asked("PUT", path))
+        return self._ask(Submission, "PUT", f"/submissions/{number}/chosen")
 
     def standings(self, milestone: str) -> StandingsPage:
         """Return the boards of a milestone."""
-        path = f"/standings/{quote(milestone, '')}"
-        return self._decoded(StandingsPage, self._asked("GET", path))
+        return self._ask(StandingsPage, "GET", f"/standings/{quote(milestone, '')}")
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:
         """Queue a run under an id of one's own; the same request again is the same."""
-        return self._decoded(
-            RemoteRun, self._asked("PUT", f"/runs/{quote(run, '')}", to_json(request))
-        )
+        return self._ask(RemoteRun, "PUT", _path(run), to_json(request))
 
     def run(self, run: str) -> RemoteRun:
         """Return where a run stands."""
-        return self._decoded(RemoteRun, self._asked("GET", f"/runs/{quote(run, '')}"))
+        return self._ask(RemoteRun, "GET", _path(run))
 
     def runs(self, after: str = "", *, everyone: bool = False) -> RunPage:
         """Return a page of the team's runs, or of those of ``everyone`` for staff."""
         given = {"after": after, "limit": "100", "all": "1" if everyone else ""}
         query = {name: value for name, value in given.items() if value}
-        return self._decoded(RunPage, self._asked("GET", "/runs", query=query))
+        return self._ask(RunPage, "GET", "/runs", query=query)
 
     def parcel(self, run: str) -> bytes:
         """Return the text of a run's parcel."""
-        return self._asked("GET", f"/runs/{quote(run, '')}/files/parcel.json")
+        return self._asked("GET", f"{_path(run)}/files/parcel.json")
 
     def cancel(self, run: str) -> RemoteRun:
         """Ask a run to end."""
-        return self._decoded(
-            RemoteRun, self._asked("DELETE", f"/runs/{quote(run, '')}")
-        )
+        return self._ask(RemoteRun, "DELETE", _path(run))
 
     def queue(self) -> QueueView:
         """Return what runs and what waits."""
-        return self._decoded(QueueView, self._asked("GET", "/queue"))
+        return self._ask(QueueView, "GET", "/queue")
 
     def drain(self, why: str) -> QueueView:
         """Start no more runs, for this reason; "" starts them again. For staff."""
         body = msgspec.json.encode(wire.DrainRequest(why))
-        return self._decoded(QueueView, self._asked("PUT", "/queue/drain", body))
+        return self._ask(QueueView, "PUT", "/queue/drain", body)
 
     @contextmanager
     def tail(
@@ -278,8 +269,7 @@ class ServerClient:
         """
         query = {name.partition(".")[0]: str(size) for name, size in have.items()}
         query["wait"] = str(wait_s)
-        path = f"/runs/{quote(run, '')}/tail"
-        request = HttpRequest("GET", path, query=query, wait_s=wait_s)
+        request = HttpRequest("GET", f"{_path(run)}/tail", query=query, wait_s=wait_s)
         with self._sent(request) as answer:
             yield answer.body
 
@@ -293,7 +283,7 @@ class ServerClient:
             RefusedError: there is none.
             NoServerError: it is over ``most_bytes``.
         """
-        source = f"/runs/{quote(run, '')}/{_ARCHIVES[name]}"
+        source = f"{_path(run)}/{_ARCHIVES[name]}"
         with locked(path.parent):
             part, pauses = files.aside(path), Pauses(self.patience)
             while not path.exists():
@@ -374,10 +364,21 @@ class ServerClient:
             raise NoServerError(f"{self.entry.url} answers with over {most} bytes")
         return body
 
-    def _decoded(self, kind: type[_T], body: bytes) -> _T:
+    def _ask(
+        self,
+        kind: type[_T],
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        query: dict[str, str] | None = None,
+        *,
+        once: bool = False,
+    ) -> _T:
+        """Return the answer to a request as what it has to be."""
+        answer = self._asked(method, path, body, query, once=once)
         try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            return msgspec.json.decode(answer, type=kind)
+        except _UNREADABLE as error:
             raise self._no_server(str(error)) from error
 
     def _refused(self, status: int, body: bytes) -> RaiError:
@@ -398,6 +399,10 @@ class ServerClient:
         return NoServerError(Problem(f"{text}: {shown(why)}", hint=hint))
 
 
+def _path(run: str) -> str:
+    return f"/runs/{quote(run, '')}"
+
+
 def _size(part: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
@@ -408,10 +413,9 @@ def _refusal(status: int, body: bytes) -> Refusal | None:
     A newer server may have reasons that this client does not know. The status that was
     sent counts, not the one that it is said to be.
     """
-    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        found = msgspec.json.decode(body, type=Refusal)
-        return replace(found, status=status)
-    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+    with suppress(*_UNREADABLE):
+        return replace(msgspec.json.decode(body, type=Refusal), status=status)
+    with suppress(*_UNREADABLE):
         title = msgspec.json.decode(body, type=_Titled).title
         reason = Reason.INTERNAL if status >= 500 else Reason.NOT_ALLOWED
         return Refusal(status, title, reason)

@@ -1,29 +1,20 @@
-"""The user's logins, in ``~/.rai_profile``: logging in and out, and choosing."""
+"""The user's logins, in ``~/.rai_profile``, and which server a run goes to."""
 
 from __future__ import annotations
 
 import os
 import stat
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.client.api import ServerClient
-from runner.client.connection import served_fingerprint
-from runner.client.problems import (
-    LoginNeededError,
-    NoServerError,
-    UntrustedServerError,
-    shown,
-)
+from runner.client.problems import LoginNeededError
 from runner.core import Problem, addresses
-from runner.core.errors import ConfigError, RaiError, UsageError
-from runner.core.wire import Me
+from runner.core.errors import ConfigError, UsageError
 from runner.spec import yamlfile
 from runner.spec.yamlfile import Node, Problems, ScalarNode, compose, decode, dump, kind
 from runner.system import files
@@ -47,7 +38,7 @@ _KEPT = ("token", "fingerprint", "team", "person")
 class ProfileEntry(Struct, frozen=True):
     """A server, the token for it, and whose it is.
 
-    ``url`` is as ``wire.addresses.normal`` returns it. ``fingerprint`` is that of the
+    ``url`` is as ``core.addresses.normal`` returns it. ``fingerprint`` is that of the
     only certificate that is accepted, "" where the system's certificates decide.
     """
 
@@ -293,82 +284,3 @@ def _others(node: Node | None) -> list[str]:
     """Return the keys that are not ours."""
     entries = node.entries if isinstance(node, yamlfile.MappingNode) else ()
     return [key.text for key, _ in entries if key.text not in OURS]
-
-
-Confirm = Callable[[str], bool]
-"""Asks whether a fingerprint is the right one."""
-
-MOST_NAME = 100
-
-
-def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
-    """Return the fingerprint that a server is pinned to, "" if the system trusts it.
-
-    ``known`` is the fingerprint of an earlier login, ``given`` the command line's; with
-    neither ``confirm`` is asked, None where nobody can be.
-
-    Raises:
-        UntrustedServerError: it has another one, or nobody can confirm it.
-        NoServerError: the answer was no.
-    """
-    if given and not url.startswith("https://"):
-        text = f"{url} has no certificate"
-        raise UsageError(Problem(text, hint="leave --fingerprint out"))
-    pin = given or known
-    try:
-        _greet(url, pin)
-    except UntrustedServerError as error:
-        if pin:
-            raise
-        pin = served_fingerprint(url)
-        if confirm is None:
-            text = f"{error.problems[0].message}; its fingerprint is {pin}"
-            hint = (
-                "there is no terminal to confirm it in: if whoever runs the server"
-                " names the same one, give it with --fingerprint"
-            )
-            raise UntrustedServerError(Problem(text, hint=hint)) from error
-        if not confirm(pin):
-            raise NoServerError("not logged in: nothing was sent") from error
-        _greet(url, pin)
-    return pin
-
-
-def log_in(url: str, pin: str, code: str, device: str, file: Path) -> tuple[Me, Logins]:
-    """Exchange a code for a token, and keep it; revoke an earlier one of this file.
-
-    Returns who one is there, and what logins there are now.
-
-    Raises:
-        RaiError: the server refuses the code.
-    """
-    before = read(file).servers.get(url)
-    with ServerClient(ProfileEntry(url, fingerprint=pin)) as client:
-        answer = client.login(code, device)
-    me = answer.me
-    names = (shown(me.team)[:MOST_NAME], shown(me.person)[:MOST_NAME])
-    entry = ProfileEntry(url, answer.token, pin, *names)
-    logins = keep(entry, file)
-    if before is not None and before.token:
-        with suppress(RaiError), ServerClient(before) as client:
-            client.revoke()
-    return me, logins
-
-
-def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
-    """Revoke a token and forget it; return why it could not be revoked, if so."""
-    failed = None
-    try:
-        with ServerClient(entry) as client:
-            client.revoke()
-    except LoginNeededError:
-        pass  # it had ended before
-    except RaiError as error:
-        failed = error
-    forget(entry.url, file)
-    return failed
-
-
-def _greet(url: str, pin: str) -> None:
-    with ServerClient(ProfileEntry(url, fingerprint=pin)) as client:
-        client.facts()

@@ -123,7 +123,7 @@ def store(wanted: str, spec: BuildSpec) -> DockerEngine:
     return engine
 
 
-def remove() -> None:
+def reap() -> None:
     """Remove folders, control groups and processes whose owner is gone.
 
     It is cheap where there are none, so commands that only read call it too.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,9 +19,15 @@ from runner.core.errors import Cancel
 from runner.core.events import CommandFinished, Event
 from runner.core.screen import Terminal
 from runner.engines import launch
-from runner.engines.disk import FolderDiskWatch
 from runner.engines.gpu.watch import visible_devices
-from runner.engines.imageless import MARK, Folders, Imageless, fill, temporary
+from runner.engines.imageless import (
+    MARK,
+    Folders,
+    Imageless,
+    Workplace,
+    fill,
+    temporary,
+)
 from runner.engines.launch import environment
 from runner.engines.local.layout import TIME, host
 from runner.engines.local.seccomp import provide, redirected
@@ -79,7 +84,7 @@ def _refusal(command: Command) -> Problem | None:
     )
 
 
-class _BareRun:
+class _BareRun(Workplace):
     """The folders and the environment that the commands of one job share."""
 
     kind = "commands"
@@ -87,19 +92,9 @@ class _BareRun:
     def __init__(
         self, work: Workspace, cancel: Cancel, folders: Folders, *, time: Path
     ) -> None:
-        self._work, self._cancel, self.folders = work, cancel, folders
         self._needs_time = not os.access(time, os.X_OK)
-        self._mark = folders.root.name
-        self.peak_bytes: int | None = None
-        self._environment = self._names()
-        self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
-        self._room = process.room(work.limits.output_bytes)
-        self._disk = FolderDiskWatch(
-            folders.build,
-            folders.scratch,
-            limit_bytes=work.limits.disk_bytes,
-            processes=partial(machine.descendants, os.getpid()),
-        )
+        processes = partial(machine.descendants, os.getpid())
+        super().__init__(work, cancel, folders, _variables(work, folders), processes)
 
     def prepare(self) -> None:
         """Write the project, its data and replacement programs into the folders."""
@@ -152,10 +147,10 @@ class _BareRun:
 
     def clear(self) -> None:
         """Kill the processes that commands left behind."""
-        machine.kill_marked(MARK, self._mark)
+        machine.kill_marked(MARK, self.folders.root.name)
 
     def _finished(self, step: Step, ended: child.Ended) -> CommandFinished:
-        self.peak_bytes = max(self.peak_bytes or 0, ended.max_rss_bytes)
+        self._note_memory(ended)
         reason = ended.reason or self._disk.look()
         return CommandFinished(
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason
@@ -168,17 +163,19 @@ class _BareRun:
         words = commandline.argv(invocation, self._bash)
         return launch.with_limits(words, self._work.limits, terminal=terminal)
 
-    def _names(self) -> dict[str, str]:
-        names = environment(
-            source=str(self.folders.source),
-            build=str(self.folders.build),
-            data=str(self.folders.data),
-            user=os.environ.get("USER", "rai"),
-            home=str(Path.home()),
-            shell=os.environ.get("SHELL", "/bin/sh"),
-            image=self._work.image or "",
-            gpus=visible_devices(self._work),
-            first_on_path=(f"{self.folders.tools}/bin", str(host().bin)),
-            base=os.environ,
-        )
-        return names | {"TMPDIR": str(self.folders.scratch), MARK: self._mark}
+
+def _variables(work: Workspace, folders: Folders) -> dict[str, str]:
+    """Return the environment of a run's commands."""
+    names = environment(
+        source=str(folders.source),
+        build=str(folders.build),
+        data=str(folders.data),
+        user=os.environ.get("USER", "rai"),
+        home=str(Path.home()),
+        shell=os.environ.get("SHELL", "/bin/sh"),
+        image=work.image or "",
+        gpus=visible_devices(work),
+        first_on_path=(f"{folders.tools}/bin", str(host().bin)),
+        base=os.environ,
+    )
+    return names | {"TMPDIR": str(folders.scratch), MARK: folders.root.name}

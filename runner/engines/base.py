@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Generic, Protocol, TypeVar
 
 from runner.core import (
     BuildSpec,
     DataFile,
     EngineFacts,
+    Gpu,
+    GpuSituation,
     ImageFacts,
     ImagePlan,
     Problem,
@@ -28,12 +33,40 @@ from runner.core.events import (
     RoundEnded,
 )
 from runner.core.screen import Terminal
-from runner.engines.gpu.allocation import GpuSource
 from runner.pack import Project
 from runner.system import files
 
+T = TypeVar("T")
+R = TypeVar("R")
 
-class Engine(GpuSource, Protocol):
+
+class WithResult(Generic[T, R]):
+    """A generator to iterate over; what it returned is its ``result`` afterwards."""
+
+    result: R
+
+    def __init__(self, steps: Generator[T, None, R]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[T]:
+        self.result = yield from self._steps
+
+
+def in_background(call: Callable[[], T]) -> Future[T]:
+    """Make a call in a thread of its own, which does not keep this process alive."""
+    asked: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            asked.set_result(call())
+        except Exception as error:
+            asked.set_exception(error)
+
+    threading.Thread(target=work, name="rai-call", daemon=True).start()
+    return asked
+
+
+class Engine(Protocol):
     """A way of running commands, and the GPUs that it can give to a run."""
 
     name: str
@@ -54,6 +87,22 @@ class Engine(GpuSource, Protocol):
         self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull or build the image; the last event is ImageReady."""
+        ...
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the GPUs that a run could be given here, and each way tried.
+
+        An engine on another machine can list them only from a container of ``image``;
+        without one the list may be None. No container is started if no way is open.
+        """
+        ...
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for a run while the context lasts and this process lives.
+
+        Raises:
+            BusyError: another run holds it, on entry.
+        """
         ...
 
     def run(
@@ -147,6 +196,7 @@ _GROUPED = (
     "run rai as root on the engine's machine, and have the engine manage control groups"
     " itself, not by systemd: `native.cgroupdriver=cgroupfs` in its `exec-opts`"
 )
+_USUAL = "run rai as root on the engine's machine"
 _CONFINED = "use `--engine docker` or `--engine local`"
 _REMEDIES = {
     ("local", "memory"): GROUPS,
@@ -164,39 +214,30 @@ _REMEDIES_OF_BUILDS = {
 }
 
 
-def check(engine: EngineFacts, by: str) -> None:
+def check(engine: EngineFacts, by: str, *, builds: bool = False) -> None:
     """Refuse an engine that cannot enforce some limit; ``by`` says what asks for it.
+
+    It is about to run commands, or else it ``builds`` an image.
 
     Raises:
         NotAllowedError: names each such limit, and what to do.
     """
-    _refuse(engine, "", by, _REMEDIES)
-
-
-def check_build(engine: str, unenforced: tuple[str, ...], by: str) -> None:
-    """Refuse an image build that is about to begin, as ``check`` does for a run."""
-    facts = EngineFacts(engine, unenforced=unenforced)
-    _refuse(facts, " in image builds", by, _REMEDIES | _REMEDIES_OF_BUILDS)
-
-
-def _refuse(
-    engine: EngineFacts, where: str, by: str, remedies: Mapping[tuple[str, str], str]
-) -> None:
-    if not by or not engine.unenforced:
-        return
+    remedies = _REMEDIES | (_REMEDIES_OF_BUILDS if builds else {})
     names: dict[str, list[str]] = {}
-    for name in engine.unenforced:
-        names.setdefault(_remedy(engine, name, remedies), []).append(name)
-    raise NotAllowedError(
-        *(
-            Problem(
-                f"the {engine.name} engine cannot enforce {', '.join(found)} here"
-                f"{where}, which {by} asks for",
-                hint=remedy,
-            )
-            for remedy, found in names.items()
+    for name in engine.unenforced if by else ():
+        remedy = remedies.get((engine.name, name), _USUAL)
+        names.setdefault(remedy if engine.confines else _CONFINED, []).append(name)
+    where = " in image builds" if builds else ""
+    problems = [
+        Problem(
+            f"the {engine.name} engine cannot enforce {', '.join(found)} here{where},"
+            f" which {by} asks for",
+            hint=remedy,
         )
-    )
+        for remedy, found in names.items()
+    ]
+    if problems:
+        raise NotAllowedError(*problems)
 
 
 def lost(what: str, why: str, by: str) -> NotAllowedError:
@@ -204,15 +245,6 @@ def lost(what: str, why: str, by: str) -> NotAllowedError:
     return NotAllowedError(
         f"{what} is not enforced any more, which {by} asks for: {why}"
     )
-
-
-def _remedy(
-    engine: EngineFacts, name: str, remedies: Mapping[tuple[str, str], str]
-) -> str:
-    if not engine.confines:
-        return _CONFINED
-    usual = "run rai as root on the engine's machine"
-    return remedies.get((engine.name, name), usual)
 
 
 BLOCK_BYTES = 1 << 18

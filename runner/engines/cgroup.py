@@ -18,120 +18,6 @@ from runner.core import MIB, MOST_PIDS, Limits, Workspace
 from runner.core.quantities import size_text
 from runner.system import machine
 
-_GROUP = re.compile(
-    r"(?!.*/\.\.(?:/|$))/(?:slurm(?:_[^/]+)?/uid_[0-9]+|(?:[^/]+/)*(?:[^/]+_)?slurmstepd\.scope)"
-    r"/job_[0-9]+(?=/|$)"
-)
-_NUMBER = re.compile("[0-9]{1,12}")
-_DEVICE = re.compile(r'failed to write "[abc] [0-9]+:[0-9]')
-
-
-class JobShare(Struct, frozen=True):
-    """What a container may have in a Slurm job; empty and None where it is not limited.
-
-    ``cores`` are the kernel's numbers. ``group`` is the path of the control group below
-    which the container belongs.
-    """
-
-    job: str = ""
-    cores: tuple[int, ...] = ()
-    memory_bytes: int | None = None
-    group: str = ""
-
-    def fitted(self, work: Workspace) -> tuple[Workspace, str]:
-        """Return the work within the job's memory, and what was lowered for that."""
-        limit, most = work.limits.memory_bytes, self.memory_bytes
-        if most is None or limit <= most:
-            return work, ""
-        limits = replace(work.limits, memory_bytes=most)
-        text = (
-            f"the memory limit is {size_text(most)}, all that Slurm job {self.job}"
-            f" has here, instead of {size_text(limit)}"
-        )
-        return replace(work, limits=limits), text
-
-
-NO_JOB = JobShare()
-
-
-def group_of(path: str) -> str:
-    """Return the control group of the job that a process's group is in, or ""."""
-    found = _GROUP.match(path)
-    return found[0] if found else ""
-
-
-def groups_within(path: str) -> tuple[str, ...]:
-    """Return the group at ``path`` and those around it, up to that of the job.
-
-    Empty if it is in no job.
-    """
-    job = group_of(path)
-    around = map(str, (PurePosixPath(path), *PurePosixPath(path).parents))
-    return tuple(each for each in around if job and each.startswith(job))
-
-
-def share(
-    environ: Mapping[str, str], cores: Collection[int], of_cores: int
-) -> JobShare:
-    """Return what the job of a process with this environment has on its node.
-
-    ``cores`` are those that the process may use, of so many that the engine has.
-    """
-    job = environ.get("SLURM_JOB_ID", "")
-    if not job or not environ.get("SLURMD_NODENAME"):
-        return NO_JOB
-    fewer = tuple(sorted(cores)) if len(cores) < of_cores else ()
-    return JobShare(job, fewer, _memory(environ))
-
-
-def common_group(own: str) -> str:
-    """Return the job's group in every hierarchy that has one; "" if they differ.
-
-    ``own`` is the text of /proc/self/cgroup.
-    """
-    found = {group_of(line.split(":", 2)[2]) for line in own.splitlines()} - {""}
-    return found.pop() if len(found) == 1 else ""
-
-
-def strangers(own: str) -> tuple[str, ...]:
-    """Return the hierarchies beside those of version 1 that Slurm makes the job's in.
-
-    They are the names of folders of /sys/fs/cgroup. Version 2 is mounted at "unified"
-    there beside version 1.
-    """
-    rows = [line.split(":", 2) for line in own.splitlines()]
-    if not any(names for _, names, _ in rows):
-        return ()
-    return tuple(
-        names.removeprefix("name=") or "unified"
-        for _, names, path in rows
-        if not group_of(path)
-    )
-
-
-def may_leave_group(why: str) -> bool:
-    """Whether a container that did not start in the job's group may start beside it.
-
-    ``why`` is the engine's message. Not if it names a device that the job may not use.
-    In version 1 with ConstrainDevices the kernel refuses each container there, since it
-    may make device files of any number.
-    """
-    return "cgroup" in why and not _DEVICE.search(why)
-
-
-def _memory(environ: Mapping[str, str]) -> int | None:
-    """Return the job's memory on this node in bytes; None if Slurm does not say it."""
-
-    def number(name: str) -> int:
-        text = environ.get(name, "")
-        return int(text) if _NUMBER.fullmatch(text) else 0
-
-    of_cores = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
-    of_gpus = number("SLURM_MEM_PER_GPU") * number("SLURM_GPUS_ON_NODE")
-    known = number("SLURM_MEM_PER_NODE") or of_cores or of_gpus
-    return known * MIB or None
-
-
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
 PREFIX = "rai-"
@@ -150,42 +36,6 @@ class Counts(Struct, frozen=True):
 
     memory_kills: int = 0
     refused_processes: int = 0
-
-
-def parents(mounts: str, own: str, *, at_top: bool = False) -> dict[str, list[Parent]]:
-    """Return the folders to try for each controller, the nearest first. Pure.
-
-    ``mounts`` is the text of /proc/self/mountinfo, ``own`` that of /proc/self/cgroup.
-    A process of a Slurm job stays within its group, which limits it. ``at_top`` returns
-    the tops alone.
-    """
-    paths = {name: "/" if at_top else path for name, path in _paths(own).items()}
-    found: dict[str, list[Parent]] = {name: [] for name in CONTROLLERS}
-    for line in mounts.splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        root, point = fields.split(" ")[3:5]
-        for name in CONTROLLERS:
-            if kind == "cgroup" and name in options.split(","):
-                path = paths.get(name, "/")
-                found[name] += _tries(point, root, path, 1)
-            elif kind == "cgroup2" and name not in paths:
-                found[name] += _tries(point, root, paths.get("", "/"), 2)
-    return found
-
-
-def _paths(own: str) -> dict[str, str]:
-    """Return this process's group by controller; that of cgroup v2 by ""."""
-    rows = [line.split(":", 2) for line in own.splitlines()]
-    return {name: path for _, names, path in rows for name in names.split(",")}
-
-
-def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
-    # In version 2 a group that has processes cannot have groups; one around it can.
-    found = groups_within(path) or (path, "/")
-    below = (each.removeprefix(root) if root != "/" else each for each in found)
-    folders = [Path(point, each.lstrip("/")) for each in below]
-    return [Parent(folder, version) for folder in dict.fromkeys(folders)]
 
 
 class Group:
@@ -306,6 +156,42 @@ class Group:
             return 0
 
 
+def parents(mounts: str, own: str, *, at_top: bool = False) -> dict[str, list[Parent]]:
+    """Return the folders to try for each controller, the nearest first. Pure.
+
+    ``mounts`` is the text of /proc/self/mountinfo, ``own`` that of /proc/self/cgroup.
+    A process of a Slurm job stays within its group, which limits it. ``at_top`` returns
+    the tops alone.
+    """
+    paths = {name: "/" if at_top else path for name, path in _paths(own).items()}
+    found: dict[str, list[Parent]] = {name: [] for name in CONTROLLERS}
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        root, point = fields.split(" ")[3:5]
+        for name in CONTROLLERS:
+            if kind == "cgroup" and name in options.split(","):
+                path = paths.get(name, "/")
+                found[name] += _tries(point, root, path, 1)
+            elif kind == "cgroup2" and name not in paths:
+                found[name] += _tries(point, root, paths.get("", "/"), 2)
+    return found
+
+
+def _paths(own: str) -> dict[str, str]:
+    """Return this process's group by controller; that of cgroup v2 by ""."""
+    rows = [line.split(":", 2) for line in own.splitlines()]
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
+    # In version 2 a group that has processes cannot have groups; one around it can.
+    found = groups_within(path) or (path, "/")
+    below = (each.removeprefix(root) if root != "/" else each for each in found)
+    folders = [Path(point, each.lstrip("/")) for each in below]
+    return [Parent(folder, version) for folder in dict.fromkeys(folders)]
+
+
 def _count(file: Path, key: str) -> int:
     rows: Mapping[str, str] = dict(
         line.split(" ", 1) for line in file.read_text().splitlines() if " " in line
@@ -335,25 +221,14 @@ def _folder(parent: Parent, name: str) -> Path:
     return folder
 
 
-def job_counts(mounts: str, own: str) -> Counts:
-    """Return how often the group of a Slurm job killed a process for its memory.
-
-    A run without a group of its own is in the job's, which Slurm limits to what the
-    run and rai may take. The texts are as for ``parents``. Zero outside of a job.
-    """
-    paths = _paths(own)
-    if not group_of(paths.get("memory", paths.get("", "/"))):
-        return Counts()
-    for parent in parents(mounts, own)["memory"]:
-        name = {1: "memory.oom_control", 2: "memory.events"}[parent.version]
-        with contextlib.suppress(OSError):
-            return Counts(_count(parent.folder / name, "oom_kill"))
-    return Counts()
-
-
-def job_counts_here() -> Counts:
-    """Return the counts of the job that this process is in; zero in none."""
-    return job_counts(*_texts())
+@cache
+def available() -> bool:
+    """Whether this user may make groups with limits here; found by trying."""
+    try:
+        Group("trial", Limits()).close()
+    except OSError:
+        return False
+    return True
 
 
 def reap() -> None:
@@ -410,11 +285,136 @@ def _refused(group: Path) -> bool:
     return any(int(line.split()[1]) for line in text.splitlines())
 
 
-@cache
-def available() -> bool:
-    """Whether this user may make groups with limits here; found by trying."""
-    try:
-        Group("trial", Limits()).close()
-    except OSError:
-        return False
-    return True
+_GROUP = re.compile(
+    r"(?!.*/\.\.(?:/|$))/(?:slurm(?:_[^/]+)?/uid_[0-9]+|(?:[^/]+/)*(?:[^/]+_)?slurmstepd\.scope)"
+    r"/job_[0-9]+(?=/|$)"
+)
+_NUMBER = re.compile("[0-9]{1,12}")
+_DEVICE = re.compile(r'failed to write "[abc] [0-9]+:[0-9]')
+
+
+class JobShare(Struct, frozen=True):
+    """What a container may have in a Slurm job; empty and None where it is not limited.
+
+    ``cores`` are the kernel's numbers. ``group`` is the path of the control group below
+    which the container belongs.
+    """
+
+    job: str = ""
+    cores: tuple[int, ...] = ()
+    memory_bytes: int | None = None
+    group: str = ""
+
+    def fitted(self, work: Workspace) -> tuple[Workspace, str]:
+        """Return the work within the job's memory, and what was lowered for that."""
+        limit, most = work.limits.memory_bytes, self.memory_bytes
+        if most is None or limit <= most:
+            return work, ""
+        limits = replace(work.limits, memory_bytes=most)
+        text = (
+            f"the memory limit is {size_text(most)}, all that Slurm job {self.job}"
+            f" has here, instead of {size_text(limit)}"
+        )
+        return replace(work, limits=limits), text
+
+
+NO_JOB = JobShare()
+
+
+def group_of(path: str) -> str:
+    """Return the control group of the job that a process's group is in, or ""."""
+    found = _GROUP.match(path)
+    return found[0] if found else ""
+
+
+def groups_within(path: str) -> tuple[str, ...]:
+    """Return the group at ``path`` and those around it, up to that of the job.
+
+    Empty if it is in no job.
+    """
+    job = group_of(path)
+    around = map(str, (PurePosixPath(path), *PurePosixPath(path).parents))
+    return tuple(each for each in around if job and each.startswith(job))
+
+
+def share(
+    environ: Mapping[str, str], cores: Collection[int], of_cores: int
+) -> JobShare:
+    """Return what the job of a process with this environment has on its node.
+
+    ``cores`` are those that the process may use, of so many that the engine has.
+    """
+    job = environ.get("SLURM_JOB_ID", "")
+    if not job or not environ.get("SLURMD_NODENAME"):
+        return NO_JOB
+    fewer = tuple(sorted(cores)) if len(cores) < of_cores else ()
+    return JobShare(job, fewer, _memory(environ))
+
+
+def common_group(own: str) -> str:
+    """Return the job's group in every hierarchy that has one; "" if they differ.
+
+    ``own`` is the text of /proc/self/cgroup.
+    """
+    found = {group_of(line.split(":", 2)[2]) for line in own.splitlines()} - {""}
+    return found.pop() if len(found) == 1 else ""
+
+
+def strangers(own: str) -> tuple[str, ...]:
+    """Return the hierarchies beside those of version 1 that Slurm makes the job's in.
+
+    They are the names of folders of /sys/fs/cgroup. Version 2 is mounted at "unified"
+    there beside version 1.
+    """
+    rows = [line.split(":", 2) for line in own.splitlines()]
+    if not any(names for _, names, _ in rows):
+        return ()
+    return tuple(
+        names.removeprefix("name=") or "unified"
+        for _, names, path in rows
+        if not group_of(path)
+    )
+
+
+def may_leave_group(why: str) -> bool:
+    """Whether a container that did not start in the job's group may start beside it.
+
+    ``why`` is the engine's message. Not if it names a device that the job may not use.
+    In version 1 with ConstrainDevices the kernel refuses each container there, since it
+    may make device files of any number.
+    """
+    return "cgroup" in why and not _DEVICE.search(why)
+
+
+def _memory(environ: Mapping[str, str]) -> int | None:
+    """Return the job's memory on this node in bytes; None if Slurm does not say it."""
+
+    def number(name: str) -> int:
+        text = environ.get(name, "")
+        return int(text) if _NUMBER.fullmatch(text) else 0
+
+    of_cores = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
+    of_gpus = number("SLURM_MEM_PER_GPU") * number("SLURM_GPUS_ON_NODE")
+    known = number("SLURM_MEM_PER_NODE") or of_cores or of_gpus
+    return known * MIB or None
+
+
+def job_counts(mounts: str, own: str) -> Counts:
+    """Return how often the group of a Slurm job killed a process for its memory.
+
+    A run without a group of its own is in the job's, which Slurm limits to what the
+    run and rai may take. The texts are as for ``parents``. Zero outside of a job.
+    """
+    paths = _paths(own)
+    if not group_of(paths.get("memory", paths.get("", "/"))):
+        return Counts()
+    for parent in parents(mounts, own)["memory"]:
+        name = {1: "memory.oom_control", 2: "memory.events"}[parent.version]
+        with contextlib.suppress(OSError):
+            return Counts(_count(parent.folder / name, "oom_kill"))
+    return Counts()
+
+
+def job_counts_here() -> Counts:
+    """Return the counts of the job that this process is in; zero in none."""
+    return job_counts(*_texts())

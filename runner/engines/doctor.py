@@ -41,6 +41,93 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
+def examine(home: Path, data_dir: Path | None) -> list[Finding]:
+    """Return the findings about everything that affects runs here."""
+    every = [engines.make(name) for name in engines.TABLE]
+    found = [_engine(engine) for engine in every]
+    serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
+    found += _network(serving)
+    found += _gpus(serving)
+    found += [_policy(), _disk(home), _data(data_dir), _time(), _python()]
+    return [*found, *_slurm(), *_detached()]
+
+
+def working(found: Sequence[Finding]) -> list[str]:
+    """Return the engines that work, in the order in which `auto` tries them."""
+    states = {f.subject: f for f in found}
+    every = ((name, states.get(f"engine {name}")) for name in engines.TABLE)
+    return [name for name, finding in every if finding and _serves(finding)]
+
+
+def conclusion(found: Sequence[Finding]) -> str:
+    """Return what follows for runs here, in a sentence."""
+    if any(f.subject == "policy" and not _serves(f) for f in found):
+        return "Nothing runs here until the policy is mended."
+    first, *_ = working(found) or [""]
+    if not first:
+        return "No engine works here: see the lines that are `missing`."
+    if first == "bare":
+        return "Ready, without isolation: only the bare engine works here."
+    return f"Ready: `rai run` uses the {first} engine."
+
+
+def _serves(engine: Finding) -> bool:
+    return engine.state is not Health.MISSING
+
+
+def _engine(engine: Engine) -> Finding:
+    subject = f"engine {engine.name}"
+    # It names an image, since one engine cannot build any.
+    problems = engine.check(BuildSpec("rai_build.yml", image="debian"))
+    if problems:
+        text = "; ".join(p.message for p in problems)
+        advice = "; ".join(p.hint for p in problems if p.hint)
+        return Finding(subject, Health.MISSING, text, advice)
+    facts = engine.facts()
+    how = f"{facts.version} {facts.how}".strip()
+    lacking = [
+        f"; {what}: {', '.join(names)}"
+        for what, names in (
+            ("not enforced", facts.unenforced),
+            ("not enforced in image builds", facts.unenforced_in_builds),
+            ("not closed to a run with a network", facts.unenforced_with_network),
+        )
+        if names
+    ]
+    if lacking:
+        grouped = engine.name == "local" and "memory" in facts.unenforced
+        advice = base.GROUPS if grouped else ""
+        return Finding(subject, Health.NOTE, how + "".join(lacking), advice)
+    return Finding(subject, Health.OK, how)
+
+
+def _network(serving: Sequence[Engine]) -> list[Finding]:
+    """Return whether a sandbox can have a network, where the local engine works."""
+    if "local" not in [engine.name for engine in serving]:
+        return []
+    from runner.engines import network  # for Linux only
+
+    subject = "local network"
+    if not (problems := network.missing()):
+        text = "`network: true` works; private addresses are closed"
+        return [Finding(subject, Health.OK, text)]
+    advice = "; ".join(problem.hint for problem in problems if problem.hint)
+    text = "; ".join(problem.message for problem in problems)
+    return [Finding(subject, Health.NOTE, text, advice)]
+
+
+def _gpus(serving: Sequence[Engine]) -> list[Finding]:
+    host = this_machine()
+    states = nvidia.states(host.gpus) if host.gpus else ()
+    found: dict[str, GpuSituation] = {}
+    for engine in serving:
+        try:
+            found[engine.name] = engine.gpus()
+        except EngineError as error:
+            found[engine.name] = GpuSituation(problem=str(error))
+    return findings(host, states, found)
+
+
 def findings(
     host: HostGpus, states: Sequence[GpuState], engines: Mapping[str, GpuSituation]
 ) -> list[Finding]:
@@ -149,93 +236,6 @@ ASK = (
     "KillUserProcesses",
 )
 ASK_S = 2.0
-
-
-def examine(home: Path, data_dir: Path | None) -> list[Finding]:
-    """Return the findings about everything that affects runs here."""
-    every = [engines.make(name) for name in engines.TABLE]
-    found = [_engine(engine) for engine in every]
-    serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
-    found += _network(serving)
-    found += _gpus(serving)
-    found += [_policy(), _disk(home), _data(data_dir), _time(), _python()]
-    return [*found, *_slurm(), *_detached()]
-
-
-def working(found: Sequence[Finding]) -> list[str]:
-    """Return the engines that work, in the order in which `auto` tries them."""
-    states = {f.subject: f for f in found}
-    every = ((name, states.get(f"engine {name}")) for name in engines.TABLE)
-    return [name for name, finding in every if finding and _serves(finding)]
-
-
-def conclusion(found: Sequence[Finding]) -> str:
-    """Return what follows for runs here, in a sentence."""
-    if any(f.subject == "policy" and not _serves(f) for f in found):
-        return "Nothing runs here until the policy is mended."
-    first, *_ = working(found) or [""]
-    if not first:
-        return "No engine works here: see the lines that are `missing`."
-    if first == "bare":
-        return "Ready, without isolation: only the bare engine works here."
-    return f"Ready: `rai run` uses the {first} engine."
-
-
-def _serves(engine: Finding) -> bool:
-    return engine.state is not Health.MISSING
-
-
-def _engine(engine: Engine) -> Finding:
-    subject = f"engine {engine.name}"
-    # It names an image, since one engine cannot build any.
-    problems = engine.check(BuildSpec("rai_build.yml", image="debian"))
-    if problems:
-        text = "; ".join(p.message for p in problems)
-        advice = "; ".join(p.hint for p in problems if p.hint)
-        return Finding(subject, Health.MISSING, text, advice)
-    facts = engine.facts()
-    how = f"{facts.version} {facts.how}".strip()
-    lacking = [
-        f"; {what}: {', '.join(names)}"
-        for what, names in (
-            ("not enforced", facts.unenforced),
-            ("not enforced in image builds", facts.unenforced_in_builds),
-            ("not closed to a run with a network", facts.unenforced_with_network),
-        )
-        if names
-    ]
-    if lacking:
-        grouped = engine.name == "local" and "memory" in facts.unenforced
-        advice = base.GROUPS if grouped else ""
-        return Finding(subject, Health.NOTE, how + "".join(lacking), advice)
-    return Finding(subject, Health.OK, how)
-
-
-def _network(serving: Sequence[Engine]) -> list[Finding]:
-    """Return whether a sandbox can have a network, where the local engine works."""
-    if "local" not in [engine.name for engine in serving]:
-        return []
-    from runner.engines import network  # for Linux only
-
-    subject = "local network"
-    if not (problems := network.missing()):
-        text = "`network: true` works; private addresses are closed"
-        return [Finding(subject, Health.OK, text)]
-    advice = "; ".join(problem.hint for problem in problems if problem.hint)
-    text = "; ".join(problem.message for problem in problems)
-    return [Finding(subject, Health.NOTE, text, advice)]
-
-
-def _gpus(serving: Sequence[Engine]) -> list[Finding]:
-    host = this_machine()
-    states = nvidia.states(host.gpus) if host.gpus else ()
-    found: dict[str, GpuSituation] = {}
-    for engine in serving:
-        try:
-            found[engine.name] = engine.gpus()
-        except EngineError as error:
-            found[engine.name] = GpuSituation(problem=str(error))
-    return findings(host, states, found)
 
 
 def _policy() -> Finding:

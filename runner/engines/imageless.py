@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from runner import engines
 from runner.core import (
@@ -34,10 +35,12 @@ from runner.core.events import (
 )
 from runner.core.screen import Terminal
 from runner.engines import cgroup
-from runner.engines.base import in_order
+from runner.engines.base import WithResult, in_order
+from runner.engines.disk import FolderDiskWatch
 from runner.engines.gpu.watch import OnThisMachine, Watch
 from runner.pack import Project, source
-from runner.system import files, machine, trees
+from runner.system import files, machine, process, trees
+from runner.system.child import Ended
 
 PREFIX = "rai-"
 MOST_GROUPS_BYTES = 1 << 16
@@ -136,35 +139,57 @@ def _abandoned(root: Path) -> bool:
     return True
 
 
-Owner = tuple[int, int]
+class Workplace(ABC):
+    """Where the commands of one run are run, and what they share.
 
-
-class Workplace(Protocol):
-    """Where the commands of one run are carried out; ``kind`` says what it is."""
+    ``kind`` says what it is; ``processes`` returns those that may have its files open.
+    """
 
     kind: str
-    folders: Folders
 
-    def execute(
-        self, step: Step, time_s: float
-    ) -> Generator[Event, None, CommandFinished]:
-        """Run one command; return how it ended."""
-        ...
-
-    def interact(
-        self, step: Step, time_s: float, terminal: Terminal
-    ) -> CommandFinished:
-        """Run one command on a terminal of its own, used from another."""
-        ...
-
-    def clear(self) -> None:
-        """Kill what the commands left running."""
-        ...
+    def __init__(
+        self,
+        work: Workspace,
+        cancel: Cancel,
+        folders: Folders,
+        environment: dict[str, str],
+        processes: Callable[[], Iterable[int]],
+    ) -> None:
+        self._work, self._cancel, self.folders = work, cancel, folders
+        self._environment = environment
+        self._bash = shutil.which("bash", path=environment["PATH"]) is not None
+        self._room = process.room(work.limits.output_bytes)
+        self._disk = FolderDiskWatch(
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=processes,
+        )
+        self._largest_bytes: int | None = None
 
     @property
     def peak_bytes(self) -> int | None:
         """The most memory that the commands used."""
-        ...
+        return self._largest_bytes
+
+    @abstractmethod
+    def execute(
+        self, step: Step, time_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one command; return how it ended."""
+
+    @abstractmethod
+    def interact(
+        self, step: Step, time_s: float, terminal: Terminal
+    ) -> CommandFinished:
+        """Run one command on a terminal of its own, used from another."""
+
+    def clear(self) -> None:  # noqa: B027 - nothing outlives a sandbox
+        """Kill what the commands left running."""
+
+    def _note_memory(self, ended: Ended) -> None:
+        """Note what a command's largest process took."""
+        self._largest_bytes = max(self._largest_bytes or 0, ended.max_rss_bytes)
 
 
 class Imageless(OnThisMachine):
@@ -183,7 +208,7 @@ class Imageless(OnThisMachine):
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None = None
     ) -> Generator[Event, None, None]:
         """Run the steps, yield the build folder, and remove everything it made."""
-        engines.remove()
+        engines.reap()
         watch = self.watch(work.gpu)
         with self.workplace(work, cancel) as place:
             execute = partial(_interact, place, terminal) if terminal else place.execute
@@ -221,9 +246,11 @@ class Imageless(OnThisMachine):
             return Watch()
         from runner.engines.gpu import nvidia
 
-        watch = Watch(grant, nvidia.states)
-        watch.begin()
-        return watch
+        return Watch(grant, nvidia.states, at_once=True)
+
+
+Owner = tuple[int, int]
+"""A user and a group by their numbers."""
 
 
 def fill(folders: Folders, work: Workspace, owner: Owner | None = None) -> None:
@@ -246,14 +273,9 @@ def _interact(
 
 def _build_folder(folder: Path) -> Iterator[Event]:
     """Yield the build folder, and a warning if something stays behind."""
-    packed = source.pack(folder, "build")
-    while True:
-        try:
-            yield BuildFolder(next(packed))
-        except StopIteration as stop:
-            left_out = stop.value
-            break
-    if left_out:
+    packed = WithResult(source.pack(folder, "build"))
+    yield from map(BuildFolder, packed)
+    if packed.result:
         yield Warned(
             "left out of the build folder: what is nested in over"
             f" {source.DEEPEST:,} folders, or has a path of over"

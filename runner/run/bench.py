@@ -75,7 +75,7 @@ Clock = Callable[[], float]
 BenchEvent = SideEvent | PairEnded | BenchOutcome
 
 
-def carry_out(
+def take_turns(
     sides: BenchSides,
     plan: BenchPlan,
     cancel: Cancel,
@@ -100,7 +100,7 @@ def carry_out(
 
 
 class _Turns:
-    """One of the runs, carried out piece by piece."""
+    """One of the runs, run piece by piece."""
 
     def __init__(
         self, label: str, prepared: Prepared, choice: Choice, cancel: Cancel
@@ -120,7 +120,7 @@ class _Turns:
         return self.now
 
     def until(self, paused: Callable[[ev.Event], bool]) -> Iterator[SideEvent]:
-        """Carry the run on up to an event, or to its end."""
+        """Go on with the run up to an event, or to its end."""
         while self.end is None:
             event = next(self.events)
             now = time.time()
@@ -164,7 +164,7 @@ class _Bench:
         yield self._outcome()
 
     def _measure(self) -> Iterator[BenchEvent]:
-        """Carry all on until there is enough, or one of them has ended."""
+        """Go on with all until there is enough, or one of them has ended."""
         for paused in (_has_image, _runs):
             for side in self.sides:
                 runs = side.now and side.now.state is State.RUNNING
@@ -192,7 +192,7 @@ class _Bench:
     def _turn(
         self, side: _Turns, paused: Callable[[ev.Event], bool]
     ) -> Iterator[SideEvent]:
-        """Carry one side on; a cancel of any run is one of all."""
+        """Go on with one side; a cancel of any run is one of all."""
         for event in side.until(paused):
             yield event
             asked = next((one for one in self.sides if one.cancel.requested), None)
@@ -237,7 +237,7 @@ class _Bench:
         return main[0].because if main and spoiled else ""
 
     def _end(self) -> Iterator[SideEvent]:
-        """Carry all to their ends: build folders come back, containers go."""
+        """Bring all to their ends: build folders come back, containers go."""
         for side in self.sides:
             side.more = False
             if self.ended_by is not None and side.round < 0:

@@ -135,7 +135,7 @@ def prepared(
     """Write out the commits below ``area``, read all sides and choose their engine.
 
     Raises:
-        RaiError: as for ``session.prepare`` and ``engines.choose``; each problem names
+        RaiError: as for ``prepare.prepare`` and ``engines.choose``; each problem names
             its side.
     """
     found = [

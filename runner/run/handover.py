@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -24,6 +23,7 @@ from runner.core.addresses import SLURM, SlurmTarget
 from runner.core.errors import Cancel, RaiError, UsageError
 from runner.core.request import Terms
 from runner.core.wire import Me, RemoteRun
+from runner.engines.base import in_background
 from runner.run import places, server, slurm_programs
 from runner.run import slurm as cluster
 from runner.run.copies import Mirror
@@ -60,7 +60,7 @@ def reach(client: ServerClient, cancel: Cancel, between: Callable[[], None]) -> 
     Raises:
         RaiError: it is away for longer than the client's patience, or refuses.
     """
-    asking = _beside(client.me)
+    asking = in_background(client.me)
     while not _over(asking):
         between()
         _go_on(cancel)
@@ -79,7 +79,7 @@ def submit_to_server(
 
     ``team`` is whose run it is there, ``engine`` the wish for one, "" for the server's
     choice. Until the run is queued a cancel leaves nothing; from then on the run's
-    folder says where it is carried out, so that any command finds it there, whatever
+    folder says where it runs, so that any command finds it there, whatever
     becomes of this process.
 
     Raises:
@@ -117,7 +117,7 @@ def _sent(
     def progress(done: int, size: int) -> None:
         sent[0] = done
 
-    sending = _beside(lambda: upload(client, paths.source, progress))
+    sending = in_background(lambda: upload(client, paths.source, progress))
     while not _over(sending):
         yield ev.Progress("upload", sent[0], total)
         _go_on(cancel, paths)
@@ -152,7 +152,7 @@ def _queued(
                 run_files.write_seen(paths, queued)
                 if cancel.requested or paths.cancel.exists():
                     with suppress(UnreachableError):  # it is passed on later
-                        places.cancel(paths)
+                        places.of(paths).cancel(paths)
                 return paths
         paths = _renamed(home, paths)
     raise RaiError(
@@ -164,7 +164,7 @@ def _put(
     client: ServerClient, asked: RunRequest, paths: RunPaths, cancel: Cancel
 ) -> Generator[ev.Event, None, RemoteRun]:
     """Queue a run; a cancel that comes meanwhile is kept until the server answers."""
-    asking = _beside(lambda: client.put_run(paths.id, asked))
+    asking = in_background(lambda: client.put_run(paths.id, asked))
     while not _over(asking):
         if cancel.requested:
             files.touch(paths.cancel)
@@ -184,20 +184,6 @@ def _renamed(home: Home, paths: RunPaths) -> RunPaths:
 def _handed_over(paths: RunPaths) -> bool:
     holder = claim.holder(paths)
     return holder is not None and holder.place != claim.HERE
-
-
-def _beside(call: Callable[[], T]) -> Future[T]:
-    """Make a call in a thread of its own, which nobody has to wait for."""
-    asked: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            asked.set_result(call())
-        except Exception as error:
-            asked.set_exception(error)
-
-    threading.Thread(target=work, name="rai-call", daemon=True).start()
-    return asked
 
 
 def _over(asked: Future[T]) -> bool:
@@ -309,7 +295,7 @@ def submit_to_slurm(
         raise RaiError(*answer.problems, reason=answer.reason, advice="")
     if cancel.requested or paths.cancel.exists():
         with suppress(RaiError):  # its worker looks for the request
-            places.cancel(paths)
+            places.of(paths).cancel(paths)
     return StartedRun(prepared, paths)
 
 

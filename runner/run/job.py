@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import shlex
 import time
@@ -25,19 +24,17 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.build_spec import Check
-from runner.core.errors import Cancel, EngineError, RaiError
+from runner.core.errors import EngineError, RaiError
 from runner.core.figures import MOST_BYTES, size_bytes
 from runner.core.masking import Mask
 from runner.core.record import MOST_ROUNDS
 from runner.core.work import UPLOAD, Caps
 from runner.engines.base import Engine
 from runner.figures.answers import CommandOutput
-from runner.pack import Project, datafiles
 from runner.run import verdicts
 from runner.run.preparation import Preparation
 from runner.spec import commandline
 from runner.store import runs
-from runner.store.paths import RunPaths
 from runner.system import files
 
 GoOn = Callable[[int], bool]
@@ -134,12 +131,9 @@ def measured(
     """
     if named:
         return tuple(step for step in ran if step.index in named)
-    figures = (step for step in ran if _has_figures(found.get(step.index, Findings())))
-    return tuple(figures) or tuple(ran[-1:])
-
-
-def _has_figures(found: Findings) -> bool:
-    return bool(found.inferences or found.profiles)
+    every = ((step, found.get(step.index, Findings())) for step in ran)
+    figures = tuple(step for step, own in every if own.inferences or own.profiles)
+    return figures or tuple(ran[-1:])
 
 
 MOST_OF_RUN_BYTES = 16 << 20
@@ -147,39 +141,19 @@ MOST_OF_RUN_BYTES = 16 << 20
 
 
 def run(
-    request: JobRequest,
-    project: Project,
-    engines: Sequence[Engine],
-    paths: RunPaths,
-    places: datafiles.DataPlaces,
-    cancel: Cancel,
-    *,
-    download: bool = True,
-    data_size: float = math.inf,
-    go_on: GoOn | None = None,
+    preparation: Preparation, go_on: GoOn | None = None
 ) -> Generator[ev.Event, None, None]:
-    """Run the job on the first engine; record every event, then yield it.
+    """Run a job that has not begun; record every event, then yield it.
 
-    ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
-    ``data_size`` is how much of data files is kept for later runs, in bytes. ``go_on``
-    says after each round, given how many there were, whether another follows; without
-    it there are as many as the request says. Before each RoundEnded is left, nothing
-    runs.
-    If an engine cannot get the base image of a build, the next engine runs the job. The
-    last event is Finished. Only a bug in rai raises an exception, after Finished.
+    ``go_on`` says after each round, given how many there were, whether another follows;
+    without it there are as many as the request says. Before each RoundEnded is left,
+    nothing runs. If an engine cannot get the base image of a build, the next engine
+    runs the job. The last event is Finished. Only a bug in rai raises an exception,
+    after Finished.
     """
-    files.write(paths.spec, request.asked.spec_text.encode())
+    paths, project = preparation.paths, preparation.project
+    files.write(paths.spec, preparation.request.asked.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
-        preparation = Preparation(
-            request,
-            project,
-            engines,
-            paths,
-            places,
-            cancel,
-            download=download,
-            data_size=data_size,
-        )
         job = _Job(preparation, go_on)
 
         def keep(event: ev.Event) -> ev.Event:

@@ -1,4 +1,4 @@
-"""What a place is: where whole runs are carried out; by itself it is this machine."""
+"""What a place is, where whole runs run: by itself it is this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LocalWorker:
         self._worker = worker or Detached(WORKER)
         self._send(json.encode(str(paths.root)))
 
-    def carry_out(self, asked: RunRequest) -> Answer:
+    def begin(self, asked: RunRequest) -> Answer:
         """Let the worker begin: the run's folder holds the packed project.
 
         Return once it has the engine, the GPUs and the image's plan, or has refused.
@@ -132,7 +132,7 @@ class RunPlace:
     """A place; this one is this machine, where each run has a process of its own."""
 
     def standing(self, paths: RunPaths) -> Standing:
-        """Return whether somebody carries a run out."""
+        """Return whether somebody runs a run."""
         return claim.standing(paths)
 
     def cancel(self, paths: RunPaths) -> None:

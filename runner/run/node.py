@@ -1,4 +1,4 @@
-"""Carry out one run as a job of a cluster: `python -m runner.run.node FOLDER`.
+"""Run one run as a job of a cluster: `python -m runner.run.node FOLDER`.
 
 The order lies in the run's folder. Nobody waits for an answer: the record tells all. A
 job that Slurm starts a second time finds the run claimed. It stays while the first
@@ -55,7 +55,7 @@ class NodeCancel(Cancel):
         self._asking: threading.Thread | None = None
         super().__init__()
 
-    def told(self) -> None:
+    def by_slurm(self) -> None:
         """Request it for what Slurm says; a second signal changes nothing."""
         if self._asking is None:
             self.request(ENDED)
@@ -78,17 +78,17 @@ class NodeCancel(Cancel):
 
 
 def main() -> int:
-    """Carry out the run whose folder is named; return 0 however it ended."""
+    """Run the run whose folder is named; return 0 however it ended."""
     paths = RunPaths(Path(sys.argv[1]))
     cancel = NodeCancel()
 
-    def told() -> None:
+    def stop() -> None:
         if paths.cancel.exists():
             cancel.request()
         else:
-            cancel.told()
+            cancel.by_slurm()
 
-    cancel_on_signals(cancel, told)
+    cancel_on_signals(cancel, stop)
     try:
         claim = Claim(paths, os.environ.get(NODE, ""))
     except ClaimedError:
@@ -100,7 +100,7 @@ def main() -> int:
         print(f"{text} that the login node and the nodes share", file=sys.stderr)
         return 1
     with claim, LifeSign(paths), _sent_soon(paths):
-        return _carry_out(paths, claim, cancel)
+        return _run(paths, claim, cancel)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _sent_soon(paths: RunPaths) -> Iterator[None]:
         over.set()
 
 
-def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
+def _run(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     try:
         asked = order_of(paths)
         os.environ |= asked.terms.settings

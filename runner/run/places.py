@@ -1,6 +1,6 @@
-"""Where whole runs are carried out, and who knows whether they live.
+"""Where whole runs run, and who knows whether they live.
 
-An engine confines commands on one machine; a place carries out a run, engine and all.
+An engine confines commands on one machine; a place runs whole runs, engine and all.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ Told = Callable[[str], None]
 
 
 def standing(paths: RunPaths) -> Standing:
-    """Return whether somebody carries out a run, as its place knows."""
+    """Return whether somebody runs a run, as its place knows."""
     # Of a run on a server its claim tells, so that HTTP is not loaded for it.
     place = HERE if _place_name(paths) != SLURM else _place(SLURM)
     return place.standing(paths)
 
 
-def cancel(paths: RunPaths) -> None:
-    """Ask for a run to end."""
-    _place_of(paths).cancel(paths)
+def of(paths: RunPaths) -> RunPlace:
+    """Return the place of a run."""
+    return _place(_place_name(paths))
 
 
 def elsewhere(paths: RunPaths) -> str:
-    """Return what carries a run out: a server, a machine; "" for this machine.
+    """Return what runs a run: a server, a machine; "" for this machine.
 
     Of a run on Slurm it is the node, or where it waits.
     """
@@ -68,13 +68,8 @@ def elsewhere(paths: RunPaths) -> str:
     return (holder.on if holder else "") or "another machine"
 
 
-def forget(paths: RunPaths) -> None:
-    """Remove what is left of a run at its place, before its folder is removed."""
-    _place_of(paths).forget(paths)
-
-
 def unseen(paths: RunPaths) -> str:
-    """Return the machine that carries a run out, "" unless it cannot be seen from here.
+    """Return the machine that runs a run, "" unless it cannot be seen from here.
 
     Whether the run still lives there cannot be told; a server could be asked.
     """
@@ -105,14 +100,12 @@ def _started(found: list[Following]) -> Iterator[list[Following]]:
             one.thread.join(max(left_s, 0.0))
 
 
-def refresh(
-    runs: Iterable[RunPaths], within_s: float = REFRESHED_WITHIN_S
-) -> dict[str, str]:
-    """Bring the copies of runs elsewhere up to date, as far as the time allows.
+def refresh(runs: Iterable[RunPaths]) -> dict[str, str]:
+    """Bring the copies of runs elsewhere up to date, as far as some seconds allow.
 
     Returns by their ids why some are not, "" for those that are.
     """
-    found, by = _following(runs), time.monotonic() + within_s
+    found, by = _following(runs), time.monotonic() + REFRESHED_WITHIN_S
     doubts: dict[str, str] = {}
     for first in range(0, len(found), AT_ONCE):
         with _started(found[first : first + AT_ONCE]) as some:
@@ -120,16 +113,6 @@ def refresh(
                 time.sleep(LOOK_S)
             doubts |= {one.paths.id: one.doubt for one in some}
     return doubts
-
-
-def fetch_build(paths: RunPaths) -> None:
-    """Fetch the build folder of a run that ended elsewhere, if it is not here."""
-    _place_of(paths).fetch_build(paths)
-
-
-def fetch_source(paths: RunPaths, most_bytes: int) -> None:
-    """Fetch the packed project of a run that was sent elsewhere, if it is not here."""
-    _place_of(paths).fetch_source(paths, most_bytes)
 
 
 def find(opened: Home, text: str) -> RunPaths:
@@ -240,7 +223,7 @@ def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.
     for other in others:
         if active(other):
             where = elsewhere(other)
-            on = f"; it is carried out on {where}" if where else ""
+            on = f"; it runs on {where}" if where else ""
             yield ev.Waiting(f"run {other.id} has not ended{on}")
         with followed([other]) as followers:
             while active(other) and not cancel.requested:
@@ -296,7 +279,7 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
     with contextlib.suppress(FileNotFoundError):
         if not files.write_once(paths.record, record.to_json(ended)):
             return []
-    _place_of(paths).forget(paths)
+    of(paths).forget(paths)
     return [ended]
 
 
@@ -315,8 +298,8 @@ def _ended(paths: RunPaths) -> RunRecord | None:
 
 
 def _without_holder(paths: RunPaths, last: RunRecord, at: float) -> RunRecord:
-    """Return the record of a run that nobody carries out any more."""
-    if (verdict := _place_of(paths).verdict(paths)) is None:
+    """Return the record of a run that nobody runs any more."""
+    if (verdict := of(paths).verdict(paths)) is None:
         return record.lost(last, at)
     cancelled = verdict.reason is Reason.CANCELLED
     state = State.CANCELLED if cancelled else State.LOST
@@ -365,10 +348,6 @@ def _place_name(paths: RunPaths) -> str:
     return holder.place if holder else claim.HERE
 
 
-def _place_of(paths: RunPaths) -> RunPlace:
-    return _place(_place_name(paths))
-
-
 @cache
 def _place(name: str) -> RunPlace:
     """Return a place; it is loaded where there is a run of it."""
@@ -385,7 +364,7 @@ def _place(name: str) -> RunPlace:
 
 def _following(runs: Iterable[RunPaths]) -> list[Following]:
     """Return what keeps the copies among these up to date, of runs that go on."""
-    found = (_place_of(paths).follow(paths) for paths in runs if active(paths))
+    found = (of(paths).follow(paths) for paths in runs if active(paths))
     return [one for one in found if one is not None]
 
 

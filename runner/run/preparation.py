@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import ExitStack
 from functools import partial
@@ -12,6 +13,7 @@ from runner.core import (
     Archive,
     BuildSpec,
     DataMount,
+    EngineFacts,
     GitState,
     GpuGrant,
     GpuSituation,
@@ -63,7 +65,11 @@ def steps(
 
 
 class Preparation:
-    """What a job needs before its commands can run; ``steps`` are these commands."""
+    """What a job needs before its commands can run; ``steps`` are these commands.
+
+    The project, a folder or a sealed parcel, is packed and run from its archive.
+    ``data_size`` is how much of data files is kept for later runs, in bytes.
+    """
 
     def __init__(
         self,
@@ -74,8 +80,8 @@ class Preparation:
         places: datafiles.DataPlaces,
         cancel: Cancel,
         *,
-        download: bool,
-        data_size: float,
+        download: bool = True,
+        data_size: float = math.inf,
     ) -> None:
         self.request = request
         self.project = project
@@ -226,8 +232,8 @@ class Preparation:
         try:
             for event in engine.prepare(plan, self.project, self.cancel):
                 if isinstance(event, ev.BuildStarted):
-                    by, missing = self.request.strict_limits, event.unenforced
-                    base.check_build(engine.name, missing, by)
+                    facts = EngineFacts(engine.name, unenforced=event.unenforced)
+                    base.check(facts, self.request.strict_limits, builds=True)
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event

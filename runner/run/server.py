@@ -1,11 +1,10 @@
-"""A server, which carries runs out for its clients; their folders here are copies."""
+"""A server, which runs its clients' runs; their folders here are copies."""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,6 +19,7 @@ from runner.core import Reason
 from runner.core import request as requests
 from runner.core.errors import BusyError, RaiError
 from runner.core.wire import RemoteRun
+from runner.engines.base import in_background
 from runner.run import copies
 from runner.run.copies import Follower
 from runner.run.local import RunPlace
@@ -33,7 +33,7 @@ MOST_PAGES = 5
 
 
 class Server(RunPlace):
-    """Runs that a server carries out."""
+    """Runs that a server runs."""
 
     def cancel(self, paths: RunPaths) -> None:
         """Ask the server to end a run.
@@ -93,29 +93,20 @@ def listing(
     them, and raises RaiError where the server refuses, is not reached, or does not
     answer in time.
     """
-    found: list[RemoteRun] = []
-    failed: list[RaiError] = []
-
-    def work() -> None:
-        try:
-            some = filter(wanted, _pages(entry, everyone=everyone))
-            found.extend(islice(some, limit))
-        except RaiError as error:
-            failed.append(error)
-        except Exception as error:
-            failed.append(RaiError(f"{entry.url} is not understood: {error!r}"))
-
-    # A daemon: a server that is silent does not keep this process alive.
-    thread = threading.Thread(target=work, name="rai-list", daemon=True)
-    thread.start()
+    some = filter(wanted, _pages(entry, everyone=everyone))
+    asked = in_background(lambda: list(islice(some, limit)))
 
     def listed() -> list[RemoteRun]:
-        thread.join(LISTED_WITHIN_S)
-        if thread.is_alive():
-            raise BusyError(f"{entry.url} does not answer in time", advice="")
-        if failed:
-            raise failed[0]
-        return found
+        try:
+            return asked.result(LISTED_WITHIN_S)
+        except RaiError:
+            raise
+        except TimeoutError as error:
+            raise BusyError(
+                f"{entry.url} does not answer in time", advice=""
+            ) from error
+        except Exception as error:
+            raise RaiError(f"{entry.url} is not understood: {error!r}") from error
 
     return listed
 
@@ -188,7 +179,7 @@ def _bounds(paths: RunPaths) -> MirrorBounds:
 
 
 def connect(paths: RunPaths) -> ServerClient:
-    """Return a client of the server that carries a run out.
+    """Return a client of the server that runs a run.
 
     Raises:
         RaiError: nobody is logged in there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from runner.core import events as ev
 from runner.core.errors import Cancel, EngineError, NotAllowedError, RaiError
 from runner.core.request import Terms
 from runner.engines import Choice
-from runner.engines.base import Engine
+from runner.engines.base import Engine, WithResult
 from runner.pack import Caps, PackCache, Project, SealedProject, datafiles
 from runner.run import job, local, places
 from runner.run.job import GoOn
+from runner.run.preparation import Preparation
 from runner.run.prepare import Prepared, in_ci, opened
 from runner.run.project import folder_project
 from runner.store import home as homes
@@ -78,13 +79,15 @@ def ready(
     return replace(prepared, request=request), choice, home
 
 
-def sources(
-    prepared: Prepared, home: Home, paths: RunPaths, cache: PackCache | None = None
-) -> tuple[Project, datafiles.DataPlaces]:
-    """Return the project, and where its data files are looked for.
-
-    A sealed project is unpacked in ``paths``.
-    """
+def preparation(
+    prepared: Prepared,
+    engines: Sequence[Engine],
+    home: Home,
+    paths: RunPaths,
+    cancel: Cancel,
+    cache: PackCache | None = None,
+) -> Preparation:
+    """Return what a job in ``paths`` needs; a sealed project is unpacked there."""
     settings, folder = prepared.settings, prepared.request.project
     sealed = prepared.parcel
     project: Project = folder_project(
@@ -96,8 +99,16 @@ def sources(
     # The folder of another machine's user is not this machine's of that name.
     origin = folder if sealed is not None and not prepared.request.asked.sent else None
     own = folder if prepared.staged is not None else project.folder
-    where = datafiles.DataPlaces(settings.data_dir, own, home.data, origin)
-    return project, where
+    return Preparation(
+        prepared.request,
+        project,
+        engines,
+        paths,
+        datafiles.DataPlaces(settings.data_dir, own, home.data, origin),
+        cancel,
+        download=settings.download,
+        data_size=settings.keep_size,
+    )
 
 
 def resume(paths: RunPaths, claim: Claim, asked: RunRequest) -> Run:
@@ -129,7 +140,7 @@ def _engine(prepared: Prepared) -> Choice:
 
 
 class StartedRun:
-    """What is known of a run once it has a folder, wherever it is carried out."""
+    """What is known of a run once it has a folder, wherever it runs."""
 
     def __init__(self, prepared: Prepared, paths: RunPaths) -> None:
         self._prepared, self.paths = prepared, paths
@@ -161,7 +172,7 @@ class StartedRun:
 
 
 class Run(StartedRun):
-    """A run of this process; ``events`` carries it out, and can be called once."""
+    """A run of this process; ``events`` runs it, and can be called once."""
 
     def __init__(
         self,
@@ -185,25 +196,18 @@ class Run(StartedRun):
     def events(
         self, cancel: Cancel, beside: str = ""
     ) -> Generator[ev.Event, None, None]:
-        """Carry the run out and yield what happens; the last event is Finished.
+        """Run it and yield what happens; the last event is Finished.
 
         Closing the iterator early ends the run and records it as cancelled. ``beside``
         is the id of the run that is measured beside this one, if any.
         """
-        settings, paths = self._prepared.settings, self.paths
-        project, data = sources(self._prepared, self._home, paths, self._cache)
-        running = job.run(
-            replace(self._prepared.request, beside=beside),
-            project,
-            self._engines,
-            paths,
-            data,
-            cancel,
-            download=settings.download,
-            data_size=settings.keep_size,
-            go_on=self._go_on,
+        request = replace(self._prepared.request, beside=beside)
+        prepared = replace(self._prepared, request=request)
+        ready = preparation(
+            prepared, self._engines, self._home, self.paths, cancel, self._cache
         )
-        with self._claim, _cancelled_by(paths, cancel), closing(running) as events:
+        running = job.run(ready, self._go_on)
+        with self._claim, _cancelled_by(self.paths, cancel), closing(running) as events:
             yield from events
 
 
@@ -256,10 +260,10 @@ def detach(
         names = tuple(engine.name for engine in choice.engines)
         settings = stored.variables(prepared.settings)
         terms = Terms(settings, names, choice.why)
-        answer = worker.carry_out(replace(asked, terms=terms))
+        answer = worker.begin(replace(asked, terms=terms))
     except BaseException:
         with suppress(FileNotFoundError):
-            places.cancel(paths)
+            places.of(paths).cancel(paths)
         raise
     if answer.reason is not None:
         discard(home, paths)
@@ -288,18 +292,15 @@ def sealed(
     """
     request = prepared.request
     project = folder_project(request.project, prepared.settings, cache)
-    git, packing = project.git(), project.pack(paths.source)
+    git, packing = project.git(), WithResult(project.pack(paths.source))
     warnings: list[str] = []
-    while True:
-        try:
-            event = next(packing)
-        except StopIteration as end:
-            told = tuple(warnings)
-            return pack.seal(request.asked, end.value, git, paths.parcel, told)
+    for event in packing:
         if isinstance(event, ev.Warned):
             warnings.append(event.text)
         yield event
         check()
+    archive, told = packing.result, tuple(warnings)
+    return pack.seal(request.asked, archive, git, paths.parcel, told)
 
 
 def go_on(cancel: Cancel, paths: RunPaths | None = None, *, until: str) -> None:

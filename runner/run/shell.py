@@ -17,9 +17,8 @@ from runner.core.policy import Policy
 from runner.core.screen import Terminal
 from runner.engines.imageless import temporary
 from runner.pack import Unpacked
-from runner.run.preparation import Preparation
 from runner.run.prepare import Prepared
-from runner.run.session import ready, sources
+from runner.run.session import preparation, ready
 from runner.store import outputs
 from runner.store.paths import RunPaths
 
@@ -90,25 +89,14 @@ class Shell:
             RaiError: there is no engine, image or GPU for it, or the engine failed.
         """
         given, choice, home = ready(replace(self._prepared, request=self._request))
-        request = given.request
         name = f"shell-{self._earlier.id}" if self._earlier else "shell"
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(name))
             paths = RunPaths(folders.root / name)
             paths.root.mkdir()
-            project, data = sources(given, home, paths)
-            stack.enter_context(closing(project))
-            preparation = Preparation(
-                request,
-                project,
-                choice.engines,
-                paths,
-                data,
-                cancel,
-                download=given.settings.download,
-                data_size=given.settings.keep_size,
-            )
-            prepared = yield from preparation.events(stack)
+            preparing = preparation(given, choice.engines, home, paths, cancel)
+            stack.enter_context(closing(preparing.project))
+            prepared = yield from preparing.events(stack)
             if prepared is None:
                 return
             engine, work = prepared
@@ -117,9 +105,12 @@ class Shell:
                 work = replace(work, open_build=lambda: pack.open_tar(build))
             yield from self._use(engine.run(work, cancel, terminal), paths)
             if self._output is not None and paths.build.exists():
-                force = self._force
                 self.unpacked = outputs.bring_back(
-                    paths.build, self._output, self._caps, request.project, force=force
+                    paths.build,
+                    self._output,
+                    self._caps,
+                    given.request.project,
+                    force=self._force,
                 )
 
     @property

@@ -223,7 +223,7 @@ def queued_run(
 ) -> RemoteRun:
     """Return how a run stands, from its jobs.
 
-    ``claimed`` is whether a worker carries it out. Times are seconds since 1970.
+    ``claimed`` is whether a worker runs it. Times are seconds since 1970.
     """
     why = "Slurm has not listed it yet"
     made = RemoteRun(run_id, QueueState.STARTING, "", queued_at, why=why)

@@ -6,7 +6,7 @@ the line of another job. squeue cuts and fills its fields so, but for lists of n
 (%N), which it never cuts: the node is that of the batch script (%B).
 
 Slurm may start a job twice after its controller was killed, forget one, or use a number
-again. So the run's folder decides who carries it out, and jobs are known by their name.
+again. So the run's folder decides who runs it, and jobs are known by their name.
 Nothing is asked or changed here. Format strings and states are those of the manual
 pages of squeue and sinfo of Slurm 20.11 and newer.
 """
@@ -226,21 +226,20 @@ def fate(
         over = stages == {JobStage.OVER}
         gone = silent_s > (ENDED_S if over else SILENT_S)
     elif jobs:
-        gone = not any(_may_start(job) for job in jobs)
+        gone = not any(
+            stage(job.state) is JobStage.WAITING and not never_starts(job.reason)
+            for job in jobs
+        )
     else:
         # The client may be packing, and Slurm's answer older than the job.
         gone = handed_s >= FORGOTTEN_S and silent_s >= SILENT_S
     return Standing.GONE if gone else on
 
 
-def _may_start(job: SlurmJob) -> bool:
-    return stage(job.state) is JobStage.WAITING and not never_starts(job.reason)
-
-
 def verdict(
     jobs: Sequence[SlurmJob] | None, number: str, *, begun: bool, log: str, said: str
 ) -> Verdict:
-    """Return the verdict on a run that nobody carries out any more, never a success.
+    """Return the verdict on a run that nobody runs any more, never a success.
 
     ``jobs`` are all of its name that Slurm lists; None where Slurm does not answer.
     ``number`` is its job's, "" if it had none; ``begun`` whether there is an event of

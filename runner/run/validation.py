@@ -83,21 +83,15 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
             raise NotAllowedError(*problems, *refused)
         imageless = found.engine if found.engine in WITHOUT_IMAGES else instead
         if imageless:
-            _check_by(imageless, spec, problems)
+            refused = engines.make(imageless).check(spec)
+            # That this machine lacks the engine is no problem of the file.
+            if of_file := [problem for problem in refused if problem.place]:
+                raise SpecError([*problems, *of_file])
         plan = None if imageless else images.plan(spec, None)
     except (SpecError, ImageError, NotAllowedError) as error:
         return Validation(error.problems, reason=error.reason)
     planned = steps(spec, gpu=True)
     return Validation(tuple(problems), spec, plan, planned, without_image=imageless)
-
-
-def _check_by(engine: str, spec: BuildSpec, found: list[Problem]) -> None:
-    """Raise SpecError if an engine refuses commands of the build file.
-
-    That this machine lacks the engine is no problem of the file.
-    """
-    if refused := [p for p in engines.make(engine).check(spec) if p.place]:
-        raise SpecError([*found, *refused])
 
 
 def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:

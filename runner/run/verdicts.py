@@ -62,7 +62,8 @@ def judge(
     """
     failed = [e for e in ended if e.exit_code and e.reason is None]
     failed = [e for e in failed if not steps[e.index].command.continue_on_error]
-    faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
+    told = ((e.index, found.get(e.index, Findings()).gpu_fault) for e in failed)
+    faults = {index: fault for index, fault in told if fault}
     failures = [_failures(failed, steps, faults)] if failed else []
     wrong = _wrong(steps, checks)
     passed = False if wrong else None
@@ -96,11 +97,13 @@ def _wrong(
     steps: Mapping[int, Step], checks: Mapping[int, tuple[Check, ...]]
 ) -> list[str]:
     """Describe what is wrong, up to a few, as one message; none if nothing is."""
+    every = (
+        (steps[at], check) for at, some in sorted(checks.items()) for check in some
+    )
     wrong = [
-        f"command {_own(steps[index]) + 1}, {_titled(steps[index].command)}"
-        f"{_in_round(steps[index])}: {report.mismatch(check)}"
-        for index, every in sorted(checks.items())
-        for check in every
+        f"command {_own(step) + 1}, {step.command.name or _named(step.command)}"
+        f"{_in_round(step)}: {report.mismatch(check)}"
+        for step, check in every
         if not check.holds
     ]
     more = len(wrong) - MOST_LISTED
@@ -122,10 +125,6 @@ def _hint(request: JobRequest, last: Step, reason: Reason) -> str:
     stopped = own and not asked.keep_going and after - request.left_out
     needed = request.left_out - after
     return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
-
-
-def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:
-    return found.get(event.index, Findings()).gpu_fault
 
 
 def _failures(
@@ -157,10 +156,6 @@ def _failures(
 
 def _named(command: Command) -> str:
     return f"`{report.one_line(command.text)}`"
-
-
-def _titled(command: Command) -> str:
-    return command.name or _named(command)
 
 
 def _own(step: Step) -> int:

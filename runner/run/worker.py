@@ -43,51 +43,10 @@ from runner.store.home import make
 from runner.store.paths import Home, RunPaths
 from runner.system import files, machine
 
-
-def order_of(paths: RunPaths) -> RunRequest:
-    """Return what is asked of a run by its folder's order, and remove that file.
-
-    It may have secrets.
-
-    Raises:
-        RaiError: there is none that can be read.
-    """
-    try:
-        asked = from_json(files.read_below(paths.root, paths.order.name, MOST_BYTES))
-    except (OSError, ValueError) as error:
-        text = f"the order of run {paths.id} cannot be read: {error}"
-        raise RaiError(text) from error
-    paths.order.unlink()
-    return asked
-
-
-def refuse(paths: RunPaths, error: RaiError) -> None:
-    """Record a run that could not begin, where nobody waits for an answer."""
-    begun = None if paths.events.exists() else run_files.begun_record(paths)
-    if begun is None:
-        return
-    ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
-    files.write_once(paths.record, record.to_json(ended))
-
-
-def cancel_on_signals(cancel: Cancel, told: Callable[[], None] | None = None) -> None:
-    """Cancel at signals that end a process, but for a terminal's end.
-
-    ``told`` is called at each in place of that.
-    """
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        (told or cancel.request)()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
-        signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
 ENGINE = "RAI_ENGINE"
-HOME = "RAI_HOME"
 ENGINES = ("auto", "docker", "local")
 THIS_SERVER = RolePolicy(source="this server")
+
 MAY_SHARE = 0o007
 """The umask in a home that a server and its workers share by their group."""
 
@@ -220,6 +179,46 @@ class _Client:
             file.flush()
             return True
         return False
+
+
+def order_of(paths: RunPaths) -> RunRequest:
+    """Return what is asked of a run by its folder's order, and remove that file.
+
+    It may have secrets.
+
+    Raises:
+        RaiError: there is none that can be read.
+    """
+    try:
+        asked = from_json(files.read_below(paths.root, paths.order.name, MOST_BYTES))
+    except (OSError, ValueError) as error:
+        text = f"the order of run {paths.id} cannot be read: {error}"
+        raise RaiError(text) from error
+    paths.order.unlink()
+    return asked
+
+
+def refuse(paths: RunPaths, error: RaiError) -> None:
+    """Record a run that could not begin, where nobody waits for an answer."""
+    begun = None if paths.events.exists() else run_files.begun_record(paths)
+    if begun is None:
+        return
+    ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
+    files.write_once(paths.record, record.to_json(ended))
+
+
+def cancel_on_signals(cancel: Cancel, stop: Callable[[], None] | None = None) -> None:
+    """Cancel at signals that end a process, but for a terminal's end.
+
+    ``stop`` is called at each in place of that.
+    """
+
+    def signalled(number: int, frame: FrameType | None) -> None:
+        (stop or cancel.request)()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signalled)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def survey(home: Path) -> Capacity:

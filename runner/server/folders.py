@@ -124,7 +124,7 @@ class ServerRuns:
                 # Later there may be room again.
                 raise BusyError(files.problem(error)) from error
             if run_id in self._cancelled:
-                places.cancel(paths)
+                places.of(paths).cancel(paths)
             try:
                 answer = self._executor.start(paths, asked)
             except RaiError:
@@ -157,7 +157,7 @@ class ServerRuns:
         if paths.cancel.exists() and claim.holder(paths) is not None:
             return
         try:
-            places.cancel(paths)
+            places.of(paths).cancel(paths)
         except FileNotFoundError:
             if not starting:
                 raise UsageError(f"no run {run_id}") from None

@@ -172,7 +172,7 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
     return f"`{report.one_line(running)}` {how} after {after}{more}."
 
 
-def told(record: RunRecord) -> tuple[str, str]:
+def end_of(record: RunRecord) -> tuple[str, str]:
     """Return the line that tells how a run ended, and its colour."""
     if record.verdict is None:
         return f"Run {record.id} cannot be read.", "red"

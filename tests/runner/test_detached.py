@@ -222,7 +222,7 @@ def test_a_worker_that_fails_is_told_in_one_line():
     run.spec.mkdir()
 
     with pytest.raises(RaiError, match="did not start: IsADirectory") as caught:
-        worker.carry_out(asked)
+        worker.begin(asked)
 
     assert "\n" not in str(caught.value)
 

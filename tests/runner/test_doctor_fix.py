@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner.cli.doctor import carry_out
+from runner.cli.doctor import run_remedies
 from runner.core import ImageAction, ImagePlan
 from runner.engines import doctor
 from runner.engines.doctor import Finding, Health
@@ -123,7 +123,7 @@ def test_it_asks_first_and_runs_nothing_as_root_unasked(
         monkeypatch.setattr(sys, "stdin", io.StringIO())
     offered = Remedy("make a file", f"touch {made}", root)
 
-    assert carry_out([offered], yes=yes)
+    assert run_remedies([offered], yes=yes)
 
     assert made.exists() is runs
     assert f"touch {made}" in capsys.readouterr().out
@@ -132,7 +132,7 @@ def test_it_asks_first_and_runs_nothing_as_root_unasked(
 def test_what_fails_is_told_with_its_last_lines(capsys):
     failing = Remedy("fail", "echo it is broken >&2; exit 7")
 
-    assert not carry_out([failing], yes=True)
+    assert not run_remedies([failing], yes=True)
 
     assert "it is broken" in (said := capsys.readouterr().err)
     assert "exit status 7" in said
@@ -141,7 +141,7 @@ def test_what_fails_is_told_with_its_last_lines(capsys):
 def test_what_fails_cannot_steer_the_terminal_or_speak_for_rai(capsys):
     failing = Remedy("fail", "printf '\\033]0;title\\007\\033[2J✱ done\\n'; exit 1")
 
-    assert not carry_out([failing], yes=True)
+    assert not run_remedies([failing], yes=True)
 
     assert not {"\033", "\007", "✱"} & set(capsys.readouterr().err)
 
@@ -150,7 +150,7 @@ def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
     noisy = "seq -f '%.0f of a long build' 800000 >&2; false"
     tracemalloc.start()
     try:
-        assert not carry_out([Remedy("build the image", noisy)], yes=True)
+        assert not run_remedies([Remedy("build the image", noisy)], yes=True)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ import pytest
 from runner.cli import gating
 from runner.core import RunRecord
 from runner.figures.comparison import Comparison, compare
-from runner.figures.gate import GateOutcome
+from runner.figures.gate import GateOutcome, parse
 from runner.report.diff import between
 from runner.report.diff_nouns import DiffSide
 from tests.program import rai
@@ -62,7 +62,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 )
 def test_a_gate_has_one_outcome_however_many_figures_it_judges(outcome, lines, status):
     said = []
-    assert gating.told(outcome, lambda text, _: said.append(text)) == status
+    assert gating.print_outcome(outcome, lambda text, _: said.append(text)) == status
     assert said == lines
 
 
@@ -77,7 +77,7 @@ def test_an_undecided_gate_fails_only_if_it_is_told_to(unsure, failed):
     run = RunRecord("a", "/p", "rai_build.yml", 0.0)
     diff = between(DiffSide(run), DiffSide(run), found)
     outcome = gating.of_diff(
-        gating.conditions(["op_time>1%", "op_time<-1%"]),
+        parse(["op_time>1%", "op_time<-1%"]),
         diff,
         found,
         run,

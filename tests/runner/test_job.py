@@ -25,6 +25,7 @@ from runner.core.errors import Cancel
 from runner.pack import FolderProject, SealedProject, datafiles
 from runner.run import job, places
 from runner.run.job import GoOn
+from runner.run.preparation import Preparation
 from runner.spec import buildfile
 from runner.store import run_files, runs
 from runner.store.claim import Claim
@@ -75,7 +76,7 @@ def carry_out(
     places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()
     told = []
-    for event in job.run(
+    preparation = Preparation(
         request,
         sealed or FolderProject(project),
         engines,
@@ -83,8 +84,8 @@ def carry_out(
         places,
         cancel,
         download=False,
-        go_on=go_on,
-    ):
+    )
+    for event in job.run(preparation, go_on):
         told.append(event)
         heard(event)
     found = runs.read(paths)

@@ -60,14 +60,14 @@ def test_each_limit_is_named_with_what_to_do_about_it():
 
 def test_a_build_is_refused_for_what_its_builder_ignores():
     with pytest.raises(NotAllowedError, match="cannot enforce pids here in image bui"):
-        base.check_build("docker", ("pids",), SETTING)
-    base.check_build("docker", (), SETTING)
-    base.check_build("docker", ("pids",), "")
+        base.check(EngineFacts("docker", unenforced=("pids",)), SETTING, builds=True)
+    base.check(EngineFacts("docker", unenforced=()), SETTING, builds=True)
+    base.check(EngineFacts("docker", unenforced=("pids",)), "", builds=True)
 
 
 def test_roots_builds_are_told_what_else_the_engine_must_be_like():
     with pytest.raises(NotAllowedError) as caught:
-        base.check_build("docker", ("pids",), SETTING)
+        base.check(EngineFacts("docker", unenforced=("pids",)), SETTING, builds=True)
     assert "native.cgroupdriver=cgroupfs" in caught.value.problems[0].hint
 
 

@@ -1,20 +1,10 @@
-"""`rai server ...`: one module for each command."""
+"""`rai server ...`: a module for each of its subjects."""
 
 from __future__ import annotations
 
 import typer
 
-from runner.cli.server import course, opening
-from runner.cli.server.audit import audit
-from runner.cli.server.backup import backup
-from runner.cli.server.doctor import doctor
-from runner.cli.server.drain import drain
-from runner.cli.server.gpu import gpu
-from runner.cli.server.invite import invite
-from runner.cli.server.people import people
-from runner.cli.server.revoke import revoke
-from runner.cli.server.serve import serve
-from runner.cli.server.units import units
+from runner.cli.server import access, course, opening, start, state
 
 server = typer.Typer(
     no_args_is_help=True,
@@ -22,9 +12,10 @@ server = typer.Typer(
     help="Serve a machine's GPUs to several people.",
 )
 for command in (
-    *(serve, invite, people, revoke, gpu, audit, backup, doctor),
+    *(start.serve, access.invite, access.people, access.revoke),
+    *(state.gpu, state.audit, state.backup, state.doctor),
     *(course.extend, course.decide, course.rerun, course.export, course.close),
 ):
     server.command()(opening.with_extra(command))
-server.command()(drain)
-server.command()(units)
+server.command()(state.drain)
+server.command()(start.units)

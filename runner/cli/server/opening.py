@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
+from runner.cli import common
 from runner.core import Problem
 from runner.core.addresses import SlurmTarget, slurm_target
 from runner.core.errors import UsageError
+from runner.system import machine
 
 if TYPE_CHECKING:
     from runner.server.database import Store
@@ -85,7 +87,6 @@ def reason(text: str) -> str:
 
 def grading(folder: ServerFolder, store: Store) -> Grading:
     """Return the grading of a server's term."""
-    from runner.cli import common
     from runner.server import rules
     from runner.server.grading import Grading
 
@@ -138,7 +139,6 @@ def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
 def note(store: Store, act: str, about: str = "") -> None:
     """Keep an act of staff, by the user of this machine who asked for it."""
     from runner.server.database.accounts import AuditEntry
-    from runner.system import machine
 
     who = machine.user()
     if (by := os.environ.get("SUDO_USER")) and who == "root":

@@ -16,13 +16,14 @@ from runner.core import BuildImage, ImagePlan, Limits, Problem, Reason, quantiti
 from runner.core.errors import Cancel, EngineError, ImageError
 from runner.core.events import BuildOutput, Event, Output
 from runner.core.screen import uncoloured
+from runner.engines.base import WithResult
 from runner.engines.cgroup import Group
 from runner.engines.docker import context
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.transfer import BASE_HINT, Message
 from runner.pack import Project
 from runner.spec import image_names
-from runner.system import child, process
+from runner.system import process
 
 KILLED = 137
 NEARLY = 0.95
@@ -245,26 +246,24 @@ def build(run: BuildRun, project: Project) -> Iterator[Event]:
     dockerfile = run.asked.dockerfile
     names = context.names(project, dockerfile)
     with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
-        running = process.stream(
-            _command(run),
-            timeout_s=max(run.until - time.monotonic(), 0.0),
-            cancel=run.cancel,
-            room=process.room(run.plan.limits.output_bytes),
-            env=_environment(run.probe.endpoint),
-            input=packed,
+        running = WithResult(
+            process.stream(
+                _command(run),
+                timeout_s=max(run.until - time.monotonic(), 0.0),
+                cancel=run.cancel,
+                room=process.room(run.plan.limits.output_bytes),
+                env=_environment(run.probe.endpoint),
+                input=packed,
+            )
         )
-        while True:
-            try:
-                event = next(running)
-            except StopIteration as end:
-                ended: child.Ended = end.value
-                break
+        for event in running:
             if isinstance(event, Output):
                 text = decoder.decode(event.data)
                 log.add(text)
                 yield BuildOutput(text)
     if run.cancel.requested:
         return
+    ended = running.result
     met = ended.reason
     if ended.exit_code and met is None:
         met = run.kernel_limit(log)

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,14 @@ from runner.core.events import BuildOutput, BuildStarted, Event
 from runner.engines.disk import Pace
 from runner.engines.docker import context
 from runner.engines.docker.builds import BuildRun, ClassicLog, failed
-from runner.engines.docker.client import FAILURES, Client, connect, explained, image
+from runner.engines.docker.client import (
+    FAILURES,
+    Client,
+    connect,
+    explained,
+    image,
+    seconds,
+)
 from runner.engines.docker.facts import Info, unenforced_in_builds
 from runner.engines.docker.transfer import OutOfTimeError, messages
 from runner.pack import Project
@@ -197,7 +203,7 @@ class BuildParts:
             self._looked += 1
             with contextlib.suppress(*FAILURES):
                 found = image(self._client, name)
-                if found.get("Parent") and _time(found["Created"]) >= self._started:
+                if found.get("Parent") and seconds(found["Created"]) >= self._started:
                     below = image(self._client, found["Parent"])["Size"]
                     self._own[found["Id"]] = max(found["Size"] - below, 0)
         return sum(self._own.values())
@@ -246,7 +252,7 @@ class BuildParts:
                     time.sleep(0.1)
             self.layers_bytes()
             with contextlib.suppress(*FAILURES):
-                if _time(image(self._client, reference)["Created"]) >= self._started:
+                if seconds(image(self._client, reference)["Created"]) >= self._started:
                     self._client.remove_image(reference, noprune=True)
             with contextlib.suppress(*FAILURES):
                 self._find_above()
@@ -286,11 +292,6 @@ class BuildParts:
                 self._own.setdefault(each["Id"], 0)
 
 
-def _time(text: str) -> float:
-    # Python 3.11 reads up to six digits of a second.
-    return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text)).timestamp()
-
-
 def engine_time(client: Client) -> float:
     """Return the engine's own time."""
-    return _time(client.info()["SystemTime"])
+    return seconds(client.info()["SystemTime"])

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import docker
 import requests
 from docker.tls import TLSConfig
-from docker.types import CancellableStream
+from docker.types import CancellableStream, Mount
 
 from runner.core import Problem, Reason
 from runner.core.errors import EngineError
 from runner.engines.docker.endpoint import API_TIMEOUT_S, Endpoint, EngineProbe
+
+CONFLICT = 409
+"""The status of an answer where a name, or what is to be removed, is in use."""
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
@@ -115,6 +121,36 @@ def removed(remove: Callable[[str], object], name: str) -> bool:
         else:
             return True
     return False
+
+
+def remove_container(client: Client, name: str) -> None:
+    """Kill and remove a container with its anonymous volumes, as far as that works."""
+    removed(partial(client.remove_container, force=True, v=True), name)
+
+
+def make_idle(
+    client: Client,
+    image: str,
+    name: str,
+    labels: Mapping[str, str],
+    mounts: Sequence[Mount] = (),
+) -> str:
+    """Create a container that is never started; return its id."""
+    host = client.create_host_config(mounts=list(mounts), network_mode="none")
+    made = client.create_container(
+        image,
+        name=name,
+        entrypoint=["/never-started"],
+        labels=dict(labels),
+        host_config=host,
+    )
+    return str(made["Id"])
+
+
+def seconds(text: str) -> float:
+    """Return a time that the engine wrote, in seconds since 1970."""
+    # Python 3.11 reads up to six digits of a second.
+    return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text)).timestamp()
 
 
 def went_away(error: EngineError) -> bool:

@@ -17,6 +17,7 @@ from runner.engines.launch import environment
 STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 TMP_BYTES = GIB
+TMP_OPTIONS = "rw,exec,nosuid,nodev,mode=1777"
 
 DATA = "rai.data"
 DATA_BYTES = "rai.data.bytes"
@@ -53,11 +54,6 @@ NO_HEALTHCHECK = {"test": ["NONE"]}
 def user(profile: Profile) -> int:
     """Return the user id, which is the group id too, of the commands."""
     return STRICT_USER if profile is Profile.STRICT else 0
-
-
-def exec_user(profile: Profile) -> str:
-    """Return the user and group of the commands, as the API takes them."""
-    return f"{user(profile)}:{user(profile)}"
 
 
 def keeper(profile: Profile, time_s: float) -> dict[str, Any]:
@@ -125,6 +121,7 @@ def host_options(
     """
     strict = work.profile is Profile.STRICT
     data = [data_mount(mount, mount.directory, read_only=True) for mount in work.data]
+    most_tmp = min(TMP_BYTES, work.limits.memory_bytes // 2)
     return {
         "mounts": [*mounts(name, labels, source_read_only=strict), *data, *gpu.mounts],
         "network_mode": "bridge" if work.limits.network and not closes else "none",
@@ -132,10 +129,12 @@ def host_options(
         "cap_add": [] if strict else FILE_OWNER_CAPABILITIES,
         "security_opt": ["no-new-privileges"],
         "read_only": strict,
-        "tmpfs": {"/tmp": _tmp_options(work.limits)} if strict else {},
+        # /tmp counts as memory, and filling all of that would end the container.
+        "tmpfs": {"/tmp": f"{TMP_OPTIONS},size={most_tmp}"} if strict else {},
         "log_config": {"Type": "none", "Config": {}},
         **_limit_options(work.limits),
-        **_job_options(share),
+        **({"cpuset_cpus": ",".join(map(str, share.cores))} if share.cores else {}),
+        **({"cgroup_parent": share.group} if share.group else {}),
         **dict(gpu.options),
     }
 
@@ -160,18 +159,6 @@ def variables(
     )
     cache = {"XDG_CACHE_HOME": "/tmp/.cache"}
     return {**named, **cache, **gpu.variables}
-
-
-def _tmp_options(limits: Limits) -> str:
-    # /tmp counts as memory, and filling all of that would end the container.
-    size = min(TMP_BYTES, limits.memory_bytes // 2)
-    return f"rw,exec,nosuid,nodev,mode=1777,size={size}"
-
-
-def _job_options(share: JobShare) -> dict[str, Any]:
-    cores = {"cpuset_cpus": ",".join(map(str, share.cores))} if share.cores else {}
-    group = {"cgroup_parent": share.group} if share.group else {}
-    return {**cores, **group}
 
 
 def _limit_options(limits: Limits) -> dict[str, Any]:

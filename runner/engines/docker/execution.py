@@ -14,7 +14,7 @@ from runner.core.errors import EngineError
 from runner.core.events import SMALL_BYTES, OutputPace, Piece
 from runner.core.screen import Terminal, TerminalSize
 from runner.engines.docker.attach import READ_BYTES, Connection, Demultiplexer, attach
-from runner.engines.docker.client import FAILURES, APIError, Client
+from runner.engines.docker.client import CONFLICT, FAILURES, APIError, Client
 from runner.engines.launch import FIND
 from runner.system.interactive import Relay
 
@@ -28,7 +28,6 @@ AFTERMATH_S = 2.5
 The engine itself closes it after 2 s.
 """
 LONGEST_AFTERMATH_S = 10.0
-CONFLICT = 409
 CANNOT_EXECUTE, NOT_FOUND = 126, 127
 
 SHELL = (
@@ -138,8 +137,7 @@ class Execution(_Started):
                 raise
             text = "the container ended before this command could start"
             raise EngineError(text) from error
-        identity: str = made["Id"]
-        return identity
+        return str(made["Id"])
 
     def _wait(self, spent_s: float, heard: bool) -> None:
         """Count how long nothing came since the command's end."""

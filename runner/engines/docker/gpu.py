@@ -7,7 +7,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from docker.types import DeviceRequest, LogConfig, Mount
@@ -29,13 +28,15 @@ from runner.core import (
 from runner.core.errors import BusyError, EngineError
 from runner.engines.docker import attach, owner
 from runner.engines.docker.client import (
+    CONFLICT,
     FAILURES,
     APIError,
     Client,
     NotFound,
     explained,
     failing,
-    removed,
+    make_idle,
+    remove_container,
 )
 from runner.engines.gpu import access, installed, nvidia, watch
 from runner.engines.gpu.watch import Watch
@@ -152,7 +153,6 @@ ALL = {
 }
 """Requests for all GPUs, for queries only; a run's GPUs are named by UUID."""
 
-CONFLICT = 409
 HOLD_S = 86400.0
 """After this time other machines' runs, which cannot see the owner, may take over."""
 
@@ -201,15 +201,18 @@ def ask(client: Client, image: str, order: Sequence[GpuWay]) -> installed.SmiRep
 def watch_grant(
     client: Client,
     grant: GpuGrant | None,
-    support: GpuSupport,
+    support: GpuSupport | None,
     container: Callable[[], str],
 ) -> Watch:
-    """Watch a run's GPUs: this machine's from now on, another's by the container."""
-    if not support.shared:
-        return Watch(grant, lambda gpus: states(client, container(), gpus))
-    watch = Watch(grant, nvidia.states)
-    watch.begin()
-    return watch
+    """Watch a run's GPUs: this machine's from now on, another's by the container.
+
+    Without ``support`` the run has none.
+    """
+    if support is None:
+        return Watch()
+    if support.shared:
+        return Watch(grant, nvidia.states, at_once=True)
+    return Watch(grant, lambda gpus: states(client, container(), gpus))
 
 
 def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
@@ -256,7 +259,7 @@ def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
         output: bytes = client.logs(name)
         return output.decode(errors="replace")
     finally:
-        removed(partial(client.remove_container, force=True), name)
+        remove_container(client, name)
 
 
 @contextlib.contextmanager
@@ -277,7 +280,7 @@ def hold(client: Client, gpu: Gpu, run_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        removed(partial(client.remove_container, force=True), held)
+        remove_container(client, held)
 
 
 def _let_go(client: Client, name: str, run_id: str) -> None:
@@ -285,38 +288,24 @@ def _let_go(client: Client, name: str, run_id: str) -> None:
     with contextlib.suppress(*FAILURES):
         found = client.inspect_container(name)
         if (found["Config"]["Labels"] or {}).get(owner.RUN) == run_id:
-            removed(partial(client.remove_container, force=True), found["Id"])
+            remove_container(client, found["Id"])
 
 
 def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:
     for _ in range(TRIES):
         try:
-            made = client.create_container(
-                _any_image(client),
-                name=name,
-                entrypoint=["/never-started"],
-                labels=owner.labels(run_id, HOLD_S),
-                host_config=client.create_host_config(network_mode="none"),
-            )
+            images = client.images(quiet=True)
+            if not images:  # any will do: nothing in it is run
+                text = "the engine has no image, which locking its GPUs needs"
+                raise EngineError(text)
+            return make_idle(client, images[0], name, owner.labels(run_id, HOLD_S))
         except NotFound:  # the image was removed a moment ago
             continue
         except APIError as error:
             if error.status_code != CONFLICT:
                 raise
             _remove_abandoned(client, name, gpu)
-            continue
-        identity: str = made["Id"]
-        return identity
     raise BusyError(_busy(gpu, "another run"))
-
-
-def _any_image(client: Client) -> str:
-    """Return any image of the engine: nothing in it is run."""
-    found = client.images(quiet=True)
-    if not found:
-        raise EngineError("the engine has no image, which locking its GPUs needs")
-    identity: str = found[0]
-    return identity
 
 
 def _remove_abandoned(client: Client, name: str, gpu: Gpu) -> None:

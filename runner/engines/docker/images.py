@@ -33,6 +33,7 @@ from runner.engines.cgroup import Group
 from runner.engines.docker import builds, classic, context, transfer
 from runner.engines.docker.builds import BuildRun
 from runner.engines.docker.client import (
+    CONFLICT,
     FAILURES,
     APIError,
     Client,
@@ -49,7 +50,6 @@ from runner.spec import image_names, images
 from runner.spec.image_names import Kept
 from runner.system import machine
 
-CONFLICT = 409
 FOLDER_DIGITS = 16
 
 

@@ -38,9 +38,8 @@ from runner.core.screen import Terminal
 from runner.engines import base, network
 from runner.engines.base import in_order
 from runner.engines.cgroup import NO_JOB, JobShare, may_leave_group
-from runner.engines.docker import confinement, owner
+from runner.engines.docker import confinement, owner, volumes
 from runner.engines.docker import gpu as options
-from runner.engines.docker import volumes as tarstreams
 from runner.engines.docker.attach import hold_stdin, upload
 from runner.engines.docker.client import (
     FAILURES,
@@ -49,6 +48,8 @@ from runner.engines.docker.client import (
     explained,
     failing,
     image,
+    make_idle,
+    remove_container,
     removed,
     went_away,
 )
@@ -56,14 +57,13 @@ from runner.engines.docker.gpu import GpuSupport
 from runner.engines.docker.owner import reap
 from runner.engines.docker.steps import Steps
 from runner.engines.docker.usage import PROCESSES, groups_of
-from runner.engines.docker.volumes import fill, trim
-from runner.engines.gpu.watch import Watch
 from runner.spec import images
 from runner.system import machine, process
 
 THREADS = 4
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
+
 SLACK_S = 3600.0
 """The time beside that of its commands after which a container ends by itself.
 
@@ -73,6 +73,73 @@ runs may remove what is left of it.
 
 CLOSE_S = 30.0
 MOST_BYTES = 1 << 16
+
+
+def run(
+    client: Client,
+    work: Workspace,
+    cancel: Cancel,
+    support: GpuSupport | None,
+    terminal: Terminal | None = None,
+    share: JobShare = NO_JOB,
+    *,
+    closes: bool = False,
+) -> Generator[Event, None, None]:
+    """Run the steps in a new container, and remove everything it made.
+
+    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
+    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
+    container. ``closes`` says that this user can close private addresses to a container
+    of this engine.
+    """
+    work, lowered = share.fitted(work)
+    pool = ThreadPoolExecutor(THREADS, "docker")
+    stage = RunContainers(client, work, cancel, support, share, closes=closes)
+    watch = options.watch_grant(client, work.gpu, support, lambda: stage.container)
+    try:
+        reaping = pool.submit(_reap, client)
+        yield Starting()
+        if lowered:
+            yield Warned(lowered)
+        try:
+            yield from stage.set_up(pool)
+        except EngineError as error:
+            stage.blame_architecture(error)
+            raise
+        if cancel.requested:
+            for step in work.steps:
+                why, line = step.skip or STOPPED, step.command
+                yield CommandSkipped(step.index, line.text, why, line.name)
+            return
+        if work.gpu is not None:
+            # The container of a killed run may still compute on the GPU that it held.
+            wait([reaping])
+        try:
+            with Steps(client, stage.container, work, cancel) as steps:
+                execute = (
+                    partial(steps.interact, terminal) if terminal else steps.execute
+                )
+                commands = in_order(work, cancel, execute)
+                yield from watch.around(stage.way, commands)
+                yield Usage(steps.counters.peak_memory_bytes)
+        except EngineError as error:
+            # The folder outlives the container.
+            if not went_away(error):
+                with suppress(EngineError):
+                    yield from stage.build_folder(pool, idle=False)
+            stage.blame_architecture(error)
+            raise
+        yield from stage.build_folder(pool, idle=steps.idle)
+        reaping.result()
+    finally:
+        stage.clear(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+        client.close()  # its idle connections; a process may make many runs
+
+
+def _reap(client: Client) -> None:
+    engines.reap()
+    reap(client, machine.this_process())
 
 
 class RunContainers:
@@ -138,7 +205,7 @@ class RunContainers:
 
         If nothing runs in the container (``idle``), both happen at the same time.
         """
-        ending = pool.submit(self._remove_container, self.container)
+        ending = pool.submit(remove_container, self._client, self.container)
         if not idle:
             wait([ending], timeout=CLEAR_TIME_S)
         with failing("return the build folder"):
@@ -167,16 +234,18 @@ class RunContainers:
         self._leaving = True
         wait(self._tasks, timeout=CLEAR_TIME_S)
         # By their names: a container may exist though the engine's answer was lost.
-        containers = [self.name, f"{self.name}-files"]
-        self._side_by_side(pool, self._remove_container, containers)
-        volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
-        remove = partial(removed, self._client.remove_volume)
-        self._side_by_side(pool, remove, volumes)
+        # Volumes after them, as a container has these.
+        for ends, remove in (
+            (("", "-files"), partial(remove_container, self._client)),
+            (("-src", "-build"), partial(removed, self._client.remove_volume)),
+        ):
+            going = [pool.submit(remove, self.name + end) for end in ends]
+            wait(going, timeout=CLEAR_TIME_S)
         self._held()
         owner.tidy(self._group)
         if self._work.data:
             with contextlib.suppress(*FAILURES):
-                trim(self._client, self._work.data_kept_bytes)
+                volumes.trim(self._client, self._work.data_kept_bytes)
 
     def _start(self) -> None:
         client, work = self._client, self._work
@@ -218,7 +287,7 @@ class RunContainers:
     def _forget(self) -> None:
         """Remove a container that did not start."""
         if self.container:
-            self._remove_container(self.container)
+            remove_container(self._client, self.container)
             self._held()
             self.container = ""
 
@@ -226,7 +295,8 @@ class RunContainers:
         work = self._work
         if work.data:
             most = work.data_kept_bytes
-            fill(self._client, self._image, work.data, self._labels, self._count, most)
+            labels, sent = self._labels, self._count
+            volumes.fill(self._client, self._image, work.data, labels, sent, most)
 
     def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
@@ -248,42 +318,27 @@ class RunContainers:
             healthcheck=confinement.NO_HEALTHCHECK,
             host_config=client.create_host_config(**options),
         )
-        identity: str = made["Id"]
-        return identity
+        return str(made["Id"])
 
     def _send_source(self) -> None:
         mounts = confinement.mounts(self.name, self._labels, source_read_only=False)
-        self._files = self._client.create_container(
-            self._image,
-            name=f"{self.name}-files",
-            entrypoint=["/never-started"],
-            labels=self._labels,
-            host_config=self._client.create_host_config(
-                mounts=mounts, network_mode="none"
-            ),
-        )["Id"]
+        name = f"{self.name}-files"
+        client, labels = self._client, self._labels
+        self._files = make_idle(client, self._image, name, labels, mounts)
         who = confinement.user(self._work.profile)
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(self._work.open_source())
             build = None
             if self._work.open_build is not None:
                 build = stack.enter_context(self._work.open_build())
-            members = tarstreams.workspace(source, who, build)
-            pieces = tarstreams.in_blocks(members, self._count)
-            upload(self._client, self._files, "/", pieces, self._count)
+            members = volumes.workspace(source, who, build)
+            pieces = volumes.in_blocks(members, self._count)
+            upload(client, self._files, "/", pieces, self._count)
 
     def _count(self, size: int) -> None:
         self._sent += size
         if self._cancel.requested or self._leaving:
             raise EngineError("the upload was stopped")
-
-    def _side_by_side(
-        self, pool: ThreadPoolExecutor, act: Callable[[str], object], names: list[str]
-    ) -> None:
-        wait([pool.submit(act, name) for name in names], timeout=CLEAR_TIME_S)
-
-    def _remove_container(self, name: str) -> None:
-        removed(partial(self._client.remove_container, force=True, v=True), name)
 
 
 def _not_started(error: APIError, name: str) -> EngineError:
@@ -335,84 +390,7 @@ def _close(found: dict[str, Any], targets: Sequence[PrivateTarget]) -> str:
     namespace = str(PROCESSES / str(pid) / "ns" / "net")
     rules = network.rules_here(servers, targets)
     done = process.run(network.command(rules, namespace), timeout_s=CLOSE_S)
-    if done.exit_code:  # though ``private.refusal`` found that the kernel takes them
+    if done.exit_code:  # though ``network.refusal`` found that the kernel takes them
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise EngineError(f"private addresses were not closed: {said}")
     return ""
-
-
-def run(
-    client: Client,
-    work: Workspace,
-    cancel: Cancel,
-    support: GpuSupport | None,
-    terminal: Terminal | None = None,
-    share: JobShare = NO_JOB,
-    *,
-    closes: bool = False,
-) -> Generator[Event, None, None]:
-    """Run the steps in a new container, and remove everything it made.
-
-    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
-    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
-    container. ``closes`` says that this user can close private addresses to a container
-    of this engine.
-    """
-    work, lowered = share.fitted(work)
-    pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = RunContainers(client, work, cancel, support, share, closes=closes)
-    watch = _watch(client, work, stage, support)
-    try:
-        reaping = pool.submit(_reap, client)
-        yield Starting()
-        if lowered:
-            yield Warned(lowered)
-        try:
-            yield from stage.set_up(pool)
-        except EngineError as error:
-            stage.blame_architecture(error)
-            raise
-        if cancel.requested:
-            for step in work.steps:
-                why, line = step.skip or STOPPED, step.command
-                yield CommandSkipped(step.index, line.text, why, line.name)
-            return
-        if work.gpu is not None:
-            # The container of a killed run may still compute on the GPU that it held.
-            wait([reaping])
-        try:
-            with Steps(client, stage.container, work, cancel) as steps:
-                execute = (
-                    partial(steps.interact, terminal) if terminal else steps.execute
-                )
-                commands = in_order(work, cancel, execute)
-                yield from watch.around(stage.way, commands)
-                yield Usage(steps.counters.peak_memory_bytes)
-        except EngineError as error:
-            # The folder outlives the container.
-            if not went_away(error):
-                with suppress(EngineError):
-                    yield from stage.build_folder(pool, idle=False)
-            stage.blame_architecture(error)
-            raise
-        yield from stage.build_folder(pool, idle=steps.idle)
-        reaping.result()
-    finally:
-        stage.clear(pool)
-        pool.shutdown(wait=False, cancel_futures=True)
-        client.close()  # its idle connections; a process may make many runs
-
-
-def _reap(client: Client) -> None:
-    engines.remove()
-    reap(client, machine.this_process())
-
-
-def _watch(
-    client: Client, work: Workspace, stage: RunContainers, support: GpuSupport | None
-) -> Watch:
-    if support is None:
-        return Watch()
-    from runner.engines.docker import gpu as options  # most runs do not need it
-
-    return options.watch_grant(client, work.gpu, support, lambda: stage.container)

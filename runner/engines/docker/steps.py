@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from runner.core import Reason, Step, Stream, Workspace
@@ -14,8 +13,15 @@ from runner.core.errors import Cancel, EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.core.screen import HANG_UP_S, Terminal
 from runner.engines import base
-from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
-from runner.engines.docker.confinement import KEEPER_PROCESSES, exec_user
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    failing,
+    seconds,
+)
+from runner.engines.docker.confinement import KEEPER_PROCESSES, user
 from runner.engines.docker.execution import Execution, TerminalExecution
 from runner.engines.docker.usage import ContainerDiskWatch, CounterReader, Counters
 from runner.system.child import checked_beside
@@ -44,7 +50,7 @@ class Steps:
     ) -> None:
         self._client, self._container = client, container
         self._limits, self._cancel = work.limits, cancel
-        self._user = exec_user(work.profile)
+        self._user = f"{user(work.profile)}:{user(work.profile)}"
         self._variables = work.variables
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)
@@ -206,7 +212,12 @@ class Steps:
         cpu_s = None
         if before.cpu_s is not None and after.cpu_s is not None:
             cpu_s = after.cpu_s - before.cpu_s
-        reason = stop.reason or _limit_met(code, killed, before, after)
+        reason = stop.reason
+        if reason is None and code:
+            if killed:
+                reason = Reason.MEMORY_LIMIT
+            elif after.refused_forks > before.refused_forks:
+                reason = Reason.PIDS_LIMIT
         return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
 
     def _count(self) -> None:
@@ -254,19 +265,6 @@ class Steps:
             return {"Status": "removed", "OOMKilled": False}
         state: dict[str, Any] = found["State"]
         return state
-
-
-def _limit_met(
-    code: int, killed: bool, before: Counters, after: Counters
-) -> Reason | None:
-    """Return the limit that made a command fail; None if it did not fail."""
-    if code == 0:
-        return None
-    if killed:
-        return Reason.MEMORY_LIMIT
-    if after.refused_forks > before.refused_forks:
-        return Reason.PIDS_LIMIT
-    return None
 
 
 class _ContainerStop:
@@ -344,8 +342,8 @@ def from_within(client: Client, container: str, state: Mapping[str, Any]) -> boo
     actions: list[str] = []
     with contextlib.suppress(ValueError, *FAILURES):
         told: Any = client.events(
-            since=_seconds(state["StartedAt"]),
-            until=_seconds(state["FinishedAt"]) + SLACK_S,
+            since=int(seconds(state["StartedAt"])),
+            until=int(seconds(state["FinishedAt"])) + SLACK_S,
             filters={**_TOLD, "container": [container]},
             decode=True,
         )
@@ -355,7 +353,3 @@ def from_within(client: Client, container: str, state: Mapping[str, Any]) -> boo
                 if actions[-1] != "kill":
                     break
     return actions == ["die"]
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())

@@ -154,23 +154,23 @@ def pull(probe: EngineProbe, plan: ImagePlan, cancel: Cancel) -> Iterator[Event]
     """Pull an image; yield PullStarted and Progress. Raise ImageError if it fails."""
     reference, time_s = plan.reference, plan.limits.build_time_s
     name, tag = split(reference)
-    until = time.monotonic() + time_s
 
     def ask(client: Client) -> None:
         client.pull(name, tag, stream=True)
 
+    def failed(why: str) -> RaiError:
+        if problem := full(why):
+            return EngineError(problem)
+        text = f"the image {reference} cannot be pulled: {why}"
+        problem = Problem(text, plan.place, image_names.advice(reference))
+        return ImageError(problem, reason=Reason.IMAGE_NOT_FOUND)
+
     yield PullStarted(reference)
     layers = _Layers()
-    try:
-        for message in messages(probe, ask, cancel, until):
-            if message.error:
-                raise _not_found(plan, message.error)
-            if layers.heard(message):
-                yield Progress("pull", layers.done, layers.total)
-    except OutOfTimeError:
-        raise _out_of_time(f"the image {reference} was not pulled", time_s) from None
-    except FAILURES as error:
-        raise _not_found(plan, explained(error)) from error
+    what = f"the image {reference} was not pulled"
+    for message in _transferred(probe, ask, cancel, time_s, what, failed):
+        if layers.heard(message):
+            yield Progress("pull", layers.done, layers.total)
 
 
 def push(
@@ -178,22 +178,45 @@ def push(
 ) -> Iterator[Event]:
     """Tag an image with its name in a registry, and push it there."""
     name, tag = split(target)
-    until = time.monotonic() + time_s
     with failing(f"name the image {target}"):
         connect(probe).tag(reference, name, tag)
 
     def ask(client: Client) -> None:
         client.push(name, tag, stream=True)
 
+    def failed(why: str) -> RaiError:
+        hint = "log in with `docker login`, or remove `push` from the build file"
+        return ImageError(Problem(f"{target} cannot be pushed: {why}", hint=hint))
+
     yield BuildOutput(f"pushing {target}\n")
+    what = f"{target} was not pushed"
+    for _ in _transferred(probe, ask, cancel, time_s, what, failed):
+        pass  # they tell of layers
+
+
+def _transferred(
+    probe: EngineProbe,
+    ask: Callable[[Client], object],
+    cancel: Cancel,
+    time_s: float,
+    what: str,
+    failed: Callable[[str], RaiError],
+) -> Iterator[Message]:
+    """Yield the messages of a pull or a push that may take ``time_s``.
+
+    ``what`` says that it did not come to its end; ``failed`` makes the error.
+    """
     try:
-        for message in messages(probe, ask, cancel, until):
+        for message in messages(probe, ask, cancel, time.monotonic() + time_s):
             if message.error:
-                raise _not_pushed(target, message.error)
+                raise failed(message.error)
+            yield message
     except OutOfTimeError:
-        raise _out_of_time(f"{target} was not pushed", time_s) from None
+        text = f"{what} within {quantities.duration_text(time_s)}"
+        hint = "ask for more time in resources.limits.build_time"
+        raise ImageError(Problem(text, hint=hint), reason=Reason.TIME_LIMIT) from None
     except FAILURES as error:
-        raise _not_pushed(target, explained(error)) from error
+        raise failed(explained(error)) from error
 
 
 def split(reference: str) -> tuple[str, str]:
@@ -225,25 +248,3 @@ class _Layers:
         self.done += now[0] - before[0]
         self.total += now[1] - before[1]
         return True
-
-
-def _out_of_time(what: str, time_s: float) -> ImageError:
-    text = f"{what} within {quantities.duration_text(time_s)}"
-    hint = "ask for more time in resources.limits.build_time"
-    return ImageError(Problem(text, hint=hint), reason=Reason.TIME_LIMIT)
-
-
-def _not_found(plan: ImagePlan, why: str) -> RaiError:
-    if problem := full(why):
-        return EngineError(problem)
-    problem = Problem(
-        f"the image {plan.reference} cannot be pulled: {why}",
-        plan.place,
-        image_names.advice(plan.reference),
-    )
-    return ImageError(problem, reason=Reason.IMAGE_NOT_FOUND)
-
-
-def _not_pushed(target: str, why: str) -> ImageError:
-    hint = "log in with `docker login`, or remove `push` from the build file"
-    return ImageError(Problem(f"{target} cannot be pushed: {why}", hint=hint))

@@ -8,7 +8,6 @@ import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -17,7 +16,17 @@ from runner.core.errors import EngineError
 from runner.engines import base
 from runner.engines.docker import owner
 from runner.engines.docker.attach import upload
-from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, removed
+from runner.engines.docker.client import (
+    CONFLICT,
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    make_idle,
+    remove_container,
+    removed,
+    seconds,
+)
 from runner.engines.docker.confinement import DATA, DATA_BYTES, data_mount, data_volume
 from runner.pack.data_rules import check_disk
 from runner.pack.source import below
@@ -126,7 +135,6 @@ def _padding(member: tarfile.TarInfo) -> bytes:
 PREFIX = "rai-data-"
 FULL = ".full"
 
-CONFLICT = 409
 WAIT_S = 600.0
 LOOK_AGAIN_S = 0.5
 
@@ -165,9 +173,7 @@ def trim(client: Client, most_bytes: float, spare: Sequence[DataMount] = ()) -> 
     ours = client.volumes(filters={"label": DATA_BYTES})["Volumes"] or ()
     left = sum(map(_bytes, ours))
     spared = [data_volume(mount) for mount in spare]
-    for volume in sorted(
-        ours, key=lambda each: datetime.fromisoformat(each["CreatedAt"]).timestamp()
-    ):
+    for volume in sorted(ours, key=lambda each: seconds(each["CreatedAt"])):
         if left <= most_bytes:
             return
         if volume["Name"] not in spared and _removed(client, volume["Name"]):
@@ -240,7 +246,7 @@ def _send(
     pieces = in_blocks(data_files(mount.files), sent)
     upload(client, helper, "/data", pieces, sent)
     client.create_volume(data_volume(mount) + FULL, labels={DATA: mount.key})
-    removed(lambda name: client.remove_container(name, force=True), helper)
+    remove_container(client, helper)
 
 
 def _undo(client: Client, name: str, labels: Mapping[str, str]) -> None:
@@ -251,7 +257,7 @@ def _undo(client: Client, name: str, labels: Mapping[str, str]) -> None:
             made = client.inspect_container(helper)
             if (made["Config"]["Labels"] or {}).get(owner.RUN) != labels[owner.RUN]:
                 return  # another run fills it
-            removed(lambda name: client.remove_container(name, force=True), made["Id"])
+            remove_container(client, made["Id"])
         if removed(client.remove_volume, name + FULL):
             client.remove_volume(name)  # unless a container has it
 
@@ -260,20 +266,11 @@ def _helper(
     client: Client, image: str, mount: DataMount, labels: Mapping[str, str]
 ) -> str | None:
     """Make the container that receives the files; None if another run has it."""
-    host = client.create_host_config(
-        mounts=[data_mount(mount, "/data", read_only=False)], network_mode="none"
-    )
+    name = f"{data_volume(mount)}-filling"
+    mounts = [data_mount(mount, "/data", read_only=False)]
     try:
-        made = client.create_container(
-            image,
-            name=f"{data_volume(mount)}-filling",
-            entrypoint=["/never-started"],
-            labels=dict(labels),
-            host_config=host,
-        )
+        return make_idle(client, image, name, labels, mounts)
     except APIError as error:
         if error.status_code != CONFLICT:
             raise
         return None
-    identity: str = made["Id"]
-    return identity

@@ -1,9 +1,10 @@
 """GPUs: what a machine has, how a run can use them, and which a run gets.
 
-nvidia      the GPUs of this machine, their state, and their locks
-access      the ways by which an engine can give GPUs to a run
-allotment   the GPUs of a machine that this process was given
-choice      the GPUs that a request may get
-absence     why a machine has no GPU that works
+installed   what there is of GPUs and their driver, and what nvidia-smi prints
+nvml        the GPUs and their state by NVIDIA's library
+nvidia      the GPUs of this machine from both, and a lock for each
+access      the ways by which an engine can give GPUs to a run, and why there is none
+choice      the GPUs that this process was given, and those that a request may get
 allocation  how a run gets its GPUs and waits for them
+watch       the files and the states of a run's GPUs
 """

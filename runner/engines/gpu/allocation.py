@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -25,6 +25,9 @@ from runner.core import events as ev
 from runner.core.errors import BusyError, Cancel, EngineError
 from runner.engines.gpu import choice
 
+if TYPE_CHECKING:
+    from runner.engines.base import Engine
+
 POLL_S = 0.5
 
 Events = Generator[ev.Event, None, GpuSituation | None]
@@ -38,28 +41,8 @@ OFFERED = (13, 12)
 """The values of the build argument CUDA of rai's image."""
 
 
-class GpuSource(Protocol):
-    """The GPUs that one engine can give to a run."""
-
-    def gpus(self, image: str | None = None) -> GpuSituation:
-        """Return the GPUs that a run could be given here, and each way tried.
-
-        An engine on another machine can list them only from a container of ``image``;
-        without one the list may be None. No container is started if no way is open.
-        """
-        ...
-
-    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
-        """Keep a GPU for a run while the context lasts and this process lives.
-
-        Raises:
-            BusyError: another run holds it, on entry.
-        """
-        ...
-
-
 def find(
-    source: GpuSource,
+    engine: Engine,
     spec: BuildSpec,
     image: str | None = None,
     out: Mapping[str, str] = choice.NONE_OUT,
@@ -73,7 +56,7 @@ def find(
     """
     if spec.gpu is None:
         return None
-    situation = replace(source.gpus(image), out=out)
+    situation = replace(engine.gpus(image), out=out)
     if not situation.any:
         problem = Problem(situation.problem or "there is no GPU", hint=situation.hint)
         return (yield from _go_on_without(spec, spec.gpu, problem))
@@ -121,7 +104,7 @@ def compatible(
 
 
 def acquire(
-    source: GpuSource,
+    engine: Engine,
     request: GpuRequest,
     situation: GpuSituation,
     run_id: str,
@@ -141,7 +124,7 @@ def acquire(
     waiting = False
     while not cancel.requested:
         busy: list[str] = []
-        gpus = _all_or_none(source, candidates, request.count, run_id, held, busy)
+        gpus = _all_or_none(engine, candidates, request.count, run_id, held, busy)
         if gpus:
             return GpuGrant(gpus, situation.open, situation.driver)
         why = "; ".join(busy)
@@ -156,7 +139,7 @@ def acquire(
 
 
 def _all_or_none(
-    source: GpuSource,
+    engine: Engine,
     candidates: Sequence[Gpu],
     count: int,
     run_id: str,
@@ -168,7 +151,7 @@ def _all_or_none(
         gpus: list[Gpu] = []
         for gpu in candidates:
             try:
-                taking.enter_context(source.hold(gpu, run_id))
+                taking.enter_context(engine.hold(gpu, run_id))
             except BusyError as error:
                 busy += [p.message for p in error.problems]
                 continue

@@ -187,11 +187,6 @@ def libraries(root: Path, driver: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, library) for name, library in found.items() if library)
 
 
-def library_file(root: Path, name: str, driver: str) -> str:
-    """Return the real path of one library; empty if it is not found."""
-    return dict(libraries(root, driver)).get(name, "")
-
-
 def _library_folders(root: Path) -> Iterator[str]:
     machine = platform.machine()
     if root == Path("/"):

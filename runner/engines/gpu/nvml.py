@@ -11,17 +11,79 @@ the calls and the caller waits for it no longer than ANSWER_S.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from runner.core import Gpu, GpuProcess, GpuState
+from runner.engines.base import in_background
 
 Nvml = Any
 """The module pynvml, which has no types."""
+
+Device = Any
+"""A handle of pynvml's."""
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+"""The time-out of a query; initialising eight GPUs takes about ten seconds."""
+
+TIMEOUT = 10
+"""NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
+
+_HUNG: dict[str, Future[Any]] = {}
+"""The queries, by library, that did not return in time and may still hang."""
+
+_STARTED: dict[str, Nvml] = {}
+_STARTING = Lock()
+
+
+class NvmlError(Exception):
+    """NVML failed; ``code`` is its nvmlReturn_t, 0 if it was not loaded."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class ListedGpu(Struct, frozen=True):
+    """A GPU or slice as NVML lists it; only a slice has instances' numbers.
+
+    ``minor`` is the number of its device file; None on WSL.
+    """
+
+    gpu: Gpu
+    minor: int | None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+class GpuList(Struct, frozen=True):
+    """The driver's version and the GPUs, those in MIG mode as their slices.
+
+    ``lost`` describes the GPUs that do not answer, ``sliced`` those in MIG mode.
+    """
+
+    driver: str
+    gpus: tuple[ListedGpu, ...] = ()
+    lost: tuple[str, ...] = ()
+    sliced: tuple[str, ...] = ()
+
+
+def list_gpus(library: str) -> GpuList:
+    """Return all GPUs; raise NvmlError if the library fails."""
+    return _in_time(library, _list_gpus)
+
+
+def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
+    """Return the present state of each GPU; raise NvmlError if the library fails."""
+    return _in_time(library, lambda nv: tuple(_state(nv, gpu) for gpu in gpus))
+
 
 THROTTLE = {
     0x2: "applications clocks setting",
@@ -109,92 +171,24 @@ def _pending(nv: Nvml, card: object) -> str:
     return "its memory has pages to be retired by a reset" if retired else ""
 
 
-Device = Any
-"""A handle of pynvml's."""
-
-T = TypeVar("T")
-
-ANSWER_S = 30.0
-"""The time-out of a query; initialising eight GPUs takes about ten seconds."""
-
-TIMEOUT = 10
-"""NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
-
-_HUNG: dict[str, Thread] = {}
-"""The queries, by library, that did not return in time and may still hang."""
-
-_STARTED: dict[str, Nvml] = {}
-_STARTING = Lock()
-
-
-class NvmlError(Exception):
-    """NVML failed; ``code`` is its nvmlReturn_t, 0 if it was not loaded."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class ListedGpu(Struct, frozen=True):
-    """A GPU or slice as NVML lists it; only a slice has instances' numbers.
-
-    ``minor`` is the number of its device file; None on WSL.
-    """
-
-    gpu: Gpu
-    minor: int | None
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-
-
-class GpuList(Struct, frozen=True):
-    """The driver's version and the GPUs, those in MIG mode as their slices.
-
-    ``lost`` describes the GPUs that do not answer, ``sliced`` those in MIG mode.
-    """
-
-    driver: str
-    gpus: tuple[ListedGpu, ...] = ()
-    lost: tuple[str, ...] = ()
-    sliced: tuple[str, ...] = ()
-
-
-def list_gpus(library: str) -> GpuList:
-    """Return all GPUs; raise NvmlError if the library fails."""
-    return _in_time(library, _list_gpus)
-
-
-def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Return the present state of each GPU; raise NvmlError if the library fails."""
-    return _in_time(library, lambda nv: tuple(_state(nv, gpu) for gpu in gpus))
-
-
 def _in_time(library: str, query: Callable[[Nvml], T]) -> T:
     """Run a query in a daemon thread; raise NvmlError if it takes over ANSWER_S.
 
     While an earlier query hangs no other is started, since it would hang too.
     """
-    result: list[T | NvmlError] = []
 
-    def run() -> None:
-        try:
-            with _session(library) as nv:
-                result.append(query(nv))
-        except NvmlError as error:
-            result.append(error)
+    def run() -> T:
+        with _session(library) as nv:
+            return query(nv)
 
     earlier = _HUNG.get(library)
-    if earlier is None or not earlier.is_alive():
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(ANSWER_S)
-        if thread.is_alive():
-            _HUNG[library] = thread
-    if not result:
-        raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
-    if isinstance(result[0], NvmlError):
-        raise result[0]
-    return result[0]
+    if earlier is None or earlier.done():
+        asked = in_background(run)
+        try:
+            return asked.result(ANSWER_S)
+        except TimeoutError:
+            _HUNG[library] = asked
+    raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
 
 
 def _list_gpus(nv: Nvml) -> GpuList:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from stat import S_IRGRP, S_IROTH
-from threading import Thread
 
 from msgspec.structs import replace
 
 from runner.core import Gpu, GpuGrant, GpuState, GpuUse, GpuWay, HostGpus, Workspace
 from runner.core.events import Event, GpuGiven
+from runner.engines.base import in_background
 
 QUERY_S = 5.0
 """How long a query of the GPUs' states may delay a run."""
@@ -83,19 +84,18 @@ class OnThisMachine:
 class Watch:
     """The states of a run's GPUs before its commands, and after them.
 
-    Without a grant it does nothing.
+    Without a grant it does nothing. ``at_once`` starts the first query now.
     """
 
     def __init__(
-        self, grant: GpuGrant | None = None, read: ReadStates = lambda _: ()
+        self,
+        grant: GpuGrant | None = None,
+        read: ReadStates = lambda _: (),
+        *,
+        at_once: bool = False,
     ) -> None:
         self._grant, self._read = grant, read
-        self._first: _StateQuery | None = None
-
-    def begin(self) -> None:
-        """Start the first query, in a thread."""
-        if self._grant is not None:
-            self._first = _StateQuery(self._read, self._grant.gpus)
+        self._first = self._ask(grant) if grant and at_once else None
 
     def around(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
         """Yield a GpuGiven, the events of ``commands``, and a GpuGiven with states."""
@@ -103,27 +103,18 @@ class Watch:
         if grant is None or way is None:
             yield from commands
             return
-        first = self._first or _StateQuery(self._read, grant.gpus)
-        use = GpuUse(way, grant.gpus, grant.driver, before=first.result())
+        first = self._first or self._ask(grant)
+        use = GpuUse(way, grant.gpus, grant.driver, before=_answer(first))
         yield GpuGiven(use)
         yield from commands
-        last = _StateQuery(self._read, grant.gpus)
-        yield GpuGiven(replace(use, after=last.result()), over=True)
+        yield GpuGiven(replace(use, after=_answer(self._ask(grant))), over=True)
+
+    def _ask(self, grant: GpuGrant) -> Future[tuple[GpuState, ...]]:
+        return in_background(lambda: self._read(grant.gpus))
 
 
-class _StateQuery:
-    """A query of GPUs' states, in a thread: a broken GPU may never answer."""
-
-    def __init__(self, read: ReadStates, gpus: tuple[Gpu, ...]) -> None:
-        self._read, self._gpus = read, gpus
-        self._states: tuple[GpuState, ...] = ()
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def result(self) -> tuple[GpuState, ...]:
-        """Return the states; empty if they do not come within QUERY_S."""
-        self._thread.join(QUERY_S)
-        return self._states
-
-    def _run(self) -> None:
-        self._states = self._read(self._gpus)
+def _answer(asked: Future[tuple[GpuState, ...]]) -> tuple[GpuState, ...]:
+    """Return the states; empty if they do not come in time: a GPU may be broken."""
+    with suppress(TimeoutError):
+        return asked.result(QUERY_S)
+    return ()

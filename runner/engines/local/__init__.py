@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -28,9 +27,8 @@ from runner.core.errors import Cancel, EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick
 from runner.core.screen import Terminal
 from runner.engines import base, cgroup, launch, network
-from runner.engines.disk import FolderDiskWatch
 from runner.engines.gpu.watch import files, groups, nodes, visible_devices
-from runner.engines.imageless import Folders, Imageless, fill, temporary
+from runner.engines.imageless import Folders, Imageless, Workplace, fill, temporary
 from runner.engines.launch import SYSTEM_PATH, environment
 from runner.engines.local import sandbox
 from runner.engines.local.layout import (
@@ -39,7 +37,6 @@ from runner.engines.local.layout import (
     TIME,
     TOOLS,
     Gpus,
-    Layout,
     hidden,
     host,
     lay_out,
@@ -132,7 +129,7 @@ class LocalEngine(Imageless):
         return Gpus(shown, files(self.machine, NVIDIA), groups(shown))
 
 
-class _SandboxRun:
+class _SandboxRun(Workplace):
     """The folders, the layout and the group that the commands of one job share."""
 
     kind = "sandbox"
@@ -147,19 +144,9 @@ class _SandboxRun:
         gpus: Gpus,
         joined: network.NetworkNamespace | None,
     ) -> None:
-        self._work, self._cancel, self._sandbox = work, cancel, found
+        super().__init__(work, cancel, folders, _variables(work), self._processes)
+        self._sandbox, self._group = found, group
         self._gpus, self._network = gpus, joined
-        self.folders, self._group = folders, group
-        self._largest_bytes: int | None = None
-        self._environment = self._names()
-        self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
-        self._room = process.room(work.limits.output_bytes)
-        self._disk = FolderDiskWatch(
-            folders.build,
-            folders.scratch,
-            limit_bytes=work.limits.disk_bytes,
-            processes=self._processes,
-        )
 
     @property
     def peak_bytes(self) -> int | None:
@@ -173,7 +160,19 @@ class _SandboxRun:
         provide(self.folders, host(), time=self._sandbox.time != "host")
         if owner:
             source.change_owner(self.folders.scratch, owner)
-        self._layout = self._lay_out()
+        self._layout = lay_out(
+            self.folders,
+            host(),
+            limits=self._work.limits,
+            profile=self._work.profile,
+            data=[self._mountable(mount) for mount in self._work.data],
+            owner=owner,
+            overlay=self._sandbox.time == "overlay",
+            gpus=self._gpus,
+            filter=write_guards(self.folders),
+            resolver=network.resolver(self.folders) if self._network else None,
+            hidden=() if owner else hidden(self.folders),
+        )
 
     def execute(
         self, step: Step, time_s: float
@@ -236,9 +235,6 @@ class _SandboxRun:
             before = self._counts()  # the command itself met no limit
         return self._finished(step, done.ended, before, marker)
 
-    def clear(self) -> None:
-        """Do nothing: no process outlives its sandbox."""
-
     def _finished(
         self,
         step: Step,
@@ -249,10 +245,16 @@ class _SandboxRun:
         """Return how a command ended; raise EngineError if it never started."""
         after = self._counts()
         killed = after.memory_kills > before.memory_kills
-        reason = ended.reason or self._limit_met(ended.exit_code, before, after)
+        reason = ended.reason
+        if reason is None and ended.exit_code:
+            if killed:
+                reason = Reason.MEMORY_LIMIT
+            elif after.refused_processes > before.refused_processes:
+                reason = Reason.PIDS_LIMIT
+        reason = reason or self._disk.look()
         if not marker.seen and reason is None:
             raise EngineError(f"the sandbox did not start: {marker.before.strip()}")
-        self._largest_bytes = max(self._largest_bytes or 0, ended.max_rss_bytes)
+        self._note_memory(ended)
         return CommandFinished(
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
         )
@@ -272,16 +274,6 @@ class _SandboxRun:
             command = self._network.argv(command)
         return launch.in_groups(groups, command)
 
-    def _limit_met(
-        self, exit_code: int, before: cgroup.Counts, after: cgroup.Counts
-    ) -> Reason | None:
-        """Return the limit that a command hit, if any."""
-        if exit_code and after.memory_kills > before.memory_kills:
-            return Reason.MEMORY_LIMIT
-        if exit_code and after.refused_processes > before.refused_processes:
-            return Reason.PIDS_LIMIT
-        return self._disk.look()
-
     def _processes(self) -> list[int]:
         if self._group:
             return self._group.processes
@@ -289,36 +281,6 @@ class _SandboxRun:
 
     def _counts(self) -> cgroup.Counts:
         return self._group.counts if self._group else cgroup.job_counts_here()
-
-    def _names(self) -> dict[str, str]:
-        python = host()
-        compatible = self._work.profile is Profile.COMPATIBLE
-        names = environment(
-            user="root" if compatible else "rai",
-            shell="/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
-            image=self._work.image or "",
-            gpus=visible_devices(self._work),
-            first_on_path=(f"{TOOLS}/bin", str(python.bin)),
-            base=DRIVERS_OWN if self._work.gpu else {},
-        )
-        if python.user_base:
-            names["PYTHONUSERBASE"] = str(python.user_base)
-        return names
-
-    def _lay_out(self) -> Layout:
-        return lay_out(
-            self.folders,
-            host(),
-            limits=self._work.limits,
-            profile=self._work.profile,
-            data=[self._mountable(mount) for mount in self._work.data],
-            owner=self._sandbox.owner,
-            overlay=self._sandbox.time == "overlay",
-            gpus=self._gpus,
-            filter=write_guards(self.folders),
-            resolver=network.resolver(self.folders) if self._network else None,
-            hidden=() if self._sandbox.owner else hidden(self.folders),
-        )
 
     def _mountable(self, mount: DataMount) -> DataMount:
         """Copy the data files that cannot be mounted by their paths.
@@ -342,6 +304,20 @@ class _SandboxRun:
             copy.chmod(READABLE_BY_ALL | stat.S_IRUSR)
             files[number] = replace(file, path=copy, within=None)
         return replace(mount, files=tuple(files))
+
+
+def _variables(work: Workspace) -> dict[str, str]:
+    """Return the environment of a run's commands."""
+    names = environment(
+        user="root" if work.profile is Profile.COMPATIBLE else "rai",
+        shell="/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+        image=work.image or "",
+        gpus=visible_devices(work),
+        first_on_path=(f"{TOOLS}/bin", str(host().bin)),
+        base=DRIVERS_OWN if work.gpu else {},
+    )
+    packages = host().user_base
+    return names | ({"PYTHONUSERBASE": str(packages)} if packages else {})
 
 
 def _own_environment() -> dict[str, str]:
@@ -372,13 +348,9 @@ class StartMarker:
         self, stream: Generator[Output | Tick, None, Ended]
     ) -> Generator[Output | Tick, None, Ended]:
         """Yield a command's stream without the marker and what came before it."""
-        try:
-            while True:
-                try:
-                    event = next(stream)
-                except StopIteration as stop:
-                    ended: Ended = stop.value
-                    return ended
+        printed = base.WithResult(stream)
+        with closing(stream):
+            for event in printed:
                 if (
                     self.seen
                     or isinstance(event, Tick)
@@ -388,8 +360,7 @@ class StartMarker:
                 elif rest := self.search(event.data.decode(errors="surrogateescape")):
                     data = rest.encode(errors="surrogateescape")
                     yield replace(event, data=data)
-        finally:
-            stream.close()
+        return printed.result
 
     def search(self, text: str) -> str:
         """Look for the marker in more of what was printed; return what follows it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from runner.core import DataMount, Limits, Profile
-from runner.engines.imageless import Folders
+from runner.engines.imageless import Folders, Owner
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
 """The folders of the host's root that a sandbox shows: programs and their settings.
@@ -127,8 +127,6 @@ TOOLS = "/run/rai"
 FIRST = f"{TOOLS}/sh"
 NVIDIA = "/run/nvidia"
 HOSTNAME = "rai"
-
-Owner = tuple[int, int]
 
 NOTHING = "/dev/null"
 """What is shown in place of a file: it cannot even be opened, as no device there."""

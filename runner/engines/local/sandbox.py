@@ -14,13 +14,12 @@ from msgspec.structs import asdict
 
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
-from runner.engines.imageless import temporary
+from runner.engines.imageless import Owner, temporary
 from runner.engines.local.layout import (
     FIRST,
     HOSTNAME,
     TIME,
     Layout,
-    Owner,
     host,
     lay_out,
 )

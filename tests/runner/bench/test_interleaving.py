@@ -78,7 +78,7 @@ def measured(
     engines = (FakeEngine(before), FakeEngine(after))
     found = sides(project, *engines)
     asked = BenchPlan(pairs, 1e9)
-    told = list(bench.carry_out(found, asked, Cancel()))
+    told = list(bench.take_turns(found, asked, Cancel()))
     return ended(told), told
 
 
@@ -155,7 +155,7 @@ def test_it_ends_when_one_more_pair_may_not_end_in_the_budget(project):
     clock = itertools.count(0.0, 5.0)
     found = sides(project, FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
     plan = BenchPlan(30, 60.0)
-    told = list(bench.carry_out(found, plan, Cancel(), lambda: next(clock)))
+    told = list(bench.take_turns(found, plan, Cancel(), lambda: next(clock)))
 
     assert 1 <= ended(told).pairs < 12
     assert "--budget" in ended(told).why
@@ -176,7 +176,7 @@ def test_a_side_that_fails_in_its_first_round_ends_the_other(project):
     engine = FakeEngine(noisy(1.0))
     other = FakeEngine({"make": FakeResult(exit_code=2)})
     told = list(
-        bench.carry_out(sides(project, other, engine), BenchPlan(3, 1e9), Cancel())
+        bench.take_turns(sides(project, other, engine), BenchPlan(3, 1e9), Cancel())
     )
     outcome = ended(told)
 
@@ -196,7 +196,7 @@ def test_a_cancel_ends_both(project, after):
     found = sides(project, FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
     told = []
     for number, event in enumerate(
-        bench.carry_out(found, BenchPlan(30, 1e9), cancel), 1
+        bench.take_turns(found, BenchPlan(30, 1e9), cancel), 1
     ):
         told.append(event)
         if number == after:
@@ -219,7 +219,7 @@ def test_a_cancel_of_one_run_is_one_of_both(project):
 def test_closing_it_early_ends_both_and_frees_everything(project):
     engines = (FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
     found = sides(project, *engines)
-    with closing(bench.carry_out(found, BenchPlan(30, 1e9), Cancel())) as events:
+    with closing(bench.take_turns(found, BenchPlan(30, 1e9), Cancel())) as events:
         for event in events:
             if isinstance(event, PairEnded):
                 break
@@ -245,7 +245,7 @@ def test_both_use_one_gpu_which_is_held_once_from_the_first_to_the_last(project)
     found = sides(project, *engines)
     most = 0
     told = []
-    for event in bench.carry_out(found, BenchPlan(2, 1e9), Cancel()):
+    for event in bench.take_turns(found, BenchPlan(2, 1e9), Cancel()):
         told.append(event)
         most = max(most, len(held))
     outcome = ended(told)

@@ -44,7 +44,7 @@ class Engine:
     def inspect_container(self, name: str) -> dict[str, object]:
         return {"Id": "old", "Created": "", "Config": {"Labels": DEAD}}
 
-    def remove_container(self, container: str, force: bool) -> None:
+    def remove_container(self, container: str, **_: bool) -> None:
         self._told("remove")
 
 

@@ -26,8 +26,7 @@ def test_the_first_look_is_taken_while_the_run_is_set_up():
         looked.set()
         return tuple(GpuState(each.uuid, 345) for each in gpus)
 
-    watch = Watch(GRANT, look)
-    watch.begin()
+    watch = Watch(GRANT, look, at_once=True)
     assert looked.wait(5)
     first, command, last = told(watch)
     assert command is COMMAND

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.client import profile
+from runner.client import login, profile
 from runner.client.api import ServerClient
 from runner.client.connection import served_fingerprint
 from runner.client.problems import NoServerError, UnreachableError, UntrustedServerError
@@ -71,7 +71,7 @@ def test_a_certificate_that_nobody_signed_is_refused(tls):
 def test_a_certificate_that_the_system_trusts_needs_no_pin(secure, pem, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     assert me(secure) == "ada"
-    assert profile.trusted(secure, "", "", None) == ""
+    assert login.trusted(secure, "", "", None) == ""
 
 
 def test_a_trusted_certificate_of_another_host_is_refused(secure, pem, monkeypatch):
@@ -113,7 +113,7 @@ def test_a_fingerprint_is_pinned_when_somebody_confirms_it(tls, pem):
         asked.append(found)
         return True
 
-    assert profile.trusted(url, "", "", confirm) == certificates.fingerprint(pem)
+    assert login.trusted(url, "", "", confirm) == certificates.fingerprint(pem)
     assert asked == [certificates.fingerprint(pem)]
     assert {path for _, path, _ in server.asked} == {"/api/v1/"}
 
@@ -121,7 +121,7 @@ def test_a_fingerprint_is_pinned_when_somebody_confirms_it(tls, pem):
 def test_nothing_is_sent_when_nobody_confirms_it(tls):
     server, url = tls
     with pytest.raises(NoServerError, match="nothing was sent"):
-        profile.trusted(url, "", "", lambda _: False)
+        login.trusted(url, "", "", lambda _: False)
     assert server.asked == []
 
 

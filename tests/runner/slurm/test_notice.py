@@ -74,7 +74,7 @@ def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     cancel = node.NodeCancel()
-    cancel.told()
+    cancel.by_slurm()
     assert cancel.end[0] is reason
     assert cancel.end[1] == (f"{node.ENDED}: {state}" if state else node.ENDED)
 
