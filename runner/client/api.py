@@ -228,7 +228,7 @@ class ServerClient:
         return self._decoded(Submission, self._asked("PUT", path))
 
     def standings(self, milestone: str) -> StandingsPage:
-        """Return the boards of a milestone."""
+        """Return the leaderboards of a milestone."""
         path = f"/standings/{quote(milestone, '')}"
         return self._decoded(StandingsPage, self._asked("GET", path))
 

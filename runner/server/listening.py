@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
 
+BACKLOG = 2048
+ANY = ("0.0.0.0", "::")
+ANSWER_S = 2.0
 VALID = timedelta(days=3653)
 MOST_BYTES = 1 << 20
 MOST_NAME = 64
 """The longest common name that a certificate may have (RFC 5280, appendix A)."""
 
 _END = "-----END CERTIFICATE-----"
+_CREDENTIALS = struct.Struct("3i")
 
 
 def make(certificate: Path, key: Path, names: Sequence[str]) -> None:
@@ -146,12 +150,6 @@ def _name(text: str) -> GeneralName:
         return x509.IPAddress(ip_address(text))
     except ValueError:
         return x509.DNSName(text)
-
-
-BACKLOG = 2048
-ANY = ("0.0.0.0", "::")
-ANSWER_S = 2.0
-_CREDENTIALS = struct.Struct("3i")
 
 
 class ListenAt(Struct, frozen=True):

@@ -87,8 +87,7 @@ class GpuNote(Struct, frozen=True):
 
     def may_return(self, at: float) -> bool:
         """Whether it is out, and may come back at a time."""
-        known = bool(self.why) and not self.stays
-        return known and at >= self.since + LEAST_OUT_S
+        return bool(self.why) and not self.stays and at >= self.since + LEAST_OUT_S
 
 
 class GpusOut:
@@ -240,13 +239,8 @@ def children(home: Home, environ: Mapping[str, str]) -> Summon:
     return lambda: Detached([*WORKER, FOR_SERVER], env=env)
 
 
-def by_socket(path: Path) -> Summon:
-    """Return what has systemd start workers, as it does for each connection."""
-    return lambda: _SocketWorker(path)
-
-
-class _SocketWorker:
-    """A worker at the other end of a socket."""
+class SocketWorker:
+    """A worker at the other end of a socket; systemd starts one for each connection."""
 
     def __init__(self, path: Path) -> None:
         self._peer = sockets.socket(sockets.AF_UNIX)
@@ -260,15 +254,18 @@ class _SocketWorker:
             raise BusyError(Problem(text, hint=hint), advice="") from error
 
     def write(self, data: bytes) -> None:
+        """Send the line; raise OSError if it has ended."""
         self._peer.sendall(data)
 
     def read_line(self, timeout_s: float, most_bytes: int) -> bytes:
+        """Return its answer; b"" if it ends, or none comes in time."""
         self._peer.settimeout(timeout_s)
         with suppress(OSError), self._peer.makefile("rb") as file:
             return file.readline(most_bytes)
         return b""
 
     def leave(self) -> None:
+        """Let it go on."""
         self._peer.close()
 
 

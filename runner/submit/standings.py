@@ -15,7 +15,13 @@ from runner.core import Reason
 from runner.core.measurement import MeasuredEntry, Measurement, MeasurementHost
 from runner.core.milestone import Counted, Milestone, MilestoneRun, Trust
 from runner.core.quantities import DAY_S
-from runner.core.wire import Board, MilestoneView, StageRun, Submission, TeamStanding
+from runner.core.wire import (
+    Leaderboard,
+    MilestoneView,
+    StageRun,
+    Submission,
+    TeamStanding,
+)
 
 REPEATED = frozenset((Reason.BUSY, Reason.RUNNER_LOST, Reason.GPU_ERROR, Reason.NO_GPU))
 """What a machine spoils for a while: heat, others on its GPU, a worker that is lost."""
@@ -156,15 +162,15 @@ def _standing(
     )
 
 
-def boards(
+def leaderboards(
     counting: Iterable[Submission],
     reruns: Iterable[Submission],
     names: Mapping[str, str],
     asking: str,
     *,
     staff: bool = False,
-) -> tuple[Board, ...]:
-    """Return the boards of a milestone, of the submission that counts of each team.
+) -> tuple[Leaderboard, ...]:
+    """Return the leaderboards of a milestone, with what counts of each team.
 
     ``reruns`` measured some of them again. ``names`` are what teams are called where
     others look; the ``asking`` team and ``staff`` see teams' own.
@@ -203,7 +209,9 @@ def boards(
             host.engine if host else "",
         )
         found.setdefault(board, []).append(place)
-    return tuple(Board(*board, _ranked(some)) for board, some in sorted(found.items()))
+    return tuple(
+        Leaderboard(*board, _ranked(some)) for board, some in sorted(found.items())
+    )
 
 
 def _unnamed(place: TeamStanding) -> TeamStanding:

@@ -53,7 +53,7 @@ _WHO = (
     "stoat stork swan tapir teal tern thrush toad trout vole walrus wombat wren yak "
     "zebra "
 )
-"""Of a word each is a name such as `quiet heron`, for boards that others see."""
+"""Of a word each is a name such as `quiet heron`, for leaderboards that others see."""
 
 
 class Submissions(Transactions):
@@ -229,7 +229,7 @@ class Submissions(Transactions):
             return float(link.execute(select(of.seconds).where(own)).scalar() or 0.0)
 
     def pseudonyms(self, term: str, wanted: Iterable[str]) -> dict[str, str]:
-        """Return what teams are called on the boards of a term; new ones get a name."""
+        """Return the names of teams on a term's leaderboards; new ones get one."""
         query = select(pseudonyms.c.team, pseudonyms.c.name)
         query = query.where(pseudonyms.c.term == term)
         with self.reading() as link:

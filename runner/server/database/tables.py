@@ -178,7 +178,7 @@ pseudonyms = Table(
     *_all(StoredText, "name"),
     sa.UniqueConstraint("term", "name"),
 )
-"""What a team is called on the boards that others see."""
+"""What a team is called on the leaderboards that others see."""
 
 team_bytes = Table("team_bytes", metadata, *_key("team"), *_all(BigInteger, "bytes"))
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""
