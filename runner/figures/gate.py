@@ -255,13 +255,12 @@ def impossible(
     compared: Sequence[FigureChange],
     values: Samples,
 ) -> Iterator[Problem]:
-    """Yield what more samples do not help: figures that are not there, or come once.
+    """Return what more samples do not help: figures that are not there, or come once.
 
     ``compared`` and ``values`` are those of runs that go on.
     """
-    for one in conditions:
-        if problem := _refusal(one, compared, values, ended=False):
-            yield problem
+    found = (_refusal(one, compared, values, ended=False) for one in conditions)
+    return filter(None, found)
 
 
 def _refusal(

@@ -17,6 +17,7 @@ LONGEST_NAME = 100
 _WORD = re.compile(r"[^\s\"'=;|&()<>]+")
 _SCRIPTS = [re.compile(rf"(?<=.)\.{ends}(?![\w.])") for ends in ("py", "sh")]
 _IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
+_WELL = (Outcome.OK, Outcome.WRONG)
 
 
 def one_line(command: str) -> str:
@@ -32,8 +33,13 @@ def main_part(command: str) -> str:
 
 def called(command: CommandRecord) -> str:
     """Return what a command is called in a table: its name, or its main part."""
-    found = " ".join((command.name or main_part(command.text)).split())
-    return found if len(found) <= LONGEST_NAME else f"{found[: LONGEST_NAME - 1]}…"
+    words = (command.name or main_part(command.text)).split()
+    return cut(" ".join(words), LONGEST_NAME)
+
+
+def cut(text: str, most: int, dots: str = "…") -> str:
+    """Return a text of at most so many characters; dots stand for its end."""
+    return text if len(text) <= most else text[: most - len(dots)] + dots
 
 
 def program(text: str) -> str:
@@ -83,13 +89,6 @@ class FigureKind(StrEnum):
     CPU_PERCENT = "cpu_percent"
     MEMORY = "memory"
 
-    @property
-    def unit(self) -> str:
-        """The unit of its values; "" for a share."""
-        shares = (self.CORRECTNESS, self.ACCURACY, self.AGREEMENT)
-        units = dict.fromkeys(shares, "") | {self.MEMORY: "B", self.CPU_PERCENT: "%"}
-        return units.get(self, "s")
-
 
 class Figure(Struct, frozen=True):
     """One value, and what it is of.
@@ -116,11 +115,6 @@ class Figure(Struct, frozen=True):
     round: int = 0
     accuracy_class: str = ""
     synthetic: bool = False
-
-    @property
-    def unit(self) -> str:
-        """The unit of its value."""
-        return self.figure.unit
 
     @property
     def network(self) -> tuple[object, ...]:
@@ -158,23 +152,18 @@ class NetworkFigures(Struct, frozen=True):
 
     @property
     def result(self) -> str:
-        """What it got right, in words."""
-        return outcome(self)
+        """What it got right, in words; a synthetic result is never an accuracy."""
+        of = f", {self.accuracy_class}" if self.accuracy_class else ""
+        if self.agreement is not None:
+            return f"agreement {self.agreement:g} (synthetic){of}"
+        if self.correctness is not None:
+            return f"correctness {self.correctness:g}{of}"
+        return "" if self.accuracy is None else f"accuracy {self.accuracy:g}"
 
     @property
     def title(self) -> str:
         """The script and the variant."""
         return " ".join(filter(None, (self.script, self.variant)))
-
-
-def outcome(one: Inference | NetworkFigures) -> str:
-    """Describe a network's result; a synthetic one is never called an accuracy."""
-    of = f", {one.accuracy_class}" if one.accuracy_class else ""
-    if one.agreement is not None:
-        return f"agreement {one.agreement:g} (synthetic){of}"
-    if one.correctness is not None:
-        return f"correctness {one.correctness:g}{of}"
-    return "" if one.accuracy is None else f"accuracy {one.accuracy:g}"
 
 
 class CommandTimes(Struct, frozen=True):
@@ -198,15 +187,11 @@ def of(
     not print how many images it took, ``shapes`` may say so. Without ``layers``, of
     which a program may print very many, only sums of their times are there.
     """
-    well = {
-        command.number
-        for command in record.commands
-        if command.outcome in (Outcome.OK, Outcome.WRONG)
-    }
+    well = {c.number for c in record.commands if c.outcome in _WELL}
     found: list[Figure] = []
     for command in record.commands:
-        ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
-        if ended_well or (command.number not in well and command.repeats is None):
+        failed = command.number not in well and command.repeats is None
+        if failed or command.outcome in _WELL:
             found += of_command(command, record.id, shapes, layers=layers)
     return tuple(sorted(found, key=lambda one: one.command))
 

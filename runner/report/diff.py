@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from runner.core import CommandRecord, ProfileRow, ProfileTable, RunRecord
 from runner.figures.comparison import Change, Comparison, FigureChange, compare_runs
 from runner.figures.statistics import Unit, known, parsed, samples
-from runner.figures.table import NetworkFigures, main_part
+from runner.figures.table import NetworkFigures, cut, main_part
 from runner.report import mismatches
 from runner.report.diff_nouns import (
     Affected,
@@ -42,7 +42,6 @@ from runner.report.mismatches import (
     TIMES,
     Meaning,
     inputs,
-    mismatch,
     surroundings,
     unlike,
 )
@@ -144,13 +143,14 @@ def command_mismatches(
     for gone, new in _replaced(pairs):
         at, texts = new.index + 1, (identity(gone), identity(new))
         means = "its figures are of another command"
-        yield mismatch(f"command {at}", texts, means, BOTH, hard=True, command=at)
+        yield Mismatch(f"command {at}", *texts, means, BOTH, True, at)
     for pair in pairs:
-        if any(command and _cut(command) for command in pair):
-            cut = ["cut" if c and _cut(c) else "whole" for c in pair]
-            means = "not all that it printed was read"
+        cut = [bool(command and _cut(command)) for command in pair]
+        if any(cut):
+            was, became = ("cut" if each else "whole" for each in cut)
+            means, at = "not all that it printed was read", place(*pair)
             what = f"figures of {named(*pair)}"
-            yield mismatch(what, cut, means, BOTH, command=place(*pair))
+            yield Mismatch(what, was, became, means, BOTH, command_number=at)
         for number, (one, other) in enumerate(alike(pair, before, after), 1):
             if one and other:
                 of = f", inference {number} of {named(*pair)}"
@@ -324,7 +324,7 @@ def between(
         ends=_beside(_ends(old), _ends(new)),
         project=_beside(inputs(old, summed), inputs(new, summed)),
         surroundings=_beside(surroundings(old), surroundings(new)),
-        spec=_spec(before.spec, after.spec),
+        spec=_changed(before.spec, after.spec),
         files=_files(before.files, after.files),
     )
 
@@ -387,10 +387,6 @@ def _run(side: DiffSide) -> DiffedRun:
     )
 
 
-def _spec(before: str | None, after: str | None) -> TextChange | None:
-    return None if before is None or after is None else _changed(before, after)
-
-
 def _files(
     before: Mapping[str, str] | None, after: Mapping[str, str] | None
 ) -> FilesChange | None:
@@ -430,12 +426,14 @@ def _ends(run: RunRecord) -> dict[str, str]:
     }
 
 
-def _changed(before: str, after: str) -> TextChange:
+def _changed(before: str | None, after: str | None) -> TextChange | None:
     """Return the lines that differ, with a few around them, as a unified diff.
 
     A line is cut after 200 characters, the result after 200 lines; of a long text only
-    the first 1,000 lines are compared.
+    the first 1,000 lines are compared. None if a text is not known.
     """
+    if before is None or after is None:
+        return None
     if before == after:
         return TextChange()
     old, new = before.splitlines(), after.splitlines()
@@ -443,13 +441,9 @@ def _changed(before: str, after: str) -> TextChange:
     found = difflib.unified_diff(
         old[:MOST_READ], new[:MOST_READ], n=AROUND, lineterm=""
     )
-    lines = tuple(
-        map(_cut_line, islice(found, 2, MOST_LINES + 2))
-    )  # after the two names
+    # The first two lines name the texts.
+    kept = islice(found, 2, MOST_LINES + 2)
+    lines = tuple(cut(line, LONGEST, "...") for line in kept)
     if not lines and unread <= 0:
         lines = ("@@ only the ends of lines differ",)
     return TextChange(lines, sum(1 for _ in found) + max(unread, 0))
-
-
-def _cut_line(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."

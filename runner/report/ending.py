@@ -44,12 +44,11 @@ def sampled_lines(record: RunRecord) -> list[str]:
 
 def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
     """Yield each figure with its median, its smallest and its largest value."""
-    if found := one.op_time_s:
-        times = (found.median, found.smallest, found.largest)
-        yield "op time", found, list(map(brief, times))
-    found = one.wall_s
-    times = (found.median, found.smallest, found.largest)
-    yield "wall", found, list(map(seconds, times))
+    known = (("op time", one.op_time_s, brief), ("wall", one.wall_s, seconds))
+    for figure, found, text in known:
+        if found:
+            values = (found.median, found.smallest, found.largest)
+            yield figure, found, list(map(text, values))
 
 
 MOST_ROWS = 9

@@ -115,20 +115,30 @@ def of_record(
 
 
 def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
+    fault, number = _fault(command), f"Command {command.number}"
     named = phrases.titled(command.name, command.text)
-    fault = command.findings.gpu_fault
+    text = f"{named}\n{fault}" if fault else named
     if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
-        title = f"Command {command.number}: {how(command)}{phrases.in_round(command)}"
-        text = f"{named}\n{fault.kind.words}: {fault.line}" if fault else named
+        title = f"{number}: {how(command)}{phrases.in_round(command)}"
         yield Annotation(title, text, place=place)
     elif fault:
-        text = f"{named}\n{fault.kind.words}: {fault.line}"
-        title = f"Command {command.number}: GPU fault"
-        yield Annotation(title, text, Severity.WARNING, place)
+        yield Annotation(f"{number}: GPU fault", text, Severity.WARNING, place)
     for check in command.checks:
         if not check.holds:
-            title = f"Command {command.number}: wrong answer"
-            yield Annotation(title, phrases.mismatch(check), place=check.place or place)
+            wrong = phrases.mismatch(check)
+            yield Annotation(
+                f"{number}: wrong answer", wrong, place=check.place or place
+            )
+
+
+def _fault(command: CommandRecord) -> str:
+    """Return the fault of a GPU that a command reported, and its line."""
+    found = command.findings.gpu_fault
+    return f"{found.kind.words}: {found.line}" if found else ""
+
+
+def _wrong(command: CommandRecord) -> list[str]:
+    return [phrases.mismatch(check) for check in command.checks if not check.holds]
 
 
 def how(command: CommandRecord) -> str:
@@ -165,16 +175,16 @@ def results(
         for run in runs
         for command in run.record.first_round
     ]
-    told = [
-        f"Run {run.record.id}: {_verdict(run)}" for run in runs if run.record.verdict
-    ]
+    told = []
+    for run in runs:
+        if verdict := run.record.verdict:
+            why = f": {verdict.message}" if verdict.message else ""
+            told.append(f"Run {run.record.id}: {phrases.words(verdict.reason)}{why}")
     cut = tests[MOST_TESTS:]
     if cut:
         told.append(f"{len(cut)} more commands are counted and not listed.")
     found: dict[str, Any] = {
-        "output": printable("\n".join(told)),
-        "output_format": "text",
-        "visibility": visibility,
+        **_text(told, visibility),
         "stdout_visibility": "hidden",
         "execution_time": round(sum(_took(run) for run in runs)),
         "tests": tests[:MOST_TESTS],
@@ -200,31 +210,34 @@ def submission(
     """
     found: dict[str, Any] = {
         "score": score,
-        "output": printable("\n".join(said)),
-        "output_format": "text",
-        "visibility": "visible",
+        **_text(said, "visible"),
         "stdout_visibility": "hidden",
     }
     figures = (("Time (ms)", ms), ("Ratio", ratio))
-    board = [(name, value) for name, value in figures if value is not None]
-    if board:
-        found["leaderboard"] = [
-            {"name": name, "value": value, "order": "asc"} for name, value in board
-        ]
+    if board := [
+        {"name": name, "value": value, "order": "asc"}
+        for name, value in figures
+        if value is not None
+    ]:
+        found["leaderboard"] = board
     return found
+
+
+def _text(lines: Sequence[str], visibility: str) -> dict[str, str]:
+    """Return what is read, and by whom."""
+    return {
+        "output": printable("\n".join(lines)),
+        "output_format": "text",
+        "visibility": visibility,
+    }
 
 
 def _test(
     run: ReportedRun, command: CommandRecord, visibility: str, points: float
 ) -> dict[str, Any]:
     good = command.outcome is Outcome.OK
-    lines = [] if good else [how(command)]
-    lines += [command.why] if command.why else []
-    lines += [phrases.mismatch(c) for c in command.checks if not c.holds]
-    if fault := command.findings.gpu_fault:
-        lines.append(f"{fault.kind.words}: {fault.line}")
-    lines += filter(None, [ending.figures(command.findings)])
-    lines += filter(None, [run.tail(command)])
+    lines = ["" if good else how(command), command.why, *_wrong(command)]
+    lines += [_fault(command), ending.figures(command.findings), run.tail(command)]
     scored = {
         "status": "passed" if good else "failed",
         "score": points if good else 0.0,
@@ -235,18 +248,8 @@ def _test(
         "name": printable(phrases.titled(command.name, command.text)),
         "name_format": "text",
         **({} if command.why in _NOT_MEANT else scored),
-        "output": printable("\n".join(lines)),
-        "output_format": "text",
-        "visibility": visibility,
+        **_text(list(filter(None, lines)), visibility),
     }
-
-
-def _verdict(run: ReportedRun) -> str:
-    verdict = run.record.verdict
-    if verdict is None:
-        return ""
-    text = f": {verdict.message}" if verdict.message else ""
-    return f"{phrases.words(verdict.reason)}{text}"
 
 
 def _took(run: ReportedRun) -> float:
@@ -359,12 +362,11 @@ def _case(group: str, command: CommandRecord, tail: str) -> _Case:
             return _Case(name, group, took, "skipped", body=command.why)
         case Outcome.FAILED:
             kind = (command.reason or Reason.COMMAND_FAILED).value
-            fault = command.findings.gpu_fault
-            more = f"{fault.kind.words}: {fault.line}\n" if fault else ""
+            fault = _fault(command)
+            more = f"{fault}\n" if fault else ""
             return _Case(name, group, took, "failure", kind, ended, more + tail)
         case Outcome.WRONG:
-            wrong = [phrases.mismatch(c) for c in command.checks if not c.holds]
-            kind, message = Reason.WRONG_ANSWER.value, "; ".join(wrong)
+            kind, message = Reason.WRONG_ANSWER.value, "; ".join(_wrong(command))
             return _Case(name, group, took, "failure", kind, message, tail)
         case _:
             return _Case(name, group, took, "error", ended, ended, tail)

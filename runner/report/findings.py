@@ -17,7 +17,6 @@ from runner.core.measurement import (
     MeasuredEntry,
     MeasuredLayer,
     Measurement,
-    MeasurementHost,
 )
 from runner.core.milestone import TIMED_BY, Trust
 from runner.core.quantities import brief, size
@@ -96,15 +95,15 @@ def _networks(printed: Sequence[Figure]) -> list[Block]:
 
 def _times(printed: Sequence[Figure]) -> list[Block]:
     """Return what programs printed of their times, each time that one did."""
-    rows: dict[tuple[int, int], dict[FigureKind, Figure]] = {}
+    rows: dict[tuple[int, int], dict[FigureKind, float]] = {}
     for one in printed:
-        if one.figure in _PRINTED and one.round == 0:
-            rows.setdefault((one.command, one.place), {})[one.figure] = one
+        if one.figure in (*_TIMES, FigureKind.MEMORY) and one.round == 0:
+            rows.setdefault((one.command, one.place), {})[one.figure] = one.value
     cells = [
         (
             str(number or ""),
-            *(brief(of[kind].value) if kind in of else "" for kind in _PRINTED[:3]),
-            size(of[_PRINTED[3]].value) if _PRINTED[3] in of else "",
+            *(brief(of.get(kind)) for kind in _TIMES),
+            size(of.get(FigureKind.MEMORY)),
         )
         for (number, _), of in rows.items()
     ]
@@ -112,10 +111,7 @@ def _times(printed: Sequence[Figure]) -> list[Block]:
     return [filled("Time", heads, cells, heads)] if cells else []
 
 
-_PRINTED = (
-    *(FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED),
-    FigureKind.MEMORY,
-)
+_TIMES = (FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED)
 
 
 def profile_files(record: RunRecord) -> list[Table]:
@@ -187,10 +183,10 @@ def summed(rest: Sequence[ProfileRow]) -> ProfileRow:
     )
 
 
-_UNKNOWN = 0.0
 _ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")
 _UNTIMED = 2
 """The columns of an entry without a time."""
+
 
 _LAYER = ("variant", "layer", "time", "reference", "floor", "error")
 _CLOCKS = ("variant", "layer", "samples", "median", "to", "reference", "median", "to")
@@ -201,7 +197,7 @@ def measured(found: Measurement) -> list[Block]:
 
     A variant that is wrong has no time.
     """
-    blocks: list[Block] = [Pairs(tuple(_head(found)))]
+    blocks: list[Block] = [Pairs(tuple(row for row in _head(found) if row[1]))]
     if found.entries:
         shown = len(_ENTRY) if found.gpu else _UNTIMED
         shown = _UNTIMED + 1 if _by_staff(found) else shown
@@ -215,12 +211,13 @@ def measured(found: Measurement) -> list[Block]:
         rows = tuple(_clocks(*pair) for pair in pairs)
         title = "SM clocks during the samples and the references, in MHz"
         blocks.append(Table(title, _CLOCKS, rows, frozenset(range(2, 8))))
-    if refused := [*_refused(found), *_uncounted(found.host)]:
-        blocks.append(Pairs(tuple(refused)))
+    if refused := tuple(_refused(found)):
+        blocks.append(Pairs(refused))
     return blocks
 
 
 def _head(found: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield the facts of a submission, "" for those that it does not have."""
     host = found.host
     title = f"{host.title} ({found.milestone})" if host else found.milestone
     yield "submission", f"{title}, class {found.accuracy}"
@@ -229,22 +226,16 @@ def _head(found: Measurement) -> Iterator[tuple[str, str]]:
         driver = f"driver {gpu.driver}" if gpu.driver else ""
         about = (gpu.name, found.architecture or "", memory, driver, gpu.uuid)
         yield "GPU", ", ".join(filter(None, about))
-    if condition := _condition(found):
-        yield "", condition
+    yield "", _condition(found)
     if host is None:
         return
-    if _by_staff(found):
-        yield "trust", TIMED_BY
-    if host.at:
-        yield "date", date(host.at)
+    yield "trust", TIMED_BY if _by_staff(found) else ""
+    yield "date", date(host.at) if host.at else ""
     for name, run in host.runs.items():
         yield f"{name} run", run
-    if host.engine:
-        yield "engine", host.engine
-    if host.image:
-        yield "image", host.image
-    if host.commit:
-        yield "commit", host.commit
+    yield "engine", host.engine
+    yield "image", host.image
+    yield "commit", host.commit
 
 
 def _by_staff(found: Measurement) -> bool:
@@ -309,34 +300,26 @@ def _layer(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
         _ms(layer.ms),
         _ms(layer.reference_ms),
         _ms(layer.floor_ms or None),
-        _error(layer.error),
+        "" if layer.error is None else f"{layer.error:.1e}",
     )
 
 
 def _clocks(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
     clocks = (*layer.sm_mhz, *layer.reference_mhz)
-    shown = ("" if mhz == _UNKNOWN else f"{mhz:.0f}" for mhz in clocks)
-    return (variant, layer.name, *shown)
+    # 0 is of a clock that is not known.
+    return (variant, layer.name, *(f"{mhz:.0f}" if mhz else "" for mhz in clocks))
 
 
 def _refused(found: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield why entries are not accepted, and why the outcome does not count."""
     for entry in found.entries:
         for sentence in entry.why:
             yield "not accepted", f"{entry.variant}: {sentence}"
     if not found.entries:
         yield "not accepted", "nothing was measured"
-
-
-def _uncounted(host: MeasurementHost | None) -> Iterator[tuple[str, str]]:
-    if host is None:
-        return
-    for reason in host.why_not_ranked:
+    for reason in found.host.why_not_ranked if found.host else ():
         yield "not counted", reason
 
 
 def _ms(value: float | None) -> str:
     return brief(None if value is None else value / 1000)
-
-
-def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.1e}"

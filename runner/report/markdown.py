@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from runner.core import Reason, RunRecord
 from runner.core.screen import printable
-from runner.report import blocks as report
+from runner.figures.table import cut
 from runner.report import phrases
 from runner.report import runs as report_runs
 from runner.report.blocks import (
@@ -23,6 +23,7 @@ from runner.report.blocks import (
     Picture,
     ProgramOutput,
     Section,
+    Table,
     TimelineView,
 )
 from runner.report.exports import Annotation, ReportedRun
@@ -51,7 +52,6 @@ _SPARE = 128
 MARK = "<!-- rai report -->"
 """The first line, which no page shows: such a file may be written anew."""
 
-NO_FILES: Mapping[str, str] = {}
 MOST_BYTES = 1024 * 1000
 """GitHub refuses the file of a step if it is over 1024 KiB (FileCommandManager.cs)."""
 
@@ -65,10 +65,8 @@ def text(value: str) -> str:
     nobody: GitHub finds ``@name`` and ``#1`` after Markdown's own escapes are resolved,
     so a character without width follows the sign.
     """
-    if len(value) > LONGEST_CELL:
-        value = value[: LONGEST_CELL - 1] + "…"
-    shown = printable(value).replace("\t", " ").replace("\r", " ").strip()
-    escaped = _MARKUP.sub(_entities, shown)
+    shown = printable(cut(value, LONGEST_CELL)).replace("\t", " ").replace("\r", " ")
+    escaped = _MARKUP.sub(_entities, shown.strip())
     if escaped.count("$") > 1:  # a formula stands between two
         escaped = escaped.replace("$", f"&#{ord('$')};")
     return _REFERENCE.sub(rf"\1{_APART}", escaped).replace("\n", "<br>")
@@ -151,7 +149,7 @@ def document(
     title: str,
     sections: Sequence[Section],
     most_bytes: int,
-    pictures: Mapping[str, str] = NO_FILES,
+    pictures: Mapping[str, str] = {},
 ) -> str:
     """Return a page of at most so many bytes.
 
@@ -190,7 +188,7 @@ class Conclusion(Struct, frozen=True):
     """A comparison or a gate: what came of it in a line, if anything, and tables."""
 
     title: str
-    blocks: tuple[report.Block, ...]
+    blocks: tuple[Block, ...]
 
 
 def summary(
@@ -206,7 +204,10 @@ def summary(
     command. What is ``concluded`` comes before the runs; several are folded below a
     title.
     """
-    parts = [heading("rai"), block(_failures(failures))] if failures else []
+    parts = [heading("rai")] if failures else []
+    if failures:
+        rows = [(str(f.place) if f.place else "", f.title, f.text) for f in failures]
+        parts.append(block(Table("", ("where", "what", "why"), tuple(rows))))
     for one in concluded:
         parts += [heading(one.title)] if one.title else []
         parts += map(block, one.blocks)
@@ -220,11 +221,6 @@ def summary(
         else:
             parts += [heading(_title(run.record, name)), _run(run)]
     return bounded("".join(parts), max(0, MOST_BYTES - there))
-
-
-def _failures(found: Sequence[Annotation]) -> report.Table:
-    rows = [(str(one.place) if one.place else "", one.title, one.text) for one in found]
-    return report.Table("", ("where", "what", "why"), tuple(rows))
 
 
 def _title(record: RunRecord, name: str) -> str:

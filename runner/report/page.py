@@ -21,6 +21,7 @@ from msgspec import Struct
 from runner.core.evidence import Timeline
 from runner.core.quantities import brief, size
 from runner.core.screen import printable
+from runner.figures.table import cut
 from runner.report import pictures
 from runner.report.blocks import (
     Pairs,
@@ -83,7 +84,7 @@ def view(table: Table, anchors: Container[str]) -> dict[str, object]:
 
 def _cell(head: str, text: str, kind: str, link: str) -> TableCell:
     function = kind == "function"
-    text = _cut_cell(text, LONGEST_NAME if function else LONGEST_CELL)
+    text = cut(text, LONGEST_NAME if function else LONGEST_CELL)
     short = shortened(text, SHORT_NAME) if function else text
     return TableCell(text, "" if short == text else short, kind, sign(head, text), link)
 
@@ -95,10 +96,6 @@ def _kind(table: Table, column: int) -> str:
         return "function"
     longest = max((len(row[column]) for row in table.rows[:MOST_ROWS]), default=0)
     return "long" if longest > LONG_TEXT else "short"
-
-
-def _cut_cell(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 ASSETS = Path(__file__).parent / "assets"
@@ -203,7 +200,7 @@ def timeline_element(title: str, timeline: Timeline, alone: bool = False) -> Mar
     """
     return render(
         "timeline.html",
-        title=cut(title, _TITLE),
+        title=shown(title, _TITLE),
         summary=timeline_summary(timeline),
         help=_HELP,
         packed=packed(timeline),
@@ -232,7 +229,7 @@ def timeline_page(title: str, timeline: Timeline) -> str:
     style, script = timeline_assets()
     made = timeline_element(title, timeline, alone=True)
     styles = [style, asset("timeline_page.css")]
-    return page(cut(title, _TITLE), made, styles, [script])
+    return page(shown(title, _TITLE), made, styles, [script])
 
 
 def timeline_assets() -> tuple[str, str]:
@@ -267,17 +264,18 @@ def packed(timeline: Timeline) -> str:
     return base64.b64encode(gzip.compress(data, _LEVEL, mtime=0)).decode()
 
 
-def cut(text: str, most: int = MOST_TEXT) -> str:
+def shown(text: str, most: int = MOST_TEXT) -> str:
     """Return a text of a trace as it is shown: cut, and its controls escaped."""
-    shown = printable(text[:most])
-    return shown[: most - 1] + "…" if max(len(text), len(shown)) > most else shown
+    escaped = printable(text[:most])
+    longer = max(len(text), len(escaped)) > most
+    return escaped[: most - 1] + "…" if longer else escaped
 
 
 def _cut_names(texts: Sequence[str], together: int = MOST_NAMES) -> list[str]:
     most = MOST_TEXT
     if sum(min(len(text), MOST_TEXT) for text in texts) > together:
         most = max(together // len(texts), _SHORTEST)
-    return [cut(text, most) for text in texts]
+    return [shown(text, most) for text in texts]
 
 
 def _lanes(timeline: Timeline) -> list[dict[str, object]]:

@@ -25,17 +25,8 @@ def plan(
 
     Without an image, ``engine`` runs the commands with this machine's programs.
     """
-    builds = image is not None and image.build is not None
-    head = _head(spec, _image(image, engine), warnings, builds=builds)
+    head = _head(spec, image, engine, warnings)
     return [Pairs(tuple(head)), _commands(steps)]
-
-
-def _image(image: ImagePlan | None, engine: str) -> list[tuple[str, str]]:
-    if image is None:
-        text = f"none: the {engine} engine uses this machine's programs"
-        return [("image", text)]
-    rows = [("image", f"{image.reference}: {image.action}, {image.why}")]
-    return [*rows, *([("", named_by(image))] if image.named_by else [])]
 
 
 def _commands(steps: Sequence[Step]) -> Table:
@@ -60,14 +51,16 @@ def _commands(steps: Sequence[Step]) -> Table:
 
 
 def _head(
-    spec: BuildSpec, image: list[tuple[str, str]], warnings: int, *, builds: bool
+    spec: BuildSpec, image: ImagePlan | None, engine: str, warnings: int
 ) -> list[tuple[str, str]]:
-    rows = [
-        ("file", spec.file),
-        ("warnings", str(warnings)),
-        *image,
-        ("profile", str(spec.profile)),
-    ]
+    rows = [("file", spec.file), ("warnings", str(warnings))]
+    if image is None:
+        text = f"none: the {engine} engine uses this machine's programs"
+        rows.append(("image", text))
+    else:
+        rows.append(("image", f"{image.reference}: {image.action}, {image.why}"))
+        rows += [("", named_by(image))] if image.named_by else []
+    rows.append(("profile", str(spec.profile)))
     if spec.env:
         pairs = (f"{name}={one_line(value)}" for name, value in spec.env)
         rows.append(("env", ", ".join(pairs)))
@@ -78,6 +71,7 @@ def _head(
         target = spec.build_image.gpu_target if spec.build_image else None
         built = f"; the image's target is then {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
+    builds = image is not None and image.build is not None
     limits = (
         f"{limit.key} {limit.written(spec.limits)}"
         for limit in LIMITS

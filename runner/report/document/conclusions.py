@@ -21,7 +21,15 @@ from runner.figures.analysis import (
 )
 from runner.figures.peaks import Occupancy
 from runner.figures.table import NetworkFigures
-from runner.report.blocks import Bar, BarChart, Paragraph, Part, Picture, Table
+from runner.report.blocks import (
+    Bar,
+    BarChart,
+    Paragraph,
+    Part,
+    Picture,
+    Table,
+    filled,
+)
 from runner.report.document.nouns import Report, RunSummary
 from runner.report.phrases import shortened
 
@@ -300,13 +308,10 @@ class _Answers:
         ]
         versus = f"as fast as {first.script}" if first else "as fast as the first"
         heads = ("step", "Op Times", "as fast as the step before", versus, "program")
-        kept = [i for i in range(len(heads)) if i != 3 or first]
-        return Table(
-            f"{self.of}The best of each program{_on(self.best.images)}",
-            tuple(heads[i] for i in kept),
-            tuple(tuple(row[i] for i in kept) for row in rows),
-            frozenset(range(1, len(kept))),
-        )
+        versus = f"as fast as {first.script}" if first else ""
+        heads = ("step", "Op Times", "as fast as the step before", versus, "program")
+        title = f"{self.of}The best of each program{_on(self.best.images)}"
+        return filled(title, heads, rows, heads[1:], keep=filter(None, heads))
 
     def _picture(self) -> Picture:
         bars = tuple(_bar(one) for one in self.found[:MOST_BARS])

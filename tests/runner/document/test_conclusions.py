@@ -134,7 +134,6 @@ def test_rai_show_tells_two_models_of_a_command_apart():
         ("ece408-high", 0.5),
         ("ece408-low", 0.25),
     ]
-    assert {one.figure.unit for one in figures if one.figure == "op_time"} == {"s"}
 
 
 FAST, BOUND = "How fast is the best?", "What bounds it, what next?"
