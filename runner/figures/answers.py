@@ -64,8 +64,7 @@ class CommandOutput:
         missing = (
             f"{quantities.size(size)} of the output were not searched" if size else ""
         )
-        search = self._search
-        return tuple(_check(one, search, missing) for one in self._command.expect)
+        return tuple(_check(one, self._search, missing) for one in self._command.expect)
 
     def _start(self) -> None:
         from runner.figures.scanner import Scanner

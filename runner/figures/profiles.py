@@ -147,8 +147,7 @@ class LaunchTable:
         self._total_s += took_s
         if name not in self._times and len(self._times) >= 2 * MOST_ROWS:
             self._times = dict(self._longest())
-        none = (0, 0.0, took_s, took_s)
-        count, total, least, most = self._times.get(name, none)
+        count, total, least, most = self._times.get(name, (0, 0.0, took_s, took_s))
         spread = min(least, took_s), max(most, took_s)
         self._times[name] = count + 1, total + took_s, *spread
 

@@ -339,8 +339,7 @@ def _unlike(
     before: RunRecord, after: RunRecord, old: Networks, new: Networks
 ) -> tuple[Mismatch, ...]:
     pairs = commands(before.first_round, after.first_round)
-    found = command_mismatches(pairs, old, new)
-    return (*mismatches.of_runs(before, after), *found)
+    return (*mismatches.of_runs(before, after), *command_mismatches(pairs, old, new))
 
 
 def differences(found: RunDiff) -> tuple[Difference, ...]:

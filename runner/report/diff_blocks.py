@@ -76,11 +76,10 @@ def measured(found: RunDiff, names: Names) -> list[Block]:
     left = len(every) - len(figures)
     see = f"of commands that ran once: rai diff {found.before.id} {found.after.id}"
     more = [Pairs((("not shown", f"{left} figures {see}"),))] if left else []
-    changed = _Shown(found, names, everything=False)
     return [
         *shown.mismatches(),
         *shown.figures(figures),
-        *changed.profiles(),
+        *_Shown(found, names, everything=False).profiles(),
         *more,
     ]
 

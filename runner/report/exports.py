@@ -351,8 +351,7 @@ def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
 
 def _case(group: str, command: CommandRecord, tail: str) -> _Case:
     name = phrases.titled(command.name, command.text)
-    again = phrases.in_round(command)
-    name = f"{command.number}. {name}"[:LONGEST_NAME] + again
+    name = f"{command.number}. {name}"[:LONGEST_NAME] + phrases.in_round(command)
     took = command.wall_s or 0.0
     ended = how(command)
     match command.outcome:

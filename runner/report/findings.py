@@ -202,8 +202,7 @@ def measured(found: Measurement) -> list[Block]:
         shown = len(_ENTRY) if found.gpu else _UNTIMED
         shown = _UNTIMED + 1 if _by_staff(found) else shown
         rows = tuple(_entry(entry)[:shown] for entry in found.entries)
-        heads = _ENTRY[:shown]
-        blocks.append(Table("Variants", heads, rows, frozenset({2, 3, 4, 5})))
+        blocks.append(Table("Variants", _ENTRY[:shown], rows, frozenset({2, 3, 4, 5})))
     pairs = [(e.variant, la) for e in found.entries if e.correct for la in e.layers]
     if pairs:
         rows = tuple(_layer(*pair) for pair in pairs)

@@ -384,8 +384,7 @@ class _Writer:
                 return render("pairs.html", rows=_rows(part))
             case Table():
                 name = self._unlike(part.title or self._title)
-                shown = view(part, self._anchors)
-                return render("table.html", table=shown, name=name)
+                return render("table.html", table=view(part, self._anchors), name=name)
             case ProgramOutput():
                 name = self._unlike(part.title or self._title)
                 return render("output.html", output=part, name=name)

@@ -131,8 +131,7 @@ def round_value(value: float, unit: str) -> str:
 
 def safe(text: str) -> str:
     """Return a text in one line, with invisible characters as their numbers."""
-    cut_text = cut(text, MOST_CHARACTERS)
-    line = printable(" ".join(cut_text.split()))
+    line = printable(" ".join(cut(text, MOST_CHARACTERS).split()))
     return _NO_XML.sub(lambda match: ascii(match.group())[1:-1], line)
 
 

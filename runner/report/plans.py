@@ -25,8 +25,7 @@ def plan(
 
     Without an image, ``engine`` runs the commands with this machine's programs.
     """
-    head = _head(spec, image, engine, warnings)
-    return [Pairs(tuple(head)), _commands(steps)]
+    return [Pairs(tuple(_head(spec, image, engine, warnings))), _commands(steps)]
 
 
 def _commands(steps: Sequence[Step]) -> Table:
@@ -110,8 +109,7 @@ def headline(
 
 def verdicts(found: RunDiff) -> list[str]:
     """Return a sentence for each main metric, and for what else changed."""
-    told = _told(found)
-    return [sentence(one, paired=found.paired) for one in told[:MOST_SENTENCES]]
+    return [sentence(one, paired=found.paired) for one in _told(found)[:MOST_SENTENCES]]
 
 
 def _told(found: RunDiff) -> list[FigureChange]:

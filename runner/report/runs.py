@@ -75,8 +75,7 @@ def of(
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
     blocks += sampled(record)
     blocks += expected(listed(record))
-    files = profile_files(record)
-    return [*blocks, *shown(record.findings, figures.of(record), files)]
+    return [*blocks, *shown(record.findings, figures.of(record), profile_files(record))]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:

@@ -161,8 +161,7 @@ class AccountRoutes:
         found = await run_in_threadpool(self._redeemed, asked, now)
         if found is None:
             text = "this code is not valid: it was used, is too old, or is mistyped"
-            hint = "ask your staff for a new one"
-            raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
+            raise refuse(Reason.NOT_ALLOWED, text, hint="ask your staff for a new one")
         self._tries.give_back(address, now)
         self._all.give_back(ALL, now)
         token, who = found

@@ -193,8 +193,7 @@ def parsed(data: bytes, kind: type[T]) -> T:
         return json.decode(data, type=kind)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        text = f"the body is no {kind.__name__}: {why}"
-        raise refuse(Reason.USAGE, text) from None
+        raise refuse(Reason.USAGE, f"the body is no {kind.__name__}: {why}") from None
 
 
 def answer(value: object, status: int = 200) -> Response:

@@ -270,8 +270,7 @@ class RunRoutes:
 
     async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs/{id}`."""
-        row = await self.reached(request, who)
-        return answer(self._queue.shown(row, who))
+        return answer(self._queue.shown(await self.reached(request, who), who))
 
     async def cancel(self, request: Request, who: Identity) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.

@@ -230,8 +230,7 @@ class SubmissionRoutes:
             except RaiError as error:
                 messages.step("milestone_unread", milestone=name, why=str(error))
                 continue
-            newest = store.submissions(team, one.name, 1, term)
-            last = self._grading.marked(newest)
+            last = self._grading.marked(store.submissions(team, one.name, 1, term))
             used = store.attempts_used(team, one.name, term)
             found.append(course.view(one, now, used, last[0] if last else None))
         return found

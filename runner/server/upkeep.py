@@ -87,8 +87,7 @@ class Upkeep:
     def _over_quota(self, now: float) -> None:
         teams = {person.team: person.role for person in self._store.people()}
         for team, role in teams.items():
-            most = self._rules.role(role).disk_bytes
-            over = self._store.use(team, now).bytes - most
+            over = self._store.use(team, now).bytes - self._rules.role(role).disk_bytes
             if over > 0:
                 rows = self._store.removable(now - KEPT_S, AT_ONCE, team=team)
                 self._remove(_enough(rows, over), "its team is over its disk quota")

@@ -336,8 +336,7 @@ def as_now(found: Capacity, out: GpusOut, home: Home) -> Capacity:
         replace(gpu, out="; ".join(filter(None, (why.get(gpu.uuid, ""), gpu.out))))
         for gpu in found.gpus
     )
-    free = shutil.disk_usage(home.root).free
-    return replace(found, gpus=gpus, disk_free=free)
+    return replace(found, gpus=gpus, disk_free=shutil.disk_usage(home.root).free)
 
 
 def keep(home: Home, found: Capacity) -> None:

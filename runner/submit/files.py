@@ -223,8 +223,7 @@ def _required(
             problems.append(_warning(text, "remove one, so that it is clear"))
         if why := _not_a_pdf(content):
             problems.append(_warning(f"{file.path} {why}", _REPORT))
-        sha256 = work.digest_of(content)
-        yield SubmittedFile(file.path, file.path, content, sha256)
+        yield SubmittedFile(file.path, file.path, content, work.digest_of(content))
 
 
 def _warning(text: str, hint: str) -> Problem:

@@ -43,9 +43,8 @@ def view(
 ) -> MilestoneView:
     """Return a milestone as it is listed, with what a team did for it."""
     due = one.deadline.timestamp() if one.deadline else None
-    closed = one.closed(now)
     return MilestoneView(
-        one.name, one.title, one.trust, due, closed, one.attempts, used, last
+        one.name, one.title, one.trust, due, one.closed(now), one.attempts, used, last
     )
 
 

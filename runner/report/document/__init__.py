@@ -162,10 +162,9 @@ def _kernels(found: RunEvidence, files: Sequence[TracedFile]) -> RunKernels:
         else replace(one.trace, command=texts[one.number])
         for one in files
     ]
-    counters = found.record.findings.counters
     return RunKernels(
         found.record.id,
-        analysis.kernels(found.shapes, traces, gpus, counters),
+        analysis.kernels(found.shapes, traces, gpus, found.record.findings.counters),
         analysis.bounds_of(found.traces, gpus),
     )
 

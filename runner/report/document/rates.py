@@ -120,8 +120,7 @@ def kernels(
             pictures = _rooflines(report, run, _most(found), number)
             yield from _trace(report, run, found)
             yield from () if (run.run, trace) in drawn else pictures
-    every = dict.fromkeys(one for run in report.analysis for one in run.bounds)
-    for bounds in every:
+    for bounds in dict.fromkeys(one for run in report.analysis for one in run.bounds):
         peaks = [
             f"{rate / 1e12:,.1f} TFLOP/s in {unit}"
             for unit in _UNITS
@@ -140,8 +139,7 @@ def rooflines(report: Report, profile: tuple[str, str]) -> Iterator[Picture]:
         traces = list(dict.fromkeys(kernel.trace for kernel in run.kernels))
         if run.run == profile[0] and profile[1] in traces:
             found = [one for one in run.kernels if one.trace == profile[1]]
-            number = traces.index(profile[1])
-            yield from _rooflines(report, run, _most(found), number)
+            yield from _rooflines(report, run, _most(found), traces.index(profile[1]))
 
 
 def _most(found: list[KernelAnalysis]) -> list[KernelAnalysis]:

@@ -22,8 +22,7 @@ class StoredText(sa.TypeDecorator[str]):
         """Replace what cannot be stored, on SQLite too, so that both hold the same."""
         if value is None:
             return None
-        whole = value.encode("utf-8", "replace").decode()
-        return whole.replace("\0", "\ufffd")
+        return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _key(*names: str) -> list[Column[str]]:
