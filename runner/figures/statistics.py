@@ -17,9 +17,7 @@ from msgspec import Struct
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.quantities import brief
 from runner.core.record import MOST_ROUNDS, MOST_SECONDS
-from runner.figures import table
 from runner.figures.profile_tables import GPU, KERNELS
-from runner.figures.table import FigureKind
 
 Samples = Mapping[str, tuple[float, ...]]
 """The values of each metric, one a round, in order; nan where a round has none."""
@@ -138,22 +136,20 @@ def _key(name: str | None, index: int, names: Mapping[str | None, int]) -> str:
 
 def _measured(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one round of a command with their values, odd ones too."""
-    printed = tuple(table.of_command(command, layers=False))
-
-    def values(kind: FigureKind) -> list[float]:
-        return [one.value for one in printed if one.figure is kind]
-
-    times = values(FigureKind.OP_TIME)
+    printed, usages = command.findings.inferences, command.findings.time_usage
+    times = [sum(one.op_times_s) for one in printed if one.op_times_s]
     if times and min(times) >= 0 and max(times) < MOST_SECONDS:
         yield f"op_time[{key}]", math.fsum(times)
-    for kind, metric, one_of in (
-        (FigureKind.CORRECTNESS, f"correctness[{key}]", min),
-        (FigureKind.WALL, f"command[{key}].wall", max),
-        (FigureKind.CPU, f"command[{key}].cpu", max),
-        (FigureKind.MEMORY, f"{PEAK_MEMORY}[{key}]", max),
+    shares = [one.correctness for one in printed if one.correctness is not None]
+    sizes = [1024 * one.max_rss_kb for one in usages if one.max_rss_kb is not None]
+    for metric, value in (
+        (f"correctness[{key}]", min(shares, default=None)),
+        (f"command[{key}].wall", command.wall_s),
+        (f"command[{key}].cpu", command.cpu_s),
+        (f"{PEAK_MEMORY}[{key}]", max(sizes, default=None)),
     ):
-        if found := values(kind):
-            yield metric, one_of(found)
+        if value is not None:
+            yield metric, value
     for name, total_s in _kernels(command.findings).items():
         yield f"kernel[{key}].{name}", total_s
 

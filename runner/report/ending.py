@@ -114,7 +114,7 @@ def _row(command: CommandRecord) -> tuple[str, ...]:
 
 def figures(found: Findings) -> str:
     """Return a program's main figures in a few words."""
-    networks = table.networks(table.of_findings(found, layers=False))
+    networks = table.networks_of(found, layers=False)
     times = [one.op_time_s.median for one in networks if one.op_time_s]
     answers = list(dict.fromkeys(one.result for one in networks if one.result))
     said = []

@@ -70,7 +70,7 @@ def reported_figures(record: RunRecord) -> dict[str, float]:
     """
     found = {name: median(known(each)) for name, each in samples(record).items()}
     named = keys(record.commands)
-    for one in table.networks(table.of(record, layers=False)):
+    for one in table.networks(record, layers=False):
         shares = {"agreement": one.agreement, "accuracy": one.accuracy}
         for kind, share in shares.items():
             if share is not None and share >= 0:

@@ -12,6 +12,7 @@ from runner.core import (
     ProfileTable,
     RunRecord,
     Source,
+    TimeUsage,
 )
 from runner.core.measurement import (
     MeasuredEntry,
@@ -21,7 +22,7 @@ from runner.core.measurement import (
 from runner.core.milestone import TIMED_BY, Trust
 from runner.core.quantities import brief, size
 from runner.figures import table
-from runner.figures.table import Figure, FigureKind, one_line
+from runner.figures.table import NetworkFigures, one_line
 from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.phrases import date, seconds, spread
 
@@ -42,14 +43,21 @@ def figures(found: Findings) -> list[Block]:
     blocks: list[Block] = []
     if cells:
         blocks.append(filled("Commands", ("#", "command"), cells, ("#",)))
-    return [*blocks, *shown(found, table.of_findings(found))]
+    usages = [(one.source.number or 0, one) for one in found.time_usage]
+    return [*blocks, *shown(found, table.networks_of(found), usages)]
 
 
 def shown(
-    found: Findings, printed: Sequence[Figure], files: Sequence[Table] = ()
+    found: Findings,
+    networks: Sequence[NetworkFigures],
+    usages: Sequence[tuple[int, TimeUsage]],
+    files: Sequence[Table] = (),
 ) -> list[Block]:
-    """Return the tables of the figures, of profiles and their files, and of faults."""
-    blocks = [*_networks(printed), *_times(printed)]
+    """Return the tables of the figures, of profiles and their files, and of faults.
+
+    ``usages`` come with the numbers of their commands, 0 where that is not known.
+    """
+    blocks = [*_networks(networks), *_times(usages)]
     if found.memory_errors:
         counts = [(str(errors),) for errors in found.memory_errors]
         blocks.append(filled("Memory checks", ("errors",), counts, ("errors",)))
@@ -72,7 +80,7 @@ def incomplete(found: Findings) -> str:
     return "; ".join(parts)
 
 
-def _networks(printed: Sequence[Figure]) -> list[Block]:
+def _networks(networks: Sequence[NetworkFigures]) -> list[Block]:
     heads = ("#", "model", "variant", "images", "op times", "sum", "layer times")
     rows = [
         (
@@ -86,32 +94,25 @@ def _networks(printed: Sequence[Figure]) -> list[Block]:
             one.result,
             ", ".join(one.under),
         )
-        for one in table.networks(printed)
+        for one in networks
     ]
     numbers = ("#", "images", *heads[4:])
     all_heads = (*heads, "result", "under")
     return [filled("Inferences", all_heads, rows, numbers)] if rows else []
 
 
-def _times(printed: Sequence[Figure]) -> list[Block]:
+def _times(usages: Sequence[tuple[int, TimeUsage]]) -> list[Block]:
     """Return what programs printed of their times, each time that one did."""
-    rows: dict[tuple[int, int], dict[FigureKind, float]] = {}
-    for one in printed:
-        if one.figure in (*_TIMES, FigureKind.MEMORY) and one.round == 0:
-            rows.setdefault((one.command, one.place), {})[one.figure] = one.value
     cells = [
         (
             str(number or ""),
-            *(brief(of.get(kind)) for kind in _TIMES),
-            size(of.get(FigureKind.MEMORY)),
+            *map(brief, (one.user_s, one.system_s, one.elapsed_s)),
+            size(None if one.max_rss_kb is None else 1024 * one.max_rss_kb),
         )
-        for (number, _), of in rows.items()
+        for number, one in usages
     ]
     heads = ("#", "user", "system", "elapsed", "peak memory")
     return [filled("Time", heads, cells, heads)] if cells else []
-
-
-_TIMES = (FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED)
 
 
 def profile_files(record: RunRecord) -> list[Table]:

@@ -75,7 +75,9 @@ def of(
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
     blocks += sampled(record)
     blocks += expected(listed(record))
-    return [*blocks, *shown(record.findings, figures.of(record), profile_files(record))]
+    files = profile_files(record)
+    networks, usages = figures.networks(record), figures.usages(record)
+    return [*blocks, *shown(record.findings, networks, usages, files)]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:
@@ -142,7 +144,7 @@ def table(
 
 def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
     run = one.record
-    networks = figures.networks(figures.of(run, layers=False))
+    networks = figures.networks(run, layers=False)
     return (
         *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
         run.engine.name if run.engine else "",

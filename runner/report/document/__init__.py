@@ -61,7 +61,6 @@ def report(
     programs that no rai-kernels.json describes. ``comparison`` is of two runs.
     """
     files = {one.record.id: _traced(one) for one in found}
-    tables = {one.record.id: table.of(one.record, one.shapes) for one in found}
     layers = {
         one.record.id: _layers(one, files[one.record.id], milestones) for one in found
     }
@@ -69,10 +68,12 @@ def report(
         rai_report=FORMAT,
         runs=tuple(map(_summary, found)),
         milestones=(),
-        times=tuple(
-            time for one in found for time in _times(one.record, tables[one.record.id])
+        times=tuple(time for one in found for time in _times(one.record)),
+        networks=tuple(
+            network
+            for one in found
+            for network in table.networks(one.record, one.shapes)
         ),
-        networks=tuple(n for one in tables.values() for n in table.networks(one)),
         shares=tuple(s for one in found for s in _shares(one, files[one.record.id])),
         shapes=tuple(
             RunNetworks(one.record.id, one.shapes.networks)
@@ -119,9 +120,9 @@ def _summary(found: RunEvidence) -> RunSummary:
     return RunSummary(**known)
 
 
-def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTime]:
+def _times(record: RunRecord) -> Iterator[RunTime]:
     """Yield how each command ended and what it took."""
-    times = table.times(figures)
+    times = table.times(record)
     for first in record.first_round:
         took = times.get(first.number, table.CommandTimes())
         yield RunTime(
