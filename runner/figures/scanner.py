@@ -180,8 +180,8 @@ class Scanner:
         at = 0
         while self._left > 0 and (found := self._faults.find(lines, at)) >= 0:
             start, at = lines.rfind(b"\n", 0, found) + 1, _after(lines, found, 1)
-            if (told := fault(_decoded(lines[start:at]))) is not None:
-                self._gpu_faults.setdefault(told.kind, told)
+            if (reported := fault(_decoded(lines[start:at]))) is not None:
+                self._gpu_faults.setdefault(reported.kind, reported)
             self._left -= 1
 
     def _read_lines(self, lines: bytes) -> None:

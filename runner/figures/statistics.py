@@ -248,11 +248,11 @@ def signed_rank(logs: Sequence[float]) -> float:
 
     Pairs whose sides are equal say nothing and are left out.
     """
-    told = [value for value in logs if value]
-    if not told:
+    unequal = [value for value in logs if value]
+    if not unequal:
         return 1.0
-    ranks = doubled_ranks([abs(value) for value in told])
-    up = sum(rank for rank, value in zip(ranks, told, strict=True) if value > 0)
+    ranks = doubled_ranks([abs(value) for value in unequal])
+    up = sum(rank for rank, value in zip(ranks, unequal, strict=True) if value > 0)
     least = min(up, sum(ranks) - up)
     return min(1.0, 2 * _at_most(tuple(sorted(ranks)), least))
 

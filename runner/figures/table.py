@@ -195,8 +195,8 @@ def _times(every: Sequence[CommandRecord]) -> CommandTimes:
         return [value for value in values if value is not None]
 
     def median(name: str) -> float | None:
-        said = (known(getattr(u, name) for u in c.findings.time_usage) for c in every)
-        found = spread([values[0] for values in said if len(values) == 1])
+        each = (known(getattr(u, name) for u in c.findings.time_usage) for c in every)
+        found = spread([values[0] for values in each if len(values) == 1])
         return found.median if found else None
 
     rss = known(u.max_rss_kb for c in every for u in c.findings.time_usage)

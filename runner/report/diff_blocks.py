@@ -86,17 +86,17 @@ def measured(found: RunDiff, names: Names) -> list[Block]:
 
 def verdict(found: RunDiff) -> str:
     """Return what the figures say of the times, in a sentence or two."""
-    told = [one for one in found.figures if one.primary and one.verdict]
-    if not told:
+    judged = [one for one in found.figures if one.primary and one.verdict]
+    if not judged:
         return "none: no time is in both runs"
-    texts = [f"{one.metric}: {one.verdict}" for one in told[:MOST_ROWS]]
-    more = len(told) - len(texts)
-    if len({one.verdict for one in told}) == 1:
-        texts, more = [told[0].verdict], 0
+    texts = [f"{one.metric}: {one.verdict}" for one in judged[:MOST_ROWS]]
+    more = len(judged) - len(texts)
+    if len({one.verdict for one in judged}) == 1:
+        texts, more = [judged[0].verdict], 0
     if texts == [NOT_COMPARABLE]:
         return NOT_COMPARABLE
-    said = "; ".join(texts) + (f"; and {more} more" if more else "")
-    return f"{said} ({_samples(found)})"
+    text = "; ".join(texts) + (f"; and {more} more" if more else "")
+    return f"{text} ({_samples(found)})"
 
 
 def _samples(found: RunDiff) -> str:
@@ -259,8 +259,8 @@ class _Shown:
 
     def facts(self, title: str, found: Sequence[Difference]) -> Iterator[Block]:
         """Yield facts of both runs, but those that are not comparable for it."""
-        told = {one.what for one in self.found.mismatches}
-        rest = [one for one in found if self.everything or one.what not in told]
+        named = {one.what for one in self.found.mismatches}
+        rest = [one for one in found if self.everything or one.what not in named]
         odd = self._of(rest, lambda one: one.same)
         rows = tuple((one.what, _became(one.before, one.after)) for one in odd)
         if rows:

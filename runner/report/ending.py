@@ -29,16 +29,16 @@ def sampled_lines(record: RunRecord) -> list[str]:
     """Return a line for each command that was repeated."""
     lines = []
     for one in samples(record):
-        told = []
+        parts = []
         for figure, found, (median, smallest, largest) in _figures(one):
             value, _, unit = smallest.partition(" ")
             if " " not in unit and largest.partition(" ")[2] == unit:
                 smallest = value  # the unit once
             few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
-            told.append(f"{figure} {median} ({smallest} to {largest}{few})")
+            parts.append(f"{figure} {median} ({smallest} to {largest}{few})")
         name = one.name or main_part(one.text)
         which = f"Command {one.number} ({name}), median of {one.wall_s.n} rounds"
-        lines.append(f"{which}: {', '.join(told)}.")
+        lines.append(f"{which}: {', '.join(parts)}.")
     return lines
 
 
@@ -117,15 +117,15 @@ def figures(found: Findings) -> str:
     networks = table.networks_of(found, layers=False)
     times = [one.op_time_s.median for one in networks if one.op_time_s]
     answers = list(dict.fromkeys(one.result for one in networks if one.result))
-    said = []
+    parts = []
     if len(times) == 1:
-        said.append(f"op time {brief(times[0])}")
+        parts.append(f"op time {brief(times[0])}")
     elif times:
         ends = f"{brief(min(times))} to {brief(max(times))}"
-        said.append(f"{len(times)} op times, {ends}")
+        parts.append(f"{len(times)} op times, {ends}")
     if len(answers) > 1:
-        said.append(f"{answers[0]} and {len(answers) - 1} other results")
-    return ", ".join(said + answers[:1] * (len(answers) == 1))
+        parts.append(f"{answers[0]} and {len(answers) - 1} other results")
+    return ", ".join(parts + answers[:1] * (len(answers) == 1))
 
 
 NOISE, LEAST_WALL_S = 0.05, 0.25
@@ -166,15 +166,15 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     pairs = [(one, other) for one, other in matched if one and other]
     printed = (networks(before, layers=False), networks(after, layers=False))
     compared = [(*pair, alike(pair, *printed)) for pair in pairs]
-    told = [text for each in compared for text in _results(*each)]
+    parts = [text for each in compared for text in _results(*each)]
     timings = [timing for each in compared for timing in _timings(*each)]
     notable = sorted(timing for timing in timings if timing[0] <= -NOISE)
-    told += [text for _, text in notable[:MOST]]
+    parts += [text for _, text in notable[:MOST]]
     if len(notable) > MOST:
-        told.append(f"and {len(notable) - MOST} other times")
-    if not told and timings:
-        told = [f"no time changed by more than {100 * NOISE:.0f} %"]
-    what = "; ".join(told) or "there is nothing to compare"
+        parts.append(f"and {len(notable) - MOST} other times")
+    if not parts and timings:
+        parts = [f"no time changed by more than {100 * NOISE:.0f} %"]
+    what = "; ".join(parts) or "there is nothing to compare"
     return f"Since run {before.id}: {what}."
 
 

@@ -175,16 +175,16 @@ def results(
         for run in runs
         for command in run.record.first_round
     ]
-    told = []
+    lines = []
     for run in runs:
         if verdict := run.record.verdict:
             why = f": {verdict.message}" if verdict.message else ""
-            told.append(f"Run {run.record.id}: {phrases.words(verdict.reason)}{why}")
+            lines.append(f"Run {run.record.id}: {phrases.words(verdict.reason)}{why}")
     cut = tests[MOST_TESTS:]
     if cut:
-        told.append(f"{len(cut)} more commands are counted and not listed.")
+        lines.append(f"{len(cut)} more commands are counted and not listed.")
     found: dict[str, Any] = {
-        **_text(told, visibility),
+        **_text(lines, visibility),
         "stdout_visibility": "hidden",
         "execution_time": round(sum(_took(run) for run in runs)),
         "tests": tests[:MOST_TESTS],
@@ -198,19 +198,19 @@ def results(
 
 
 def submission(
-    said: Sequence[str],
+    sentences: Sequence[str],
     score: float,
     ms: float | None = None,
     ratio: float | None = None,
 ) -> dict[str, Any]:
     """Return what came of a submission as the values of results.json.
 
-    ``said`` are the sentences that its team reads. ``ms`` and ``ratio`` are its time
+    ``sentences`` are what its team reads. ``ms`` and ``ratio`` are its time
     and that divided by the reference's, None where there is none.
     """
     found: dict[str, Any] = {
         "score": score,
-        **_text(said, "visible"),
+        **_text(sentences, "visible"),
         "stdout_visibility": "hidden",
     }
     figures = (("Time (ms)", ms), ("Ratio", ratio))

@@ -96,26 +96,28 @@ def headline(
     ``sides`` are the names of what is compared with and what is judged, ``failed`` is
     the label of a side that ended the bench.
     """
-    told = next((one for one in _told(found) if one.ratio is not None), None)
+    first = next((one for one in _notable(found) if one.ratio is not None), None)
     what = "rai bench: nothing was measured"
     if failed:
         what = f"❌ rai bench: {failed} failed"
     elif gate:
         what = gate.headline("rai bench")
-    elif told:
-        what = f"rai bench: {told.metric} {percent(told.ratio or 1)}, {told.verdict}"
+    elif first:
+        what = f"rai bench: {first.metric} {percent(first.ratio or 1)}, {first.verdict}"
     return f"{what}, {sides[1]} against {sides[0]}"
 
 
 def verdicts(found: RunDiff) -> list[str]:
     """Return a sentence for each main metric, and for what else changed."""
-    return [sentence(one, paired=found.paired) for one in _told(found)[:MOST_SENTENCES]]
+    return [
+        sentence(one, paired=found.paired) for one in _notable(found)[:MOST_SENTENCES]
+    ]
 
 
-def _told(found: RunDiff) -> list[FigureChange]:
-    told = [one for one in found.figures if one.primary or one.verdict.found]
+def _notable(found: RunDiff) -> list[FigureChange]:
+    notable = [one for one in found.figures if one.primary or one.verdict.found]
     # Commands that ran once were not measured, unless nothing was.
-    return [one for one in told if one.n_after > 1] or told
+    return [one for one in notable if one.n_after > 1] or notable
 
 
 def pair(
@@ -135,12 +137,12 @@ def pair(
         base, *others = (side[metric][-1] for side in sides)
         # A round that has no value has nan.
         if parsed(metric).key in repeated and base > 0 and all(v >= 0 for v in others):
-            told = [f"{labels[0]} {amount(metric, base)}"]
+            values = [f"{labels[0]} {amount(metric, base)}"]
             for label, value in zip(labels[1:], others, strict=False):
-                told.append(
+                values.append(
                     f"{label} {amount(metric, value)} ({percent(value / base)})"
                 )
-            return f"{metric} {', '.join(told)}"
+            return f"{metric} {', '.join(values)}"
     return ""
 
 
@@ -151,7 +153,7 @@ def spreads(
     one = samples(aligned(before, after), first=not found.paired)
     other = samples(after, first=not found.paired)
     rows = list[tuple[str, ...]]()
-    for figure in _told(found)[:MOST_SPREADS]:
+    for figure in _notable(found)[:MOST_SPREADS]:
         name = figure.metric
         if figure.n_after > 1 and name in one and name in other:
             sides = counted(one[name], other[name], found.paired)
@@ -173,8 +175,8 @@ def _spread(
         counts = [places.count(at) for at in range(BINS)]
         shown = "".join(BARS[7 * n // max(counts)] if n else "·" for n in counts)
         three = (min(values), median, max(values))
-        told = (amount(figure.metric, value) for value in three)
-        yield (figure.metric if side == names[0] else "", side, *told, shown)
+        shown_values = (amount(figure.metric, value) for value in three)
+        yield (figure.metric if side == names[0] else "", side, *shown_values, shown)
     if len(old) == len(new) and min(old) > 0 and figure.ratio is not None:
         ratios = [b / a for a, b in zip(old, new, strict=True)]
         places = _places(ratios[-MOST_STRIP:], _inner(ratios), len(BARS))

@@ -118,8 +118,8 @@ def loaded(certificate: Path, key: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        text = f"{key} is no key of the certificate {certificate}: {said}"
+        why = getattr(error, "strerror", None) or str(error)
+        text = f"{key} is no key of the certificate {certificate}: {why}"
         hint = "--tls takes CERTIFICATE,KEY as PEM files, the key without a password"
         raise ConfigError(Problem(text, hint=hint)) from error
     return context

@@ -34,7 +34,7 @@ from runner.submit.staging import StagedParts, StagingArea
 from runner.submit.submission import Proposal
 from runner.system import files
 
-MOST_SAID = 1000
+MOST_REASON = 1000
 """Bytes at one end of stderr in which the line is that says why a run failed."""
 
 MEASURED = ".measured"
@@ -89,7 +89,7 @@ def of_run(
         )
         ended = outcome.judged(found, milestone.trust)
         return RunEnd(*ended, replace(found, host=host))
-    return RunEnd(*outcome.failed(record, stage, milestone, _said(stage, paths)))
+    return RunEnd(*outcome.failed(record, stage, milestone, _reason_line(stage, paths)))
 
 
 def measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
@@ -109,7 +109,7 @@ def measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
     return read(files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES))
 
 
-def _said(stage: MilestoneRun, paths: RunPaths) -> str:
+def _reason_line(stage: MilestoneRun, paths: RunPaths) -> str:
     """Return the line in which a program of the judge says why it failed, or "".
 
     A compiler's output stands below it, what the team's program printed above it.
@@ -118,11 +118,11 @@ def _said(stage: MilestoneRun, paths: RunPaths) -> str:
         return ""
     with suppress(OSError), files.open_regular(paths.stderr) as log:
         if not stage.held(HeldKind.TEAM):
-            log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_SAID))
-        lines = log.read(MOST_SAID).decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        if said:
-            return said[0 if stage.held(HeldKind.TEAM) else -1]
+            log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_REASON))
+        lines = log.read(MOST_REASON).decode(errors="replace").split("\n")
+        full = [line.strip() for line in lines if line.strip()]
+        if full:
+            return full[0 if stage.held(HeldKind.TEAM) else -1]
     return ""
 
 

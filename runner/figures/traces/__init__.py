@@ -105,7 +105,7 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
         raise _error(name, *error.args) from error
     except database.Failure as error:
         raise _error(
-            name, f"it is damaged: {database.said(error)}", "profile again"
+            name, f"it is damaged: {database.message_of(error)}", "profile again"
         ) from error
     try:
         yield found

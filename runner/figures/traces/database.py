@@ -160,7 +160,7 @@ def _authorized(
     return sqlite3.SQLITE_DENY
 
 
-def said(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return what an error says, which may quote the file."""
     if isinstance(error, UnicodeDecodeError):
         return "its schema is no text"
