@@ -23,6 +23,10 @@ FIRST_BYTES = LAST_BYTES = 4 << 20
 EVERYTHING = 1 << 62
 """The first bytes of an output that is read whole."""
 
+
+LINE_LIMIT = 32 * 1024
+"""The number of bytes of a line that are sure to be read; the rest may be dropped."""
+
 MOST_CHECKS = 1000
 """Runs of memory checkers that are kept; after that the newest replaces the last."""
 
@@ -220,9 +224,6 @@ def _after(text: bytes, place: int, count: int) -> int:
             return len(text)
     return place
 
-
-LINE_LIMIT = 32 * 1024
-"""The number of bytes of a line that are sure to be read; the rest may be dropped."""
 
 # A sequence never crosses a line end; one that is longer than any real one is text.
 _CONTROL = re.compile(

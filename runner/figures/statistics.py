@@ -29,6 +29,45 @@ MOST = 1e18
 """What is no smaller is no measurement; sums of thousands of values stay finite."""
 
 PEAK_MEMORY = "peak_memory"
+
+
+_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
+
+
+CONFIDENCE = 0.995
+
+MOST_PAIRS = 500
+"""The most pairs that are looked at: their averages are 125,000."""
+
+MOST_EXACT = 80
+"""The most pairs whose distribution is counted."""
+
+SERIES = 20
+"""So few pairs that are correlated give no verdict."""
+
+_MOST_CORRELATION = 0.95
+
+LEVEL = 0.005
+"""How often a comparison of identical code may find any change at all."""
+
+SPENT: dict[int, float] = {
+    12: 0.0006,
+    18: 0.0007,
+    24: 0.0009,
+    60: 0.0005,
+    120: 0.0004,
+    240: 0.0004,
+}
+"""After how many pairs a bench looks, and the share of ``LEVEL`` that each look has.
+
+All signs of 12 pairs alike have 1 chance in 2048, so that they decide one Op Time. A
+bench that ends between looks has one more, with what the looks before it have left, so
+that all of them together err no more than ``LEVEL`` (Bonferroni's inequality).
+"""
+
+PRIMARY_SHARE = 0.9
+"""The share of the risk that the metrics have which a bench is about."""
+
 _GPU_TABLES = frozenset({GPU, KERNELS})
 _PLAIN_NAME = re.compile(r"[^\[\]\x00-\x1f\x7f]{1,100}")
 _METRIC = re.compile(
@@ -182,9 +221,6 @@ def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float
     return {name: values for name, values in rounds.items() if name not in dropped}
 
 
-_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
-
-
 def amount(metric: str, value: float) -> str:
     """Format a value of a metric with four digits: 16.60 ms, 1.250 GiB, 0.8451."""
     unit = parsed(metric).unit
@@ -206,41 +242,6 @@ def percent(ratio: float) -> str:
     change = 100 * (ratio - 1)
     text = f"{change:+.1f}" if abs(change) >= 0.1 else f"{change:+.2f}"
     return f"{text} %" if float(text) else "0.0 %"
-
-
-CONFIDENCE = 0.995
-
-MOST_PAIRS = 500
-"""The most pairs that are looked at: their averages are 125,000."""
-
-MOST_EXACT = 80
-"""The most pairs whose distribution is counted."""
-
-SERIES = 20
-"""So few pairs that are correlated give no verdict."""
-
-_MOST_CORRELATION = 0.95
-
-LEVEL = 0.005
-"""How often a comparison of identical code may find any change at all."""
-
-SPENT: dict[int, float] = {
-    12: 0.0006,
-    18: 0.0007,
-    24: 0.0009,
-    60: 0.0005,
-    120: 0.0004,
-    240: 0.0004,
-}
-"""After how many pairs a bench looks, and the share of ``LEVEL`` that each look has.
-
-All signs of 12 pairs alike have 1 chance in 2048, so that they decide one Op Time. A
-bench that ends between looks has one more, with what the looks before it have left, so
-that all of them together err no more than ``LEVEL`` (Bonferroni's inequality).
-"""
-
-PRIMARY_SHARE = 0.9
-"""The share of the risk that the metrics have which a bench is about."""
 
 
 def signed_rank(logs: Sequence[float]) -> float:

@@ -13,6 +13,44 @@ from runner.report.blocks import Table
 from runner.report.diff_nouns import Pair, alike, identity, networks, paired
 from runner.report.phrases import in_round, seconds, titled, words
 
+MOST_ROWS = 9
+"""So many commands are listed; of more, those that failed, and then the first."""
+
+MOST_REPEATS = 3
+"""So many repeats that went wrong are listed."""
+
+
+NOISE, LEAST_WALL_S = 0.05, 0.25
+"""Smaller differences, as a share of the time, and of a command in all, are noise."""
+
+LEAST_FACTOR = 1.5
+"""From here on a change is a factor: percentages of speed and of time are mistaken."""
+
+MOST = 3
+LONGEST = 24
+
+
+def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
+    """Return a row for each command that ran, and lines about what it leaves out."""
+    ran = [c for c in record.first_round if c.outcome is not Outcome.SKIPPED]
+    wrong = _wrong_repeats(record)
+    ran += wrong[:MOST_REPEATS]
+    chosen = _chosen(ran)
+    rows = tuple(_row(command) for command in chosen)
+    heads = ("#", "outcome", "took", "command", "result")
+    shown = Table("", heads, rows, frozenset({0, 2})) if rows else None
+    lines = []
+    if len(ran) > len(chosen):
+        lines.append(f"{len(ran) - len(chosen)} more ended well.")
+    if len(wrong) > MOST_REPEATS:
+        lines.append(f"{len(wrong) - MOST_REPEATS} more repeats went wrong.")
+    return shown, [*lines, *sampled_lines(record)]
+
+
+def listed(record: RunRecord) -> list[CommandRecord]:
+    """Return the commands that a list has: each once, and repeats that went wrong."""
+    return [*record.first_round, *_wrong_repeats(record)]
+
 
 def sampled(record: RunRecord) -> list[Table]:
     """Return a table of the commands that were repeated; none if there are none."""
@@ -49,35 +87,6 @@ def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
         if found:
             values = (found.median, found.smallest, found.largest)
             yield figure, found, list(map(text, values))
-
-
-MOST_ROWS = 9
-"""So many commands are listed; of more, those that failed, and then the first."""
-
-MOST_REPEATS = 3
-"""So many repeats that went wrong are listed."""
-
-
-def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
-    """Return a row for each command that ran, and lines about what it leaves out."""
-    ran = [c for c in record.first_round if c.outcome is not Outcome.SKIPPED]
-    wrong = _wrong_repeats(record)
-    ran += wrong[:MOST_REPEATS]
-    chosen = _chosen(ran)
-    rows = tuple(_row(command) for command in chosen)
-    heads = ("#", "outcome", "took", "command", "result")
-    shown = Table("", heads, rows, frozenset({0, 2})) if rows else None
-    lines = []
-    if len(ran) > len(chosen):
-        lines.append(f"{len(ran) - len(chosen)} more ended well.")
-    if len(wrong) > MOST_REPEATS:
-        lines.append(f"{len(wrong) - MOST_REPEATS} more repeats went wrong.")
-    return shown, [*lines, *sampled_lines(record)]
-
-
-def listed(record: RunRecord) -> list[CommandRecord]:
-    """Return the commands that a list has: each once, and repeats that went wrong."""
-    return [*record.first_round, *_wrong_repeats(record)]
 
 
 def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
@@ -126,16 +135,6 @@ def figures(found: Findings) -> str:
     if len(answers) > 1:
         parts.append(f"{answers[0]} and {len(answers) - 1} other results")
     return ", ".join(parts + answers[:1] * (len(answers) == 1))
-
-
-NOISE, LEAST_WALL_S = 0.05, 0.25
-"""Smaller differences, as a share of the time, and of a command in all, are noise."""
-
-LEAST_FACTOR = 1.5
-"""From here on a change is a factor: percentages of speed and of time are mistaken."""
-
-MOST = 3
-LONGEST = 24
 
 
 class Series:

@@ -36,6 +36,25 @@ TAIL_BYTES = 8 << 10
 """The most of a command's output that is shown."""
 
 
+VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+"""Who sees a test: students always, never, after the due date, or with the grades."""
+
+MOST_TESTS = 500
+
+_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
+"""Why a command was skipped that was not meant to run there."""
+
+
+MOST_PROPERTIES = 2000
+"""Figures of a run; what a profiler lists may be more."""
+
+LONGEST_NAME = 500
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is outside the production Char of XML 1.0, section 2.2."""
+
+
 class ReportedRun(Struct, frozen=True):
     """A run's record, its tag, and by index the end of what its commands printed."""
 
@@ -148,15 +167,6 @@ def how(command: CommandRecord) -> str:
     if command.outcome is Outcome.FAILED:
         return f"exit status {command.exit_code}"
     return command.outcome.value
-
-
-VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
-"""Who sees a test: students always, never, after the due date, or with the grades."""
-
-MOST_TESTS = 500
-
-_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
-"""Why a command was skipped that was not meant to run there."""
 
 
 def results(
@@ -274,12 +284,6 @@ def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
         for key, name, order in kinds
         if key in last
     ]
-
-
-MOST_PROPERTIES = 2000
-"""Figures of a run; what a profiler lists may be more."""
-
-LONGEST_NAME = 500
 
 
 class _Case(Struct, frozen=True):
@@ -413,10 +417,6 @@ def _add(
 def _element(parent: Element, tag: str, /, **about: str) -> Element:
     given = {key: _allowed(value) for key, value in about.items()}
     return SubElement(parent, tag, given)
-
-
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What is outside the production Char of XML 1.0, section 2.2."""
 
 
 def _allowed(value: str) -> str:

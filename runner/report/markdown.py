@@ -58,6 +58,65 @@ MOST_BYTES = 1024 * 1000
 SHOWN_TAILS = 10
 
 
+class Conclusion(Struct, frozen=True):
+    """A comparison or a gate: what came of it in a line, if anything, and tables."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def document(
+    title: str,
+    sections: Sequence[Section],
+    most_bytes: int,
+    pictures: Mapping[str, str] = {},
+) -> str:
+    """Return a page of at most so many bytes.
+
+    ``pictures`` are links to the pictures' files, by the pictures' names; one without a
+    file is left out, as its figures are in the tables beside it. Rows that do
+    not fit are left out and counted.
+    """
+    body = "".join(
+        heading(section.title)
+        + "".join(_part(part, pictures) for part in section.parts)
+        for section in sections
+    )
+    return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
+
+
+def summary(
+    runs: Sequence[ReportedRun],
+    failures: Sequence[Annotation] = (),
+    concluded: Sequence[Conclusion] = (),
+    *,
+    there: int = 0,
+) -> str:
+    """Return the page of some runs, for a file that has ``there`` bytes already.
+
+    It is what GitHub shows of a job. ``failures`` are problems that belong to no
+    command. What is ``concluded`` comes before the runs; several are folded below a
+    title.
+    """
+    parts = [heading("rai")] if failures else []
+    if failures:
+        rows = [(str(f.place) if f.place else "", f.title, f.text) for f in failures]
+        parts.append(block(Table("", ("where", "what", "why"), tuple(rows))))
+    for one in concluded:
+        parts += [heading(one.title)] if one.title else []
+        parts += map(block, one.blocks)
+    folds = len(runs) > 1 and any(one.title for one in concluded)
+    for run in runs:
+        name, git = PurePath(run.record.project).name, run.record.git
+        if folds:
+            name = run.record.title or name
+            name += f", {git.commit[:7]}" if git else ""
+            parts.append(folded(_title(run.record, name), _run(run)))
+        else:
+            parts += [heading(_title(run.record, name)), _run(run)]
+    return bounded("".join(parts), max(0, MOST_BYTES - there))
+
+
 def text(value: str) -> str:
     """Escape a text for a place within a line or a cell of a table.
 
@@ -145,26 +204,6 @@ def _row(cells: Sequence[str], anchor: str = "", at: int = 0) -> str:
     return f"| {' | '.join(shown)} |\n"
 
 
-def document(
-    title: str,
-    sections: Sequence[Section],
-    most_bytes: int,
-    pictures: Mapping[str, str] = {},
-) -> str:
-    """Return a page of at most so many bytes.
-
-    ``pictures`` are links to the pictures' files, by the pictures' names; one without a
-    file is left out, as its figures are in the tables beside it. Rows that do
-    not fit are left out and counted.
-    """
-    body = "".join(
-        heading(section.title)
-        + "".join(_part(part, pictures) for part in section.parts)
-        for section in sections
-    )
-    return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
-
-
 def _part(part: Part, pictures: Mapping[str, str]) -> str:
     match part:
         case Paragraph(text, strong):
@@ -182,45 +221,6 @@ def _part(part: Part, pictures: Mapping[str, str]) -> str:
             )
         case _:
             return block(part)
-
-
-class Conclusion(Struct, frozen=True):
-    """A comparison or a gate: what came of it in a line, if anything, and tables."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-def summary(
-    runs: Sequence[ReportedRun],
-    failures: Sequence[Annotation] = (),
-    concluded: Sequence[Conclusion] = (),
-    *,
-    there: int = 0,
-) -> str:
-    """Return the page of some runs, for a file that has ``there`` bytes already.
-
-    It is what GitHub shows of a job. ``failures`` are problems that belong to no
-    command. What is ``concluded`` comes before the runs; several are folded below a
-    title.
-    """
-    parts = [heading("rai")] if failures else []
-    if failures:
-        rows = [(str(f.place) if f.place else "", f.title, f.text) for f in failures]
-        parts.append(block(Table("", ("where", "what", "why"), tuple(rows))))
-    for one in concluded:
-        parts += [heading(one.title)] if one.title else []
-        parts += map(block, one.blocks)
-    folds = len(runs) > 1 and any(one.title for one in concluded)
-    for run in runs:
-        name, git = PurePath(run.record.project).name, run.record.git
-        if folds:
-            name = run.record.title or name
-            name += f", {git.commit[:7]}" if git else ""
-            parts.append(folded(_title(run.record, name), _run(run)))
-        else:
-            parts += [heading(_title(run.record, name)), _run(run)]
-    return bounded("".join(parts), max(0, MOST_BYTES - there))
 
 
 def _title(record: RunRecord, name: str) -> str:

@@ -13,6 +13,14 @@ from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.diff_nouns import RunDiff, aligned
 from runner.report.phrases import named_by, titled
 
+MOST_SENTENCES = 20
+MOST_SPREADS = 5
+MAIN = ("op_time", "command.wall")
+"""The metrics of which the first that is there stands for a pair."""
+
+BARS = "▁▂▃▄▅▆▇█"
+BINS, MOST_STRIP = 20, 60
+
 
 def plan(
     spec: BuildSpec,
@@ -77,15 +85,6 @@ def _head(
         if builds or not limit.of_build
     )
     return [*rows, ("limits", ", ".join(limits))]
-
-
-MOST_SENTENCES = 20
-MOST_SPREADS = 5
-MAIN = ("op_time", "command.wall")
-"""The metrics of which the first that is there stands for a pair."""
-
-BARS = "▁▂▃▄▅▆▇█"
-BINS, MOST_STRIP = 20, 60
 
 
 def headline(

@@ -52,6 +52,13 @@ BUILD, SOURCE = "build.tar.zst", "source.tar.zst"
 _RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?")
 
 
+LATEST = "latest.json"
+_NUMBER = re.compile("[0-9]{1,15}")
+
+Sizes = Mapping[str, int]
+"""Bytes of each file of FILES: what there is of it, or what a follower has."""
+
+
 class FileRoutes:
     """Routes of the files of a run that has begun, and of the project of any."""
 
@@ -183,13 +190,6 @@ def _read(head: bytes, parts: Sequence[FilePart]) -> Iterator[bytes]:
                 raise OSError("the file was cut while it was sent")
             at += len(data)
             yield data
-
-
-LATEST = "latest.json"
-_NUMBER = re.compile("[0-9]{1,15}")
-
-Sizes = Mapping[str, int]
-"""Bytes of each file of FILES: what there is of it, or what a follower has."""
 
 
 class TailRoute:

@@ -27,6 +27,14 @@ from runner.submit import standings
 from runner.submit.outcome import ACCEPTED
 from runner.system import files
 
+FILE = "grades.csv"
+HEADS = (
+    *("person", "team", "submission", "submitted_at", "late_by", "verdict"),
+    *("time_ms", "ratio", "rank", "points"),
+)
+OUTPUT, SENT = "output.txt", "submitted"
+MOST_OUTPUT = 256 * MIB
+
 _Counting = tuple[int, list[Submission], list[Submission]]
 """The store's count of changes, what counts of each team then, and the reruns."""
 
@@ -148,15 +156,6 @@ def _sources(one: Submission) -> tuple[tuple[str, str], ...]:
     """Return the names and digests of the files that were measured."""
     host = one.measured.host if one.measured else None
     return tuple(sorted(host.sources.items())) if host else ()
-
-
-FILE = "grades.csv"
-HEADS = (
-    *("person", "team", "submission", "submitted_at", "late_by", "verdict"),
-    *("time_ms", "ratio", "rank", "points"),
-)
-OUTPUT, SENT = "output.txt", "submitted"
-MOST_OUTPUT = 256 * MIB
 
 
 def export(

@@ -55,6 +55,15 @@ FIRST_FACTS_S = 5.0
 MOST_SHOWN = 1000
 
 
+MOST_PAGE = 200
+MOST_SECRETS = 1000
+NOTED_S = 3600.0
+MOST_NOTED = 4096
+"""Of reading by staff that is asked for again and again one line is enough."""
+
+_LIMIT = re.compile("[0-9]{1,4}")
+
+
 class QueueSnapshot:
     """The runs that have not ended; ``rows`` has them by id."""
 
@@ -167,15 +176,6 @@ def most_gpus(facts: Capacity) -> int | None:
     It is not known of a cluster that has not answered yet. Pure.
     """
     return facts.node_gpus if facts.in_slurm else len(facts.gpus)
-
-
-MOST_PAGE = 200
-MOST_SECRETS = 1000
-NOTED_S = 3600.0
-MOST_NOTED = 4096
-"""Of reading by staff that is asked for again and again one line is enough."""
-
-_LIMIT = re.compile("[0-9]{1,4}")
 
 
 class RunRoutes:

@@ -57,6 +57,10 @@ SURVEYED_WITHIN_S = 120.0
 """More than a driver that hangs takes to be given up."""
 
 CONNECTED_WITHIN_S = 10.0
+
+
+CLUSTER_FRESH_S = 5.0
+PARTITION = "partition"
 PASSED = frozenset(
     (
         *slurm_programs.OF_SBATCH,
@@ -352,10 +356,6 @@ def kept(home: Home) -> Capacity | None:
         return as_now(json.decode(data, type=Capacity), GpusOut(home.root), home)
     except (OSError, ValueError):
         return None
-
-
-CLUSTER_FRESH_S = 5.0
-PARTITION = "partition"
 
 
 class SlurmCluster(Executor):

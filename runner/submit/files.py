@@ -25,36 +25,6 @@ from runner.pack.ignore import secret
 from runner.pack.read import HostileNameError, Tree
 from runner.system import files, trees
 
-
-def glob_matches(pattern: str, name: str) -> bool:
-    """Whether a relative name with slashes matches a pattern.
-
-    `*.cu` matches names without a folder, `**/*.cu` those in any folder or none.
-    """
-    return _regex(pattern).fullmatch(name) is not None
-
-
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    text, at = "", 0
-    while at < len(pattern):
-        for mark, means in _MARKS:
-            if pattern.startswith(mark, at):
-                text, at = text + means, at + len(mark)
-                break
-        else:
-            text, at = text + re.escape(pattern[at]), at + 1
-    return re.compile(text, re.DOTALL)
-
-
-_MARKS = (
-    ("**/", "(?:[^/]+/)*"),
-    ("**", ".*"),
-    ("*", "[^/]*"),
-    ("?", "[^/]"),
-)
-
-
 MOST_LISTED = 100_000
 """The most names that are looked at below the team's folder."""
 
@@ -411,3 +381,32 @@ def _twins(project: Path, name: str) -> list[str]:
             return sorted(n for n in names if n != own and n.casefold() == same)
     except OSError:
         return []
+
+
+def glob_matches(pattern: str, name: str) -> bool:
+    """Whether a relative name with slashes matches a pattern.
+
+    `*.cu` matches names without a folder, `**/*.cu` those in any folder or none.
+    """
+    return _regex(pattern).fullmatch(name) is not None
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    text, at = "", 0
+    while at < len(pattern):
+        for mark, means in _MARKS:
+            if pattern.startswith(mark, at):
+                text, at = text + means, at + len(mark)
+                break
+        else:
+            text, at = text + re.escape(pattern[at]), at + 1
+    return re.compile(text, re.DOTALL)
+
+
+_MARKS = (
+    ("**/", "(?:[^/]+/)*"),
+    ("**", ".*"),
+    ("*", "[^/]*"),
+    ("?", "[^/]"),
+)
