@@ -28,7 +28,7 @@ from runner.server import messages
 from runner.server.database import Store
 from runner.server.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
 from runner.server.folders import ServerRuns
-from runner.server.judging import Judging
+from runner.server.judging import Judging, Launch
 from runner.server.paths import upload_path
 from runner.server.references import References
 from runner.server.scheduling import QueueHistory, QueueRow, ServerRules
@@ -73,7 +73,6 @@ AGAIN = "send it again"
 OF_MILESTONES = RolePolicy(source="this server")
 """What the runs of a submission may do: what its milestone says, for every team."""
 
-Launch = Callable[[Callable[[], None]], None]
 Settle = Callable[[QueueRow, float], None]
 """What becomes of a row once its start is over, at a time."""
 

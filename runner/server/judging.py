@@ -53,8 +53,12 @@ AT_ONCE = 2
 MOST_TRIES = 5
 """So often a step may fail before the verdict is that the server did."""
 
+
 MOST_WHY = 4000
 LATER = (Reason.BUSY, Reason.DISK_FULL, Reason.BAD_CONFIG)
+
+Launch = Callable[[Callable[[], None]], None]
+"""Begins some work, in a thread of its own."""
 
 
 class Judging:
@@ -75,12 +79,9 @@ class Judging:
         now: float,
         facts: Capacity,
         going: set[str],
-        launch: Callable[[Callable[[], None]], None],
+        launch: Launch,
     ) -> None:
-        """Begin steps of submissions that wait for none of the runs ``going``.
-
-        ``launch`` begins each in a thread.
-        """
+        """Begin steps of submissions that wait for none of the runs ``going``."""
         changes = self._store.changes()
         if self._known[0] != changes:
             self._known = changes, self._store.unjudged()[::-1]

@@ -59,8 +59,6 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 Args = TypeVarTuple("Args")
 T = TypeVar("T")
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 class Metrics:
     """The figures of `/metrics`, from the start on; none has a name of anybody."""
@@ -141,7 +139,7 @@ class Site(Struct, eq=False):
 
     def identified(
         self, reply: Callable[[Request, Identity], Awaitable[Response]]
-    ) -> Endpoint:
+    ) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that refuses requests without a valid token.
 
         ``reply`` answers the others, and is given whose each is.
