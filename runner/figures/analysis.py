@@ -34,7 +34,6 @@ from runner.figures.peaks import (
 MOST_ALIKE = 200
 """The most entries of one name and grid that are told apart."""
 
-
 LATENCY_BELOW = 60.0
 """Percent of the nearest roof; what reaches less is bound by neither of them."""
 

@@ -23,7 +23,6 @@ from runner.figures.sources import EXPONENTS, SourceReader, keep, scaled
 MOST_KERNELS = 100
 """The most kernels, each with its grid and block, of one process."""
 
-
 MOST_TABLES = 100
 MOST_SIZE = 2 << 20
 """The most that are kept, and about their size as text.

@@ -23,7 +23,6 @@ FIRST_BYTES = LAST_BYTES = 4 << 20
 EVERYTHING = 1 << 62
 """The first bytes of an output that is read whole."""
 
-
 LINE_LIMIT = 32 * 1024
 """The number of bytes of a line that are sure to be read; the rest may be dropped."""
 

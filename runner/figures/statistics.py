@@ -30,9 +30,7 @@ MOST = 1e18
 
 PEAK_MEMORY = "peak_memory"
 
-
 _SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
-
 
 CONFIDENCE = 0.995
 

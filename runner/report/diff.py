@@ -65,7 +65,6 @@ _AFFECTED = {
     Unit.SHARE: Affected.RESULTS,
 }
 
-
 Commands = Sequence[Pair[CommandRecord]]
 
 

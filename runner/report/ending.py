@@ -19,7 +19,6 @@ MOST_ROWS = 9
 MOST_REPEATS = 3
 """So many repeats that went wrong are listed."""
 
-
 NOISE, LEAST_WALL_S = 0.05, 0.25
 """Smaller differences, as a share of the time, and of a command in all, are noise."""
 

@@ -47,7 +47,6 @@ MOST_TRACES = 32
 MOST_NAMED = 20
 """The most files that are named as not read; the others are counted."""
 
-
 MOST_SPEC_BYTES = 1 << 20
 
 CAPS = Caps(total_bytes=256 * MIB, members=20_000, file_bytes=256 * MIB)

@@ -35,7 +35,6 @@ MOST_TAILS = 100
 TAIL_BYTES = 8 << 10
 """The most of a command's output that is shown."""
 
-
 VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
 """Who sees a test: students always, never, after the due date, or with the grades."""
 
@@ -44,12 +43,10 @@ MOST_TESTS = 500
 _NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
 """Why a command was skipped that was not meant to run there."""
 
-
 MOST_PROPERTIES = 2000
 """Figures of a run; what a profiler lists may be more."""
 
 LONGEST_NAME = 500
-
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What is outside the production Char of XML 1.0, section 2.2."""

@@ -188,7 +188,6 @@ _ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")
 _UNTIMED = 2
 """The columns of an entry without a time."""
 
-
 _LAYER = ("variant", "layer", "time", "reference", "floor", "error")
 _CLOCKS = ("variant", "layer", "samples", "median", "to", "reference", "median", "to")
 

@@ -44,11 +44,9 @@ LONG_TEXT = 32
 SHORT_NAME = 48
 """Characters of a function's name that are shown at once."""
 
-
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTED = 'document.documentElement.classList.add("scripted");'
 """The first script of a page: what needs scripts is shown."""
-
 
 MOST_TEXT = 1_000
 """No name and no value of a note is longer, in characters."""

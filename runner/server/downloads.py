@@ -51,7 +51,6 @@ NAMES = ("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", 
 BUILD, SOURCE = "build.tar.zst", "source.tar.zst"
 _RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?")
 
-
 LATEST = "latest.json"
 _NUMBER = re.compile("[0-9]{1,15}")
 

@@ -53,7 +53,6 @@ AT_ONCE = 2
 MOST_TRIES = 5
 """So often a step may fail before the verdict is that the server did."""
 
-
 MOST_WHY = 4000
 LATER = (Reason.BUSY, Reason.DISK_FULL, Reason.BAD_CONFIG)
 

@@ -24,7 +24,6 @@ from runner.system import files
 TEMPLATE = Path(__file__).with_name("server.yml")
 """A new server's file, which says what holds without it."""
 
-
 COLUMNS = ("team", "person", "role")
 MOST_BYTES = 4 << 20
 MOST_ROWS = 20_000

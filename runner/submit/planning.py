@@ -51,7 +51,6 @@ ARRAYS = ("y", "x", "k")
 _NUMBERS = ("grid", "block", "numbers", "shared_bytes")
 """What of a launch may be arithmetic."""
 
-
 _Finding = tuple[str, str]
 """What is wrong, after where it is, and what to do."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -107,10 +107,8 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
         raise _error(
             name, f"it is damaged: {database.message_of(error)}", "profile again"
         ) from error
-    try:
+    with closing(found):
         yield found
-    finally:
-        found.close()
 
 
 def _sqlite(path: Path) -> SqliteTrace:
