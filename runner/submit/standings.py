@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.measurement import MeasuredEntry, Measurement, MeasurementHost
+from runner.core.measurement import MeasuredEntry, Measurement
 from runner.core.milestone import Counted, Milestone, MilestoneRun, Trust
 from runner.core.quantities import DAY_S
 from runner.core.wire import (
@@ -124,11 +124,25 @@ def standings(
     at most ``number``.
     """
     every = [
-        _standing(run, tag, measurement, host, entry)
-        for run, tag, measurement in found
-        if milestone in (None, measurement.milestone.lower())
-        if measurement.counts and (host := measurement.host) is not None
-        for entry in measurement.entries
+        RankedVariant(
+            milestone=one.milestone,
+            accuracy=one.accuracy,
+            gpu=one.gpu.name if one.gpu else "",
+            engine=host.engine,
+            variant=entry.variant,
+            ms=entry.ms,
+            ratio=entry.ratio,
+            interval=entry.interval,
+            run=run,
+            tag=tag,
+            commit=host.commit,
+            at=host.at,
+            trust=host.trust,
+        )
+        for run, tag, one in found
+        if milestone in (None, one.milestone.lower())
+        if one.counts and (host := one.host) is not None
+        for entry in one.entries
     ]
     every.sort(
         key=lambda one: (one.board, one.ratio or one.ms or 0.0, -one.at, one.run)
@@ -139,26 +153,6 @@ def standings(
         timed = some[0].gpu or some[0].trust == Trust.TIMED
         listed += some[:number] if timed else some[:1]
     return listed
-
-
-def _standing(
-    run: str, tag: str, found: Measurement, host: MeasurementHost, entry: MeasuredEntry
-) -> RankedVariant:
-    return RankedVariant(
-        milestone=found.milestone,
-        accuracy=found.accuracy,
-        gpu=found.gpu.name if found.gpu else "",
-        engine=host.engine,
-        variant=entry.variant,
-        ms=entry.ms,
-        ratio=entry.ratio,
-        interval=entry.interval,
-        run=run,
-        tag=tag,
-        commit=host.commit,
-        at=host.at,
-        trust=host.trust,
-    )
 
 
 def leaderboards(

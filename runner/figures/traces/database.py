@@ -49,7 +49,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         where = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._base = sqlite3.connect(where, uri=True, cached_statements=32)
-        self._base.text_factory = _text
+        self._base.text_factory = lambda data: data.decode(errors="replace")
         size = path.stat().st_size
         self._steps_left = min(
             MOST_STEPS, LEAST_STEPS + STEPS_A_MIB * size // (1 << 20)
@@ -140,10 +140,6 @@ class Database:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
 
 
 def _authorized(
