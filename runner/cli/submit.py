@@ -166,7 +166,7 @@ def _grade(ended: SubmissionOutcome, more: str, *, late: bool) -> dict[str, obje
     points = ended.milestone.earned(ms, ratio, late=late)
     score = (1.0 if points is None else points) if ended.accepted else 0.0
     most = max((one.points for one in ended.milestone.points), default=1.0)
-    said = (outcome.told(ended), more, f"{score:g} of {most:g} points.")
+    said = (outcome.sentence(ended), more, f"{score:g} of {most:g} points.")
     advice = () if ended.accepted else (ended.reason.advice,)
 
     return results([*filter(None, (*said, *advice))], score, ms, ratio)
@@ -186,7 +186,7 @@ def _show(
     if measured:
         reported.concluded("", report.measured(measured))
     if not ended.accepted:
-        reported.failed("rai: submission", [outcome.told(ended)])
+        reported.failed("rai: submission", [outcome.sentence(ended)])
     if as_json:
         common.print_json(measured or outcome.plain(ended))
     elif measured:
@@ -196,7 +196,7 @@ def _show(
     console = reported.console()
     good = ended.accepted
     again = f"See it again: rai show {ended.last}" if ended.runs else ""
-    text = " ".join(filter(None, (outcome.told(ended), more, again)))
+    text = " ".join(filter(None, (outcome.sentence(ended), more, again)))
     console.line(text, "green" if good else "red")
     if ended.reason.advice:
         console.line(ended.reason.advice, "yellow")

@@ -224,7 +224,7 @@ class ServerClient:
         return self._ask(Submission, "PUT", f"/submissions/{number}/chosen")
 
     def standings(self, milestone: str) -> StandingsPage:
-        """Return the boards of a milestone."""
+        """Return the leaderboards of a milestone."""
         return self._ask(StandingsPage, "GET", f"/standings/{quote(milestone, '')}")
 
     def put_run(self, run: str, request: RunRequest) -> RemoteRun:

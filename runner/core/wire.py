@@ -360,12 +360,12 @@ class MilestonePage(Struct, frozen=True):
 
 
 class TeamStanding(Struct, frozen=True):
-    """A team's place on a board.
+    """A team's place on a leaderboard.
 
-    ``name`` is the team's for itself and for staff, and else the name that the board
-    gives it for the term; then times are those of days, and there is no variant and no
-    number. Where it was measured again, time, ratio and interval are of
-    these ``reruns``: their medians, and their range.
+    ``name`` is the team's for itself and for staff, and else the name that others see
+    for the term; then times are those of days, and there is no variant and no number.
+    Where it was measured again, time, ratio and interval are of these ``reruns``: their
+    medians, and their range.
     """
 
     rank: int
@@ -381,7 +381,7 @@ class TeamStanding(Struct, frozen=True):
     reruns: int = 0
 
 
-class Board(Struct, frozen=True, rename={"accuracy": "class"}):
+class Leaderboard(Struct, frozen=True, rename={"accuracy": "class"}):
     """What compares: one milestone, class, model of GPU and engine; the best first."""
 
     accuracy: str
@@ -397,7 +397,7 @@ class StandingsPage(Struct, frozen=True):
     title: str
     trust: Trust
     deadline: Moment | None
-    boards: tuple[Board, ...]
+    boards: tuple[Leaderboard, ...]
 
 
 FILES = ("stdout.log", "stderr.log", "events.jsonl")

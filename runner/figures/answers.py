@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from decimal import Decimal
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from runner.core import Command, Findings, Stream, quantities
@@ -63,8 +64,7 @@ class CommandOutput:
         missing = (
             f"{quantities.size(size)} of the output were not searched" if size else ""
         )
-        search = self._search
-        return tuple(_check(one, search, missing) for one in self._command.expect)
+        return tuple(_check(one, self._search, missing) for one in self._command.expect)
 
     def _start(self) -> None:
         from runner.figures.scanner import Scanner
@@ -75,12 +75,6 @@ class CommandOutput:
         self._scanners = {stream: Scanner(self._search) for stream in Stream}
 
 
-class _Answer(Enum):
-    RIGHT = "right"
-    WRONG = "wrong"
-    MISSING = "missing"
-
-
 def _check(expectation: Expectation, search: OutputSearch, missing: str) -> Check:
     """Compare what a command printed with one expectation.
 
@@ -88,44 +82,46 @@ def _check(expectation: Expectation, search: OutputSearch, missing: str) -> Chec
     value.
     """
     answers = [_answer(one, search, missing) for one in expectation.alternatives]
-    for wanted in (_Answer.WRONG, _Answer.RIGHT, _Answer.MISSING):
-        for answer, found in answers:
-            if answer is wanted:
-                right = wanted is _Answer.RIGHT
-                return Check(expectation.words, found, right, expectation.place)
+    for wanted in (False, True, None):
+        for right, found in answers:
+            if right is wanted:
+                return Check(expectation.words, found, bool(right), expectation.place)
     raise AssertionError("an expectation has an alternative")
 
 
-def _answer(one: Expected, search: OutputSearch, missing: str) -> tuple[_Answer, str]:
+def _answer(
+    one: Expected, search: OutputSearch, missing: str
+) -> tuple[bool | None, str]:
+    """Return whether what was printed is right, None if nothing was, and what it is."""
     if one.what == "output":
         found = search.found.get(one)
-        return (_Answer.MISSING, missing) if found is None else (_Answer.RIGHT, found)
+        return (None, missing) if found is None else (True, found)
     share = search.shares[one.what]
     if share.unreadable:
-        return _Answer.WRONG, share.unreadable
+        return False, share.unreadable
     if share.least > share.most:
-        return _Answer.MISSING, missing
+        return None, missing
     for value in (share.least, share.most):
         if not _holds(value, one):
-            return _Answer.WRONG, f"{one.what} {value!r}"
+            return False, f"{one.what} {value!r}"
     ends = dict.fromkeys((repr(share.least), repr(share.most)))
-    return _Answer.RIGHT, f"{one.what} {' to '.join(ends)}"
+    return True, f"{one.what} {' to '.join(ends)}"
 
 
 def _holds(value: float, one: Expected) -> bool:
     """Compare a printed share, rounded where it must be equal."""
     found, wanted = Decimal(repr(value)), Decimal(one.value)
-    match one.how:
-        case ">=":
-            return found >= wanted
-        case "<=":
-            return found <= wanted
-        case ">":
-            return found > wanted
-        case "<":
-            return found < wanted
-        case _:
-            exponent = wanted.as_tuple().exponent
-            given = -exponent if isinstance(exponent, int) else 0
-            decimals = Decimal(1).scaleb(-max(given, FEWEST_DECIMALS))
-            return found.quantize(decimals) == wanted.quantize(decimals)
+    if compare := _COMPARE.get(one.how):
+        return compare(found, wanted)
+    exponent = wanted.as_tuple().exponent
+    given = -exponent if isinstance(exponent, int) else 0
+    decimals = Decimal(1).scaleb(-max(given, FEWEST_DECIMALS))
+    return found.quantize(decimals) == wanted.quantize(decimals)
+
+
+_COMPARE: dict[str, Callable[[Decimal, Decimal], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}

@@ -125,8 +125,8 @@ def parse(texts: Iterable[str]) -> tuple[Condition, ...]:
         if isinstance(read, Condition):
             found.append(read)
         else:
-            told = f'{OPTION} "{text}": '
-            problems += [Problem(told + what, hint=hint) for what, hint in read]
+            begin = f'{OPTION} "{text}": '
+            problems += [Problem(begin + what, hint=hint) for what, hint in read]
     if problems:
         raise UsageError(*problems)
     return tuple(found)
@@ -193,31 +193,31 @@ def judge(
     fails where any sample of ``values`` is beyond it.
     ``compared`` is None where there is nothing to compare with.
     """
-    told, refused = list[_Told](), list[Problem]()
+    judged, refused = list[_Judged](), list[Problem]()
     for one in conditions:
         if problem := _refusal(one, compared, values):
             refused.append(problem)
         elif one.relative:
-            told += _of_changes(one, compared or (), paired)
+            judged += _of_changes(one, compared or (), paired)
         else:
-            told += _of_values(one, values)
+            judged += _of_values(one, values)
     kinds = ("failed", "unsure", "passed")
-    said = {kind: [each[1:] for each in told if each[0] == kind] for kind in kinds}
-    texts = {kind: tuple(text for text, _ in each) for kind, each in said.items()}
-    kind = next(filter(said.get, kinds), "passed")
-    brief = said[kind][0][1] if said[kind] else ""
-    if len(said[kind]) > 1 and kind != "passed":
-        brief += f" and {len(said[kind]) - 1} more"
+    by_kind = {kind: [each[1:] for each in judged if each[0] == kind] for kind in kinds}
+    texts = {kind: tuple(text for text, _ in each) for kind, each in by_kind.items()}
+    kind = next(filter(by_kind.get, kinds), "passed")
+    brief = by_kind[kind][0][1] if by_kind[kind] else ""
+    if len(by_kind[kind]) > 1 and kind != "passed":
+        brief += f" and {len(by_kind[kind]) - 1} more"
     return GateOutcome(**texts, refused=tuple(refused), brief=brief)
 
 
-_Told = tuple[str, str, str]
+_Judged = tuple[str, str, str]
 """failed, unsure or passed; the sentence; and in brief."""
 
 
 def _of_changes(
     one: Condition, compared: Sequence[FigureChange], paired: bool
-) -> Iterator[_Told]:
+) -> Iterator[_Judged]:
     """Yield what a relative condition says of each metric with enough samples."""
     covered = [c for c in compared if one.covers(c.metric) and c.span]
     for each in covered:
@@ -233,7 +233,7 @@ def _of_changes(
         yield kind, f'"{one.text}": {sentence(each, paired=paired)}', brief
 
 
-def _of_values(one: Condition, values: Samples) -> Iterator[_Told]:
+def _of_values(one: Condition, values: Samples) -> Iterator[_Judged]:
     """Yield what an absolute condition says of each metric by its worst sample."""
     for metric, each in values.items():
         kept = known(each)
@@ -255,13 +255,12 @@ def impossible(
     compared: Sequence[FigureChange],
     values: Samples,
 ) -> Iterator[Problem]:
-    """Yield what more samples do not help: figures that are not there, or come once.
+    """Return what more samples do not help: figures that are not there, or come once.
 
     ``compared`` and ``values`` are those of runs that go on.
     """
-    for one in conditions:
-        if problem := _refusal(one, compared, values, ended=False):
-            yield problem
+    found = (_refusal(one, compared, values, ended=False) for one in conditions)
+    return filter(None, found)
 
 
 def _refusal(

@@ -229,7 +229,6 @@ MULTIPROCESSORS = {
 }
 """By compute capability."""
 
-
 MEMORY = "memory"
 """The name of the bound by the GPU's memory; the others are named by their unit."""
 

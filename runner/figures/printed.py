@@ -58,7 +58,6 @@ _SILENT = re.compile(r"New Inference|Conv-[CG]PU==")
 _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
 _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
-
 _Times = dict[str, list[float]]
 """Those of convolutions, "Op", and of whole layers, "Layer"."""
 

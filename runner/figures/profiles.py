@@ -23,6 +23,19 @@ from runner.figures.sources import EXPONENTS, SourceReader, keep, scaled
 MOST_KERNELS = 100
 """The most kernels, each with its grid and block, of one process."""
 
+MOST_TABLES = 100
+MOST_SIZE = 2 << 20
+"""The most that are kept, and about their size as text.
+
+After that the newest replaces the last.
+"""
+
+MOST_COUNTERS = 200
+"""The most kernels with counters of one output; after that no more are kept."""
+
+_ROW_SIZE = 160
+"""A row's numbers."""
+
 _DURATIONS = ("Duration", *(f"gpu__time_duration.{n}" for n in ("sum", "avg", "max")))
 """The metrics of a launch's duration; for one launch they are all the same."""
 
@@ -73,164 +86,6 @@ _Size = tuple[int, int, int] | None
 _Launch = tuple[str, _Size, _Size]
 _KERNEL = "Kernel Name"
 _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
-
-
-class LaunchTable:
-    """The launches of one process, in bounded memory.
-
-    A row is one metric of a launch, whose ID the rows of one launch share; or, with
-    `--page raw`, one launch, after a row of units.
-    """
-
-    def __init__(self, header: Sequence[str]) -> None:
-        self._raw = not set(_METRIC) <= set(header)
-        self._units: dict[str, str] | None = None
-        self._id = ""
-        self._launch: _Launch | None = None
-        self._values: dict[str, float] = {}
-        self._total_s = 0.0
-        self._times: dict[str, tuple[int, float, float, float]] = {}
-        self._sums: dict[_Launch, dict[str, list[float]]] = {}
-        self.left_out = 0
-
-    def row(self, named: dict[str, str]) -> bool:
-        """Read one row; return False if it is not one."""
-        if self._raw and self._units is None:
-            self._units = named
-            return not named[_KERNEL]
-        known = named.get("ID", "")
-        if self._units or not known or known != self._id:
-            self.end()
-            self._id = known
-            sizes = _size(named.get("Grid Size")), _size(named.get("Block Size"))
-            self._launch = (named[_KERNEL][:LONGEST_NAME], *sizes)
-        if self._units is None:
-            self._metric(*(named[each] for each in _METRIC))
-        else:
-            for name in filter(_NAMES.__contains__, named):  # the first counts
-                self._metric(name, self._units[name], named[name])
-        return True
-
-    def _metric(self, name: str, unit: str, value: str) -> None:
-        """Note a metric of the launch, if it is one that is kept; the first counts."""
-        if name not in _NAMES or (plain := _plain_number(value)) is None:
-            return
-        if name in _DURATIONS:
-            if (unit := unit.removesuffix("econd")) in EXPONENTS:
-                self._values.setdefault("average_s", scaled(plain, unit))
-            return
-        kind, scale = _kind(unit)
-        if (field := _FIELDS.get((kind, name))) is not None:
-            self._values.setdefault(field, float(plain) * scale)
-
-    def end(self) -> None:
-        """End the launch that is being read."""
-        launch, values = self._launch, self._values
-        self._launch, self._values = None, {}
-        if launch is None:
-            return
-        if (took_s := values.get("average_s")) is not None:
-            self._took(launch[0], took_s)
-        if not values.keys() - {"average_s"}:
-            return
-        if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
-            self.left_out += 1
-            return
-        sums = self._sums.setdefault(launch, {})
-        for name, value in {"launches": 1, **values}.items():
-            have = sums.setdefault(name, [0, 0])
-            have[0] += 1
-            have[1] += value
-
-    def _took(self, name: str, took_s: float) -> None:
-        """Count one launch; of too many kernels drop those with the least time."""
-        self._total_s += took_s
-        if name not in self._times and len(self._times) >= 2 * MOST_ROWS:
-            self._times = dict(self._longest())
-        none = (0, 0.0, took_s, took_s)
-        count, total, least, most = self._times.get(name, none)
-        spread = min(least, took_s), max(most, took_s)
-        self._times[name] = count + 1, total + took_s, *spread
-
-    def _longest(self) -> list[tuple[str, tuple[int, float, float, float]]]:
-        times = self._times.items()
-        return heapq.nlargest(MOST_ROWS, times, key=lambda each: each[1][1])
-
-    def tables(self) -> Iterator[ProfileTable]:
-        """Yield a table with a row for each kernel, the longest first, if any took."""
-        rows = [
-            ProfileRow(
-                name=name,
-                percent=round(100 * total / self._total_s, 2) if total else 0.0,
-                total_s=total,
-                calls=count,
-                avg_s=total / count,
-                min_s=least,
-                max_s=most,
-            )
-            for name, (count, total, least, most) in self._longest()
-        ]
-        if rows:
-            yield ProfileTable("ncu", KERNELS, tuple(rows))
-
-    def counters(self) -> Iterator[KernelCounters]:
-        """Yield the averages of each kernel that has counters.
-
-        Each metric may lack in some of the launches.
-        """
-        for (kernel, grid, block), sums in self._sums.items():
-            means = {name: total / count for name, (count, total) in sums.items()}
-            means["launches"] = int(sums["launches"][0])
-            if "registers" in means:
-                means["registers"] = round(means["registers"])
-            yield replace(KernelCounters(kernel, 0, grid, block), **means)
-
-
-def ncu_table(header: Sequence[str]) -> LaunchTable | None:
-    """Return the table that a header opens; None if it has no metric that is kept."""
-    known = set(header)
-    metrics = known >= set(_METRIC) or not known.isdisjoint(_NAMES)
-    return LaunchTable(header) if _KERNEL in header and metrics else None
-
-
-def _plain_number(text: str) -> str | None:
-    """Return a number in any locale as plain decimals; None if it is none."""
-    if _ENGLISH.fullmatch(text):
-        return text.replace(",", "")
-    if _PLAIN.fullmatch(text):
-        return text.replace(",", ".")
-    if _POINTS.fullmatch(text):
-        return text.replace(".", "").replace(",", ".")
-    return None
-
-
-def _size(text: str | None) -> _Size:
-    """Return a grid or block in brackets; None where a version does not print it."""
-    match = _SIZE.fullmatch((text or "").strip())
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def _kind(unit: str) -> tuple[str, float]:
-    """Return what a unit measures, and how many of the base unit it is."""
-    if unit == "%":
-        return _PERCENT, 1.0
-    if (match := _UNIT.fullmatch(unit)) is not None:
-        return _RATE if match["rate"] else _BYTES, _PREFIXES[match["prefix"]]
-    return _COUNT, 1.0
-
-
-MOST_TABLES = 100
-MOST_SIZE = 2 << 20
-"""The most that are kept, and about their size as text.
-
-After that the newest replaces the last.
-"""
-
-MOST_COUNTERS = 200
-"""The most kernels with counters of one output; after that no more are kept."""
-
-_ROW_SIZE = 160
-"""A row's numbers."""
 
 
 class ProfileReader:
@@ -339,3 +194,146 @@ class _Summary:
         """Yield the table of each section."""
         for section, rows in self._sections.items():
             yield ProfileTable(NVPROF, section, tuple(rows))
+
+
+class LaunchTable:
+    """The launches of one process, in bounded memory.
+
+    A row is one metric of a launch, whose ID the rows of one launch share; or, with
+    `--page raw`, one launch, after a row of units.
+    """
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._raw = not set(_METRIC) <= set(header)
+        self._units: dict[str, str] | None = None
+        self._id = ""
+        self._launch: _Launch | None = None
+        self._values: dict[str, float] = {}
+        self._total_s = 0.0
+        self._times: dict[str, tuple[int, float, float, float]] = {}
+        self._sums: dict[_Launch, dict[str, list[float]]] = {}
+        self.left_out = 0
+
+    def row(self, named: dict[str, str]) -> bool:
+        """Read one row; return False if it is not one."""
+        if self._raw and self._units is None:
+            self._units = named
+            return not named[_KERNEL]
+        known = named.get("ID", "")
+        if self._units or not known or known != self._id:
+            self.end()
+            self._id = known
+            sizes = _size(named.get("Grid Size")), _size(named.get("Block Size"))
+            self._launch = (named[_KERNEL][:LONGEST_NAME], *sizes)
+        if self._units is None:
+            self._metric(*(named[each] for each in _METRIC))
+        else:
+            for name in filter(_NAMES.__contains__, named):  # the first counts
+                self._metric(name, self._units[name], named[name])
+        return True
+
+    def _metric(self, name: str, unit: str, value: str) -> None:
+        """Note a metric of the launch, if it is one that is kept; the first counts."""
+        if name not in _NAMES or (plain := _plain_number(value)) is None:
+            return
+        if name in _DURATIONS:
+            if (unit := unit.removesuffix("econd")) in EXPONENTS:
+                self._values.setdefault("average_s", scaled(plain, unit))
+            return
+        kind, scale = _kind(unit)
+        if (field := _FIELDS.get((kind, name))) is not None:
+            self._values.setdefault(field, float(plain) * scale)
+
+    def end(self) -> None:
+        """End the launch that is being read."""
+        launch, values = self._launch, self._values
+        self._launch, self._values = None, {}
+        if launch is None:
+            return
+        if (took_s := values.get("average_s")) is not None:
+            self._took(launch[0], took_s)
+        if not values.keys() - {"average_s"}:
+            return
+        if launch not in self._sums and len(self._sums) >= MOST_KERNELS:
+            self.left_out += 1
+            return
+        sums = self._sums.setdefault(launch, {})
+        for name, value in {"launches": 1, **values}.items():
+            have = sums.setdefault(name, [0, 0])
+            have[0] += 1
+            have[1] += value
+
+    def _took(self, name: str, took_s: float) -> None:
+        """Count one launch; of too many kernels drop those with the least time."""
+        self._total_s += took_s
+        if name not in self._times and len(self._times) >= 2 * MOST_ROWS:
+            self._times = dict(self._longest())
+        count, total, least, most = self._times.get(name, (0, 0.0, took_s, took_s))
+        spread = min(least, took_s), max(most, took_s)
+        self._times[name] = count + 1, total + took_s, *spread
+
+    def _longest(self) -> list[tuple[str, tuple[int, float, float, float]]]:
+        times = self._times.items()
+        return heapq.nlargest(MOST_ROWS, times, key=lambda each: each[1][1])
+
+    def tables(self) -> Iterator[ProfileTable]:
+        """Yield a table with a row for each kernel, the longest first, if any took."""
+        rows = [
+            ProfileRow(
+                name=name,
+                percent=round(100 * total / self._total_s, 2) if total else 0.0,
+                total_s=total,
+                calls=count,
+                avg_s=total / count,
+                min_s=least,
+                max_s=most,
+            )
+            for name, (count, total, least, most) in self._longest()
+        ]
+        if rows:
+            yield ProfileTable("ncu", KERNELS, tuple(rows))
+
+    def counters(self) -> Iterator[KernelCounters]:
+        """Yield the averages of each kernel that has counters.
+
+        Each metric may lack in some of the launches.
+        """
+        for (kernel, grid, block), sums in self._sums.items():
+            means = {name: total / count for name, (count, total) in sums.items()}
+            means["launches"] = int(sums["launches"][0])
+            if "registers" in means:
+                means["registers"] = round(means["registers"])
+            yield replace(KernelCounters(kernel, 0, grid, block), **means)
+
+
+def ncu_table(header: Sequence[str]) -> LaunchTable | None:
+    """Return the table that a header opens; None if it has no metric that is kept."""
+    known = set(header)
+    metrics = known >= set(_METRIC) or not known.isdisjoint(_NAMES)
+    return LaunchTable(header) if _KERNEL in header and metrics else None
+
+
+def _plain_number(text: str) -> str | None:
+    """Return a number in any locale as plain decimals; None if it is none."""
+    if _ENGLISH.fullmatch(text):
+        return text.replace(",", "")
+    if _PLAIN.fullmatch(text):
+        return text.replace(",", ".")
+    if _POINTS.fullmatch(text):
+        return text.replace(".", "").replace(",", ".")
+    return None
+
+
+def _size(text: str | None) -> _Size:
+    """Return a grid or block in brackets; None where a version does not print it."""
+    match = _SIZE.fullmatch((text or "").strip())
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _kind(unit: str) -> tuple[str, float]:
+    """Return what a unit measures, and how many of the base unit it is."""
+    if unit == "%":
+        return _PERCENT, 1.0
+    if (match := _UNIT.fullmatch(unit)) is not None:
+        return _RATE if match["rate"] else _BYTES, _PREFIXES[match["prefix"]]
+    return _COUNT, 1.0

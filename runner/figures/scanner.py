@@ -23,6 +23,9 @@ FIRST_BYTES = LAST_BYTES = 4 << 20
 EVERYTHING = 1 << 62
 """The first bytes of an output that is read whole."""
 
+LINE_LIMIT = 32 * 1024
+"""The number of bytes of a line that are sure to be read; the rest may be dropped."""
+
 MOST_CHECKS = 1000
 """Runs of memory checkers that are kept; after that the newest replaces the last."""
 
@@ -180,8 +183,8 @@ class Scanner:
         at = 0
         while self._left > 0 and (found := self._faults.find(lines, at)) >= 0:
             start, at = lines.rfind(b"\n", 0, found) + 1, _after(lines, found, 1)
-            if (told := fault(_decoded(lines[start:at]))) is not None:
-                self._gpu_faults.setdefault(told.kind, told)
+            if (reported := fault(_decoded(lines[start:at]))) is not None:
+                self._gpu_faults.setdefault(reported.kind, reported)
             self._left -= 1
 
     def _read_lines(self, lines: bytes) -> None:
@@ -220,9 +223,6 @@ def _after(text: bytes, place: int, count: int) -> int:
             return len(text)
     return place
 
-
-LINE_LIMIT = 32 * 1024
-"""The number of bytes of a line that are sure to be read; the rest may be dropped."""
 
 # A sequence never crosses a line end; one that is longer than any real one is text.
 _CONTROL = re.compile(

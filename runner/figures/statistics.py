@@ -17,9 +17,7 @@ from msgspec import Struct
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.quantities import brief
 from runner.core.record import MOST_ROUNDS, MOST_SECONDS
-from runner.figures import table
 from runner.figures.profile_tables import GPU, KERNELS
-from runner.figures.table import FigureKind
 
 Samples = Mapping[str, tuple[float, ...]]
 """The values of each metric, one a round, in order; nan where a round has none."""
@@ -31,6 +29,43 @@ MOST = 1e18
 """What is no smaller is no measurement; sums of thousands of values stay finite."""
 
 PEAK_MEMORY = "peak_memory"
+
+_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
+
+CONFIDENCE = 0.995
+
+MOST_PAIRS = 500
+"""The most pairs that are looked at: their averages are 125,000."""
+
+MOST_EXACT = 80
+"""The most pairs whose distribution is counted."""
+
+SERIES = 20
+"""So few pairs that are correlated give no verdict."""
+
+_MOST_CORRELATION = 0.95
+
+LEVEL = 0.005
+"""How often a comparison of identical code may find any change at all."""
+
+SPENT: dict[int, float] = {
+    12: 0.0006,
+    18: 0.0007,
+    24: 0.0009,
+    60: 0.0005,
+    120: 0.0004,
+    240: 0.0004,
+}
+"""After how many pairs a bench looks, and the share of ``LEVEL`` that each look has.
+
+All signs of 12 pairs alike have 1 chance in 2048, so that they decide one Op Time. A
+bench that ends between looks has one more, with what the looks before it have left, so
+that all of them together err no more than ``LEVEL`` (Bonferroni's inequality).
+"""
+
+PRIMARY_SHARE = 0.9
+"""The share of the risk that the metrics have which a bench is about."""
+
 _GPU_TABLES = frozenset({GPU, KERNELS})
 _PLAIN_NAME = re.compile(r"[^\[\]\x00-\x1f\x7f]{1,100}")
 _METRIC = re.compile(
@@ -138,22 +173,20 @@ def _key(name: str | None, index: int, names: Mapping[str | None, int]) -> str:
 
 def _measured(command: CommandRecord, key: str) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one round of a command with their values, odd ones too."""
-    printed = tuple(table.of_command(command, layers=False))
-
-    def values(kind: FigureKind) -> list[float]:
-        return [one.value for one in printed if one.figure is kind]
-
-    times = values(FigureKind.OP_TIME)
+    printed, usages = command.findings.inferences, command.findings.time_usage
+    times = [sum(one.op_times_s) for one in printed if one.op_times_s]
     if times and min(times) >= 0 and max(times) < MOST_SECONDS:
         yield f"op_time[{key}]", math.fsum(times)
-    for kind, metric, one_of in (
-        (FigureKind.CORRECTNESS, f"correctness[{key}]", min),
-        (FigureKind.WALL, f"command[{key}].wall", max),
-        (FigureKind.CPU, f"command[{key}].cpu", max),
-        (FigureKind.MEMORY, f"{PEAK_MEMORY}[{key}]", max),
+    shares = [one.correctness for one in printed if one.correctness is not None]
+    sizes = [1024 * one.max_rss_kb for one in usages if one.max_rss_kb is not None]
+    for metric, value in (
+        (f"correctness[{key}]", min(shares, default=None)),
+        (f"command[{key}].wall", command.wall_s),
+        (f"command[{key}].cpu", command.cpu_s),
+        (f"{PEAK_MEMORY}[{key}]", max(sizes, default=None)),
     ):
-        if found := values(kind):
-            yield metric, one_of(found)
+        if value is not None:
+            yield metric, value
     for name, total_s in _kernels(command.findings).items():
         yield f"kernel[{key}].{name}", total_s
 
@@ -186,9 +219,6 @@ def _main_kernels(rounds: dict[str, tuple[float, ...]]) -> dict[str, tuple[float
     return {name: values for name, values in rounds.items() if name not in dropped}
 
 
-_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
-
-
 def amount(metric: str, value: float) -> str:
     """Format a value of a metric with four digits: 16.60 ms, 1.250 GiB, 0.8451."""
     unit = parsed(metric).unit
@@ -212,51 +242,16 @@ def percent(ratio: float) -> str:
     return f"{text} %" if float(text) else "0.0 %"
 
 
-CONFIDENCE = 0.995
-
-MOST_PAIRS = 500
-"""The most pairs that are looked at: their averages are 125,000."""
-
-MOST_EXACT = 80
-"""The most pairs whose distribution is counted."""
-
-SERIES = 20
-"""So few pairs that are correlated give no verdict."""
-
-_MOST_CORRELATION = 0.95
-
-LEVEL = 0.005
-"""How often a comparison of identical code may find any change at all."""
-
-SPENT: dict[int, float] = {
-    12: 0.0006,
-    18: 0.0007,
-    24: 0.0009,
-    60: 0.0005,
-    120: 0.0004,
-    240: 0.0004,
-}
-"""After how many pairs a bench looks, and the share of ``LEVEL`` that each look has.
-
-All signs of 12 pairs alike have 1 chance in 2048, so that they decide one Op Time. A
-bench that ends between looks has one more, with what the looks before it have left, so
-that all of them together err no more than ``LEVEL`` (Bonferroni's inequality).
-"""
-
-PRIMARY_SHARE = 0.9
-"""The share of the risk that the metrics have which a bench is about."""
-
-
 def signed_rank(logs: Sequence[float]) -> float:
     """Return the two-sided probability of such signs if each is a fair coin.
 
     Pairs whose sides are equal say nothing and are left out.
     """
-    told = [value for value in logs if value]
-    if not told:
+    unequal = [value for value in logs if value]
+    if not unequal:
         return 1.0
-    ranks = doubled_ranks([abs(value) for value in told])
-    up = sum(rank for rank, value in zip(ranks, told, strict=True) if value > 0)
+    ranks = doubled_ranks([abs(value) for value in unequal])
+    up = sum(rank for rank, value in zip(ranks, unequal, strict=True) if value > 0)
     least = min(up, sum(ranks) - up)
     return min(1.0, 2 * _at_most(tuple(sorted(ranks)), least))
 

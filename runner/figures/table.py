@@ -1,15 +1,23 @@
-"""One table of a run's figures, made once of its record, and commands' names."""
+"""A run's figures by network and by command, and what commands are called."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import PurePath
+from typing import Any
 
 from msgspec import Struct
 
-from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord, Source
+from runner.core import (
+    CommandRecord,
+    Findings,
+    Inference,
+    Outcome,
+    RunRecord,
+    TimeUsage,
+)
 from runner.core.kernel_shapes import KernelShapes, LayeredNetwork
 from runner.core.record import Spread, spread
 
@@ -17,6 +25,7 @@ LONGEST_NAME = 100
 _WORD = re.compile(r"[^\s\"'=;|&()<>]+")
 _SCRIPTS = [re.compile(rf"(?<=.)\.{ends}(?![\w.])") for ends in ("py", "sh")]
 _IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
+_WELL = (Outcome.OK, Outcome.WRONG)
 
 
 def one_line(command: str) -> str:
@@ -32,8 +41,13 @@ def main_part(command: str) -> str:
 
 def called(command: CommandRecord) -> str:
     """Return what a command is called in a table: its name, or its main part."""
-    found = " ".join((command.name or main_part(command.text)).split())
-    return found if len(found) <= LONGEST_NAME else f"{found[: LONGEST_NAME - 1]}…"
+    words = (command.name or main_part(command.text)).split()
+    return cut(" ".join(words), LONGEST_NAME)
+
+
+def cut(text: str, most: int, dots: str = "…") -> str:
+    """Return a text of at most so many characters; dots stand for its end."""
+    return text if len(text) <= most else text[: most - len(dots)] + dots
 
 
 def program(text: str) -> str:
@@ -67,68 +81,6 @@ def numbered(numbers: Iterable[int]) -> str:
     return f"command{'s' * several} {', '.join(shown)}"
 
 
-class FigureKind(StrEnum):
-    """What a figure is; times are in seconds, memory in bytes, shares from 0 to 1."""
-
-    OP_TIME = "op_time"
-    LAYER_TIME = "layer_time"
-    CORRECTNESS = "correctness"
-    ACCURACY = "accuracy"
-    AGREEMENT = "agreement"
-    WALL = "wall"
-    CPU = "cpu"
-    ELAPSED = "elapsed"
-    USER = "user"
-    SYSTEM = "system"
-    CPU_PERCENT = "cpu_percent"
-    MEMORY = "memory"
-
-    @property
-    def unit(self) -> str:
-        """The unit of its values; "" for a share."""
-        shares = (self.CORRECTNESS, self.ACCURACY, self.AGREEMENT)
-        units = dict.fromkeys(shares, "") | {self.MEMORY: "B", self.CPU_PERCENT: "%"}
-        return units.get(self, "s")
-
-
-class Figure(Struct, frozen=True):
-    """One value, and what it is of.
-
-    ``command`` is the command's number from 1, ``name`` what it is called, ``script``
-    its program's file. ``model``, ``variant`` and ``images`` are the network's, "" and
-    None where that is not known. ``layer`` is the layer's number from 1, "" for all of
-    them. ``profiled`` names the profilers that ran along and took time. ``place`` is
-    which network of the command's output it is of, ``round`` the command's round.
-    """
-
-    run: str
-    command: int
-    name: str
-    script: str
-    figure: FigureKind
-    value: float
-    model: str = ""
-    variant: str = ""
-    images: int | None = None
-    layer: str = ""
-    profiled: tuple[str, ...] = ()
-    place: int = 0
-    round: int = 0
-    accuracy_class: str = ""
-    synthetic: bool = False
-
-    @property
-    def unit(self) -> str:
-        """The unit of its value."""
-        return self.figure.unit
-
-    @property
-    def network(self) -> tuple[object, ...]:
-        """What figures of one network in one command have in common."""
-        work = (self.model, self.variant, self.images, self.accuracy_class)
-        return (self.run, self.command, self.place, *work)
-
-
 class NetworkFigures(Struct, frozen=True):
     """What a network printed in one command, over all rounds that ended well.
 
@@ -158,23 +110,18 @@ class NetworkFigures(Struct, frozen=True):
 
     @property
     def result(self) -> str:
-        """What it got right, in words."""
-        return outcome(self)
+        """What it got right, in words; a synthetic result is never an accuracy."""
+        of = f", {self.accuracy_class}" if self.accuracy_class else ""
+        if self.agreement is not None:
+            return f"agreement {self.agreement:g} (synthetic){of}"
+        if self.correctness is not None:
+            return f"correctness {self.correctness:g}{of}"
+        return "" if self.accuracy is None else f"accuracy {self.accuracy:g}"
 
     @property
     def title(self) -> str:
         """The script and the variant."""
         return " ".join(filter(None, (self.script, self.variant)))
-
-
-def outcome(one: Inference | NetworkFigures) -> str:
-    """Describe a network's result; a synthetic one is never called an accuracy."""
-    of = f", {one.accuracy_class}" if one.accuracy_class else ""
-    if one.agreement is not None:
-        return f"agreement {one.agreement:g} (synthetic){of}"
-    if one.correctness is not None:
-        return f"correctness {one.correctness:g}{of}"
-    return "" if one.accuracy is None else f"accuracy {one.accuracy:g}"
 
 
 class CommandTimes(Struct, frozen=True):
@@ -189,132 +136,90 @@ class CommandTimes(Struct, frozen=True):
     max_rss_bytes: int | None = None
 
 
-def of(
+def networks(
     record: RunRecord, shapes: KernelShapes | None = None, *, layers: bool = True
-) -> tuple[Figure, ...]:
-    """Return the figures of a run, command by command.
+) -> tuple[NetworkFigures, ...]:
+    """Return what each network of a run printed, command by command.
 
     Of a command the rounds that ended well count, else the first. Where a program does
     not print how many images it took, ``shapes`` may say so. Without ``layers``, of
     which a program may print very many, only sums of their times are there.
     """
-    well = {
-        command.number
-        for command in record.commands
-        if command.outcome in (Outcome.OK, Outcome.WRONG)
-    }
-    found: list[Figure] = []
-    for command in record.commands:
-        ended_well = command.outcome in (Outcome.OK, Outcome.WRONG)
-        if ended_well or (command.number not in well and command.repeats is None):
-            found += of_command(command, record.id, shapes, layers=layers)
-    return tuple(sorted(found, key=lambda one: one.command))
+    printed: list[_Printed] = []
+    for command in _counted(record):
+        where = (record.id, command.number, called(command), script(command.text))
+        for place, one in enumerate(command.findings.inferences):
+            network = _described(shapes, command.text, one)
+            images = one.source.batch_size or (network.batch_size if network else None)
+            under = one.source.under or command.findings.under
+            printed.append((where, place, command.round, under, images, one))
+    return _grouped(printed, layers=layers)
 
 
-def of_findings(found: Findings, *, layers: bool = True) -> tuple[Figure, ...]:
-    """Return the figures of an output whose commands are known by its lines only."""
-    return (
-        *(
-            figure
-            for place, one in enumerate(found.inferences)
-            for figure in _of_inference(
-                _place("", one.source), one, place, layers=layers
-            )
-        ),
-        *_of_times(found, lambda source: _place("", source)),
+def networks_of(found: Findings, *, layers: bool = True) -> tuple[NetworkFigures, ...]:
+    """Return the networks of an output whose commands are known by its lines only."""
+    printed: list[_Printed] = []
+    for place, one in enumerate(found.inferences):
+        source = one.source
+        where = ("", source.number or 0, source.command, script(source.command))
+        printed.append((where, place, 0, source.under, source.batch_size or None, one))
+    return _grouped(printed, layers=layers)
+
+
+def usages(record: RunRecord) -> list[tuple[int, TimeUsage]]:
+    """Return what programs printed of their times in the first round, by command."""
+    return [
+        (command.number, one)
+        for command in _counted(record)
+        if command.round == 0
+        for one in command.findings.time_usage
+    ]
+
+
+def times(record: RunRecord) -> dict[int, CommandTimes]:
+    """Return what each command took, by its number: medians, and the most memory."""
+    rounds: dict[int, list[CommandRecord]] = {}
+    for command in _counted(record):
+        rounds.setdefault(command.number, []).append(command)
+    return {number: _times(every) for number, every in rounds.items()}
+
+
+def _times(every: Sequence[CommandRecord]) -> CommandTimes:
+    """Return what the rounds of a command took.
+
+    Times that an output says more than once are those of a command's parts: they do
+    not count.
+    """
+
+    def known(values: Iterable[Any]) -> list[Any]:
+        return [value for value in values if value is not None]
+
+    def median(name: str) -> float | None:
+        each = (known(getattr(u, name) for u in c.findings.time_usage) for c in every)
+        found = spread([values[0] for values in each if len(values) == 1])
+        return found.median if found else None
+
+    rss = known(u.max_rss_kb for c in every for u in c.findings.time_usage)
+    return CommandTimes(
+        spread(known(command.wall_s for command in every)),
+        spread(known(command.cpu_s for command in every)),
+        median("elapsed_s"),
+        median("user_s"),
+        median("system_s"),
+        median("cpu_percent"),
+        1024 * max(rss) if rss else None,
     )
 
 
-Place = tuple[str, int, str, str]
-"""A run, the number of its command, the command's name and its script."""
-
-
-def _place(run: str, source: Source) -> Place:
-    return run, source.number or 0, source.command, script(source.command)
-
-
-def of_command(
-    command: CommandRecord,
-    run: str = "",
-    shapes: KernelShapes | None = None,
-    *,
-    layers: bool = True,
-) -> Iterator[Figure]:
-    """Yield the figures of one round of a command, however it ended."""
-    where = (run, command.number, called(command), script(command.text))
-    measured = ((FigureKind.WALL, command.wall_s), (FigureKind.CPU, command.cpu_s))
-    for kind, value in measured:
-        if value is not None:
-            yield Figure(*where, kind, value, round=command.round)
-    found = command.findings
-    yield from _of_times(found, lambda _: where, command.round)
-    for place, one in enumerate(found.inferences):
-        network = _described(shapes, command.text, one)
-        images = network.batch_size if network else None
-        under = one.source.under or found.under
-        about = (place, command.round, under, images)
-        yield from _of_inference(where, one, *about, layers=layers)
-
-
-def _of_times(
-    found: Findings, where: Callable[[Source], Place], round_: int = 0
-) -> Iterator[Figure]:
-    for place, one in enumerate(found.time_usage):
-        rss = None if one.max_rss_kb is None else 1024 * one.max_rss_kb
-        printed = (
-            (FigureKind.ELAPSED, one.elapsed_s),
-            (FigureKind.USER, one.user_s),
-            (FigureKind.SYSTEM, one.system_s),
-            (FigureKind.CPU_PERCENT, one.cpu_percent),
-            (FigureKind.MEMORY, rss),
-        )
-        for kind, value in printed:
-            if value is not None:
-                yield Figure(*where(one.source), kind, value, place=place, round=round_)
-
-
-def _of_inference(
-    where: Place,
-    one: Inference,
-    place: int,
-    round_: int = 0,
-    under: tuple[str, ...] = (),
-    images: int | None = None,
-    *,
-    layers: bool,
-) -> Iterator[Figure]:
-    source = one.source
-    values: list[tuple[FigureKind, float | None, str]] = [
-        (kind, value, str(i + 1))
-        for kind, every in (
-            (FigureKind.OP_TIME, one.op_times_s),
-            (FigureKind.LAYER_TIME, one.layer_times_s),
-        )
-        for i, value in enumerate(every if layers else ())
+def _counted(record: RunRecord) -> list[CommandRecord]:
+    """Return the commands whose figures count: see ``networks``."""
+    well = {c.number for c in record.commands if c.outcome in _WELL}
+    counted = [
+        c
+        for c in record.commands
+        if c.outcome in _WELL or (c.number not in well and c.repeats is None)
     ]
-    total = sum(one.op_times_s) if one.op_times_s else None
-    values += [
-        (FigureKind.OP_TIME, total, ""),
-        (FigureKind.CORRECTNESS, one.correctness, ""),
-        (FigureKind.ACCURACY, one.accuracy, ""),
-        (FigureKind.AGREEMENT, one.agreement, ""),
-    ]
-    for kind, value, layer in values:
-        if value is not None:
-            yield Figure(
-                *where,
-                kind,
-                value,
-                one.model or "",
-                source.variant,
-                source.batch_size or images,
-                layer,
-                under or source.under,
-                place,
-                round_,
-                one.accuracy_class,
-                one.synthetic,
-            )
+    return sorted(counted, key=lambda command: command.number)
 
 
 def _described(
@@ -327,86 +232,54 @@ def _described(
     return analysis.network_of(shapes.networks, command, one)
 
 
-def networks(found: Iterable[Figure]) -> tuple[NetworkFigures, ...]:
-    """Return what each network printed, command by command."""
-    groups: dict[tuple[object, ...], list[Figure]] = {}
-    for figure in found:
-        if figure.figure in _OF_NETWORKS:
-            groups.setdefault(figure.network, []).append(figure)
-    return tuple(map(_network, groups.values()))
+_Place = tuple[str, int, str, str]
+"""A run, the number of its command, the command's name and its script."""
+
+_Printed = tuple[_Place, int, int, tuple[str, ...], int | None, Inference]
+"""Where it was printed, as which of the command's and in which round, what ran along,
+how many images it is of, and what was printed."""
 
 
-_OF_NETWORKS = (
-    FigureKind.OP_TIME,
-    FigureKind.LAYER_TIME,
-    FigureKind.CORRECTNESS,
-    FigureKind.ACCURACY,
-    FigureKind.AGREEMENT,
-)
+def _grouped(
+    printed: Iterable[_Printed], *, layers: bool
+) -> tuple[NetworkFigures, ...]:
+    """Return one network for what differs by the round only."""
+    groups: dict[tuple[object, ...], list[_Printed]] = {}
+    for each in printed:
+        (run, number, *_), place, *_, images, one = each
+        shares = (one.correctness, one.accuracy, one.agreement)
+        if one.op_times_s or shares != (None,) * 3 or (layers and one.layer_times_s):
+            work = (one.model or "", one.source.variant, images, one.accuracy_class)
+            groups.setdefault((run, number, place, *work), []).append(each)
+    return tuple(_network(every, layers=layers) for every in groups.values())
 
 
-def _network(found: Sequence[Figure]) -> NetworkFigures:
-    first = found[0]
-    by_layer: dict[tuple[FigureKind, str], list[float]] = {}
-    for one in found:
-        by_layer.setdefault((one.figure, one.layer), []).append(one.value)
+def _network(every: Sequence[_Printed], *, layers: bool) -> NetworkFigures:
+    where, _, _, under, images, first = every[0]
+    found = [one for *_, one in every]
 
-    def layers(kind: FigureKind) -> tuple[Spread, ...]:
-        each = (v for (of, layer), v in by_layer.items() if of is kind and layer)
-        return tuple(s for values in each if (s := spread(values)))
+    def by_layer(times: Iterable[Sequence[float]]) -> tuple[Spread, ...]:
+        columns = zip_longest(*times) if layers else ()
+        spreads = (spread([v for v in each if v is not None]) for each in columns)
+        return tuple(one for one in spreads if one)
 
-    def least(kind: FigureKind) -> float | None:
-        return min(by_layer.get((kind, ""), ()), default=None)
+    def least(name: str) -> float | None:
+        shares = (getattr(one, name) for one in found)
+        return min((share for share in shares if share is not None), default=None)
 
     return NetworkFigures(
-        run=first.run,
-        number=first.command,
-        name=first.name,
-        script=first.script,
-        variant=first.variant,
-        images=first.images,
-        under=first.profiled,
-        model=first.model,
+        *where,
+        variant=first.source.variant,
+        images=images,
+        under=under,
+        model=first.model or "",
         accuracy_class=first.accuracy_class,
-        rounds=len({one.round for one in found}),
-        op_times_s=layers(FigureKind.OP_TIME),
-        op_time_s=spread(by_layer.get((FigureKind.OP_TIME, ""), [])),
-        layer_times_s=layers(FigureKind.LAYER_TIME),
-        correctness=least(FigureKind.CORRECTNESS),
-        accuracy=least(FigureKind.ACCURACY),
-        agreement=least(FigureKind.AGREEMENT),
+        rounds=len({one[2] for one in every}),
+        op_times_s=by_layer(one.op_times_s for one in found),
+        op_time_s=spread([sum(one.op_times_s) for one in found if one.op_times_s]),
+        layer_times_s=by_layer(one.layer_times_s for one in found),
+        correctness=least("correctness"),
+        accuracy=least("accuracy"),
+        agreement=least("agreement"),
         synthetic=any(one.synthetic for one in found),
     )
-
-
-def times(found: Iterable[Figure]) -> dict[int, CommandTimes]:
-    """Return what each command took, by its number: medians, and the most memory.
-
-    Times that an output says more than once are those of a command's parts: they do
-    not count.
-    """
-    parts: dict[tuple[int, FigureKind, int], list[float]] = {}
-    for one in found:
-        if one.figure not in _OF_NETWORKS:
-            parts.setdefault((one.command, one.figure, one.round), []).append(one.value)
-    values: dict[int, dict[FigureKind, list[float]]] = {}
-    for (command, kind, _), said in parts.items():
-        if len(said) == 1 or kind is FigureKind.MEMORY:
-            values.setdefault(command, {}).setdefault(kind, []).append(max(said))
-
-    def median(every: dict[FigureKind, list[float]], kind: FigureKind) -> float | None:
-        known = spread(every.get(kind, []))
-        return known.median if known else None
-
-    return {
-        command: CommandTimes(
-            spread(every.get(FigureKind.WALL, [])),
-            spread(every.get(FigureKind.CPU, [])),
-            median(every, FigureKind.ELAPSED),
-            median(every, FigureKind.USER),
-            median(every, FigureKind.SYSTEM),
-            median(every, FigureKind.CPU_PERCENT),
-            int(max(every[FigureKind.MEMORY])) if FigureKind.MEMORY in every else None,
-        )
-        for command, every in values.items()
-    }

@@ -1,8 +1,8 @@
 """Turn records into blocks, which each display renders, and figures into words.
 
-run.py (a whole record, a list of records) -> figures.py (findings)
-measurement.py (a measured submission), diff/ (two runs; imported where it is used)
-       -> words.py (figures as text), blocks.py (the parts of a report)
+runs.py (a record, a list of records), ending.py (the end of a run), findings.py
+(figures, a measured submission), plans.py (a plan, a bench), diff.py (two runs)
+       -> phrases.py (figures as text), blocks.py (the parts of a report)
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TypeVar
 
 from runner.core.quantities import brief
 from runner.figures.comparison import FigureChange
 from runner.figures.statistics import PEAK_MEMORY, amount, percent
+from runner.figures.table import cut
 from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.diff_nouns import (
     NOT_COMPARABLE,
@@ -74,28 +76,27 @@ def measured(found: RunDiff, names: Names) -> list[Block]:
     left = len(every) - len(figures)
     see = f"of commands that ran once: rai diff {found.before.id} {found.after.id}"
     more = [Pairs((("not shown", f"{left} figures {see}"),))] if left else []
-    changed = _Shown(found, names, everything=False)
     return [
         *shown.mismatches(),
         *shown.figures(figures),
-        *changed.profiles(),
+        *_Shown(found, names, everything=False).profiles(),
         *more,
     ]
 
 
 def verdict(found: RunDiff) -> str:
     """Return what the figures say of the times, in a sentence or two."""
-    told = [one for one in found.figures if one.primary and one.verdict]
-    if not told:
+    judged = [one for one in found.figures if one.primary and one.verdict]
+    if not judged:
         return "none: no time is in both runs"
-    texts = [f"{one.metric}: {one.verdict}" for one in told[:MOST_ROWS]]
-    more = len(told) - len(texts)
-    if len({one.verdict for one in told}) == 1:
-        texts, more = [told[0].verdict], 0
+    texts = [f"{one.metric}: {one.verdict}" for one in judged[:MOST_ROWS]]
+    more = len(judged) - len(texts)
+    if len({one.verdict for one in judged}) == 1:
+        texts, more = [judged[0].verdict], 0
     if texts == [NOT_COMPARABLE]:
         return NOT_COMPARABLE
-    said = "; ".join(texts) + (f"; and {more} more" if more else "")
-    return f"{said} ({_samples(found)})"
+    text = "; ".join(texts) + (f"; and {more} more" if more else "")
+    return f"{text} ({_samples(found)})"
 
 
 def _samples(found: RunDiff) -> str:
@@ -226,9 +227,7 @@ class _Shown:
             rows = [_row(row, _kernel(one, row, known)) for row in shown]
             if rest := odd[len(shown) :]:
                 rows.append(_row(_summed(f"and {len(rest)} more", rest), None))
-            command = one.command
-            if len(command) > LONGEST:
-                command = f"{command[: LONGEST - 3]}..."
+            command = cut(one.command, LONGEST, "...")
             title = f"{one.tool}: {one.section} of command {one.command_number},"
             heads = (*self.names, "change", "by", "calls", "verdict", "name")
             if rows:
@@ -250,12 +249,8 @@ class _Shown:
         found = self.found.files
         if found is None:
             return
-        named = (("changed", found.changed), ("new", found.added))
-        rows = [
-            (what, name)
-            for what, names in (*named, ("gone", found.removed))
-            for name in names
-        ]
+        named = {"changed": found.changed, "new": found.added, "gone": found.removed}
+        rows = [(what, name) for what, names in named.items() for name in names]
         kept = rows if self.everything else rows[:MOST_FILES]
         if left := len(rows) - len(kept) + found.left_out:
             kept = [*kept, ("", f"and {left} more")]
@@ -264,8 +259,8 @@ class _Shown:
 
     def facts(self, title: str, found: Sequence[Difference]) -> Iterator[Block]:
         """Yield facts of both runs, but those that are not comparable for it."""
-        told = {one.what for one in self.found.mismatches}
-        rest = [one for one in found if self.everything or one.what not in told]
+        named = {one.what for one in self.found.mismatches}
+        rest = [one for one in found if self.everything or one.what not in named]
         odd = self._of(rest, lambda one: one.same)
         rows = tuple((one.what, _became(one.before, one.after)) for one in odd)
         if rows:
@@ -308,24 +303,17 @@ def _change(
 def _lines(
     one: InferenceChange, *, everything: bool
 ) -> Iterator[tuple[str, str, str, str]]:
-    old, new = one.op_times_before_s, one.op_times_after_s
-    count = max(len(old), len(new))
+    times = list(zip_longest(one.op_times_before_s, one.op_times_after_s))
+    count = len(times)
     shown = count if everything or count <= MOST_OPS + 1 else MOST_OPS
-    times: list[tuple[str, float | None, float | None]] = [
-        (
-            f"op {number + 1}",
-            old[number] if number < len(old) else None,
-            new[number] if number < len(new) else None,
-        )
-        for number in range(shown)
-    ]
-    sums = (sum(old) if old else None, sum(new) if new else None)
-    for what, before, after in times:
-        yield what, brief(before), brief(after), _change(before, after)
+    for number, (before, after) in enumerate(times[:shown], 1):
+        yield f"op {number}", brief(before), brief(after), _change(before, after)
     if count > shown:
         yield f"and {count - shown} more", "", "", ""
     if count > 1:
-        yield "sum", brief(sums[0]), brief(sums[1]), _change(*sums)
+        every = (one.op_times_before_s, one.op_times_after_s)
+        old, new = (sum(each) if each else None for each in every)
+        yield "sum", brief(old), brief(new), _change(old, new)
     if everything or one.result_before != one.result_after:
         yield "result", one.result_before, one.result_after, ""
 

@@ -261,7 +261,7 @@ Networks = Mapping[int, Sequence[NetworkFigures]]
 def networks(run: RunRecord, *, layers: bool = True) -> Networks:
     """Return the figures of a run's networks, of all rounds."""
     found: dict[int, list[NetworkFigures]] = {}
-    for one in table.networks(table.of(run, layers=layers)):
+    for one in table.networks(run, layers=layers):
         found.setdefault(one.number, []).append(one)
     return found
 

@@ -13,50 +13,20 @@ from runner.report.blocks import Table
 from runner.report.diff_nouns import Pair, alike, identity, networks, paired
 from runner.report.phrases import in_round, seconds, titled, words
 
-
-def sampled(record: RunRecord) -> list[Table]:
-    """Return a table of the commands that were repeated; none if there are none."""
-    rows = tuple(
-        (str(one.number), titled(one.name, one.text), figure, str(found.n), *times)
-        for one in samples(record)
-        for figure, found, times in _figures(one)
-    )
-    heads = ("#", "command", "figure", "rounds", "median", "smallest", "largest")
-    return [Table("Samples", heads, rows, frozenset({0, 3, 4, 5, 6}))] if rows else []
-
-
-def sampled_lines(record: RunRecord) -> list[str]:
-    """Return a line for each command that was repeated."""
-    lines = []
-    for one in samples(record):
-        told = []
-        for figure, found, (median, smallest, largest) in _figures(one):
-            value, _, unit = smallest.partition(" ")
-            if " " not in unit and largest.partition(" ")[2] == unit:
-                smallest = value  # the unit once
-            few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
-            told.append(f"{figure} {median} ({smallest} to {largest}{few})")
-        name = one.name or main_part(one.text)
-        which = f"Command {one.number} ({name}), median of {one.wall_s.n} rounds"
-        lines.append(f"{which}: {', '.join(told)}.")
-    return lines
-
-
-def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
-    """Yield each figure with its median, its smallest and its largest value."""
-    if found := one.op_time_s:
-        times = (found.median, found.smallest, found.largest)
-        yield "op time", found, list(map(brief, times))
-    found = one.wall_s
-    times = (found.median, found.smallest, found.largest)
-    yield "wall", found, list(map(seconds, times))
-
-
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
 
 MOST_REPEATS = 3
 """So many repeats that went wrong are listed."""
+
+NOISE, LEAST_WALL_S = 0.05, 0.25
+"""Smaller differences, as a share of the time, and of a command in all, are noise."""
+
+LEAST_FACTOR = 1.5
+"""From here on a change is a factor: percentages of speed and of time are mistaken."""
+
+MOST = 3
+LONGEST = 24
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
@@ -79,6 +49,43 @@ def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
 def listed(record: RunRecord) -> list[CommandRecord]:
     """Return the commands that a list has: each once, and repeats that went wrong."""
     return [*record.first_round, *_wrong_repeats(record)]
+
+
+def sampled(record: RunRecord) -> list[Table]:
+    """Return a table of the commands that were repeated; none if there are none."""
+    rows = tuple(
+        (str(one.number), titled(one.name, one.text), figure, str(found.n), *times)
+        for one in samples(record)
+        for figure, found, times in _figures(one)
+    )
+    heads = ("#", "command", "figure", "rounds", "median", "smallest", "largest")
+    return [Table("Samples", heads, rows, frozenset({0, 3, 4, 5, 6}))] if rows else []
+
+
+def sampled_lines(record: RunRecord) -> list[str]:
+    """Return a line for each command that was repeated."""
+    lines = []
+    for one in samples(record):
+        parts = []
+        for figure, found, (median, smallest, largest) in _figures(one):
+            value, _, unit = smallest.partition(" ")
+            if " " not in unit and largest.partition(" ")[2] == unit:
+                smallest = value  # the unit once
+            few = f"; printed in {found.n} only" if found.n != one.wall_s.n else ""
+            parts.append(f"{figure} {median} ({smallest} to {largest}{few})")
+        name = one.name or main_part(one.text)
+        which = f"Command {one.number} ({name}), median of {one.wall_s.n} rounds"
+        lines.append(f"{which}: {', '.join(parts)}.")
+    return lines
+
+
+def _figures(one: CommandSamples) -> Iterator[tuple[str, Spread, list[str]]]:
+    """Yield each figure with its median, its smallest and its largest value."""
+    known = (("op time", one.op_time_s, brief), ("wall", one.wall_s, seconds))
+    for figure, found, text in known:
+        if found:
+            values = (found.median, found.smallest, found.largest)
+            yield figure, found, list(map(text, values))
 
 
 def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
@@ -115,28 +122,18 @@ def _row(command: CommandRecord) -> tuple[str, ...]:
 
 def figures(found: Findings) -> str:
     """Return a program's main figures in a few words."""
-    networks = table.networks(table.of_findings(found, layers=False))
+    networks = table.networks_of(found, layers=False)
     times = [one.op_time_s.median for one in networks if one.op_time_s]
     answers = list(dict.fromkeys(one.result for one in networks if one.result))
-    said = []
+    parts = []
     if len(times) == 1:
-        said.append(f"op time {brief(times[0])}")
+        parts.append(f"op time {brief(times[0])}")
     elif times:
         ends = f"{brief(min(times))} to {brief(max(times))}"
-        said.append(f"{len(times)} op times, {ends}")
+        parts.append(f"{len(times)} op times, {ends}")
     if len(answers) > 1:
-        said.append(f"{answers[0]} and {len(answers) - 1} other results")
-    return ", ".join(said + answers[:1] * (len(answers) == 1))
-
-
-NOISE, LEAST_WALL_S = 0.05, 0.25
-"""Smaller differences, as a share of the time, and of a command in all, are noise."""
-
-LEAST_FACTOR = 1.5
-"""From here on a change is a factor: percentages of speed and of time are mistaken."""
-
-MOST = 3
-LONGEST = 24
+        parts.append(f"{answers[0]} and {len(answers) - 1} other results")
+    return ", ".join(parts + answers[:1] * (len(answers) == 1))
 
 
 class Series:
@@ -167,15 +164,15 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     pairs = [(one, other) for one, other in matched if one and other]
     printed = (networks(before, layers=False), networks(after, layers=False))
     compared = [(*pair, alike(pair, *printed)) for pair in pairs]
-    told = [text for each in compared for text in _results(*each)]
+    parts = [text for each in compared for text in _results(*each)]
     timings = [timing for each in compared for timing in _timings(*each)]
     notable = sorted(timing for timing in timings if timing[0] <= -NOISE)
-    told += [text for _, text in notable[:MOST]]
+    parts += [text for _, text in notable[:MOST]]
     if len(notable) > MOST:
-        told.append(f"and {len(notable) - MOST} other times")
-    if not told and timings:
-        told = [f"no time changed by more than {100 * NOISE:.0f} %"]
-    what = "; ".join(told) or "there is nothing to compare"
+        parts.append(f"and {len(notable) - MOST} other times")
+    if not parts and timings:
+        parts = [f"no time changed by more than {100 * NOISE:.0f} %"]
+    what = "; ".join(parts) or "there is nothing to compare"
     return f"Since run {before.id}: {what}."
 
 

@@ -47,6 +47,11 @@ MOST_TRACES = 32
 MOST_NAMED = 20
 """The most files that are named as not read; the others are counted."""
 
+MOST_SPEC_BYTES = 1 << 20
+
+CAPS = Caps(total_bytes=256 * MIB, members=20_000, file_bytes=256 * MIB)
+"""Larger projects are compared as wholes, by the checksums of their archives."""
+
 _ROOT = "build"
 _SURE = (".nvprof", ".sqlite")
 _TRACE = re.compile(r"(.*[^A-Za-z0-9])?traces?\.json(\.gz)?", re.ASCII)
@@ -93,6 +98,24 @@ def read(
         (*problems, *unread, *wrong, *unreadable),
     )
     return FoundEvidence(run, drawn)
+
+
+def read_side(
+    before: RunPaths, after: RunPaths, old: RunRecord, new: RunRecord
+) -> tuple[DiffSide, DiffSide]:
+    """Return both runs with their build files and the checksums of their files.
+
+    What cannot be read, as it was removed or is too large, is None.
+    """
+    same = old.archive_sha256 == new.archive_sha256 and bool(old.archive_sha256)
+    one: Mapping[str, str] | None = {}
+    other: Mapping[str, str] | None = {}
+    if not same:
+        one, other = _read_checksums(before), _read_checksums(after)
+    return (
+        DiffSide(old, run_files.read_tag(before), _read_spec(before), one),
+        DiffSide(new, run_files.read_tag(after), _read_spec(after), other),
+    )
 
 
 def _shapes(folder: Path) -> tuple[KernelShapes | None, tuple[str, ...]]:
@@ -269,30 +292,6 @@ def _whole(path: Path, size: int) -> bool:
         return path.lstat().st_size == size
     except OSError:
         return False
-
-
-MOST_SPEC_BYTES = 1 << 20
-
-CAPS = Caps(total_bytes=256 * MIB, members=20_000, file_bytes=256 * MIB)
-"""Larger projects are compared as wholes, by the checksums of their archives."""
-
-
-def read_side(
-    before: RunPaths, after: RunPaths, old: RunRecord, new: RunRecord
-) -> tuple[DiffSide, DiffSide]:
-    """Return both runs with their build files and the checksums of their files.
-
-    What cannot be read, as it was removed or is too large, is None.
-    """
-    same = old.archive_sha256 == new.archive_sha256 and bool(old.archive_sha256)
-    one: Mapping[str, str] | None = {}
-    other: Mapping[str, str] | None = {}
-    if not same:
-        one, other = _read_checksums(before), _read_checksums(after)
-    return (
-        DiffSide(old, run_files.read_tag(before), _read_spec(before), one),
-        DiffSide(new, run_files.read_tag(after), _read_spec(after), other),
-    )
 
 
 def _read_spec(paths: RunPaths) -> str | None:

@@ -35,6 +35,22 @@ MOST_TAILS = 100
 TAIL_BYTES = 8 << 10
 """The most of a command's output that is shown."""
 
+VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+"""Who sees a test: students always, never, after the due date, or with the grades."""
+
+MOST_TESTS = 500
+
+_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
+"""Why a command was skipped that was not meant to run there."""
+
+MOST_PROPERTIES = 2000
+"""Figures of a run; what a profiler lists may be more."""
+
+LONGEST_NAME = 500
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is outside the production Char of XML 1.0, section 2.2."""
+
 
 class ReportedRun(Struct, frozen=True):
     """A run's record, its tag, and by index the end of what its commands printed."""
@@ -70,7 +86,7 @@ def reported_figures(record: RunRecord) -> dict[str, float]:
     """
     found = {name: median(known(each)) for name, each in samples(record).items()}
     named = keys(record.commands)
-    for one in table.networks(table.of(record, layers=False)):
+    for one in table.networks(record, layers=False):
         shares = {"agreement": one.agreement, "accuracy": one.accuracy}
         for kind, share in shares.items():
             if share is not None and share >= 0:
@@ -115,20 +131,30 @@ def of_record(
 
 
 def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
+    fault, number = _fault(command), f"Command {command.number}"
     named = phrases.titled(command.name, command.text)
-    fault = command.findings.gpu_fault
+    text = f"{named}\n{fault}" if fault else named
     if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
-        title = f"Command {command.number}: {how(command)}{phrases.in_round(command)}"
-        text = f"{named}\n{fault.kind.words}: {fault.line}" if fault else named
+        title = f"{number}: {how(command)}{phrases.in_round(command)}"
         yield Annotation(title, text, place=place)
     elif fault:
-        text = f"{named}\n{fault.kind.words}: {fault.line}"
-        title = f"Command {command.number}: GPU fault"
-        yield Annotation(title, text, Severity.WARNING, place)
+        yield Annotation(f"{number}: GPU fault", text, Severity.WARNING, place)
     for check in command.checks:
         if not check.holds:
-            title = f"Command {command.number}: wrong answer"
-            yield Annotation(title, phrases.mismatch(check), place=check.place or place)
+            wrong = phrases.mismatch(check)
+            yield Annotation(
+                f"{number}: wrong answer", wrong, place=check.place or place
+            )
+
+
+def _fault(command: CommandRecord) -> str:
+    """Return the fault of a GPU that a command reported, and its line."""
+    found = command.findings.gpu_fault
+    return f"{found.kind.words}: {found.line}" if found else ""
+
+
+def _wrong(command: CommandRecord) -> list[str]:
+    return [phrases.mismatch(check) for check in command.checks if not check.holds]
 
 
 def how(command: CommandRecord) -> str:
@@ -138,15 +164,6 @@ def how(command: CommandRecord) -> str:
     if command.outcome is Outcome.FAILED:
         return f"exit status {command.exit_code}"
     return command.outcome.value
-
-
-VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
-"""Who sees a test: students always, never, after the due date, or with the grades."""
-
-MOST_TESTS = 500
-
-_NOT_MEANT = (NO_GPU_HERE, LEFT_OUT)
-"""Why a command was skipped that was not meant to run there."""
 
 
 def results(
@@ -165,16 +182,16 @@ def results(
         for run in runs
         for command in run.record.first_round
     ]
-    told = [
-        f"Run {run.record.id}: {_verdict(run)}" for run in runs if run.record.verdict
-    ]
+    lines = []
+    for run in runs:
+        if verdict := run.record.verdict:
+            why = f": {verdict.message}" if verdict.message else ""
+            lines.append(f"Run {run.record.id}: {phrases.words(verdict.reason)}{why}")
     cut = tests[MOST_TESTS:]
     if cut:
-        told.append(f"{len(cut)} more commands are counted and not listed.")
+        lines.append(f"{len(cut)} more commands are counted and not listed.")
     found: dict[str, Any] = {
-        "output": printable("\n".join(told)),
-        "output_format": "text",
-        "visibility": visibility,
+        **_text(lines, visibility),
         "stdout_visibility": "hidden",
         "execution_time": round(sum(_took(run) for run in runs)),
         "tests": tests[:MOST_TESTS],
@@ -188,43 +205,46 @@ def results(
 
 
 def submission(
-    said: Sequence[str],
+    sentences: Sequence[str],
     score: float,
     ms: float | None = None,
     ratio: float | None = None,
 ) -> dict[str, Any]:
     """Return what came of a submission as the values of results.json.
 
-    ``said`` are the sentences that its team reads. ``ms`` and ``ratio`` are its time
+    ``sentences`` are what its team reads. ``ms`` and ``ratio`` are its time
     and that divided by the reference's, None where there is none.
     """
     found: dict[str, Any] = {
         "score": score,
-        "output": printable("\n".join(said)),
-        "output_format": "text",
-        "visibility": "visible",
+        **_text(sentences, "visible"),
         "stdout_visibility": "hidden",
     }
     figures = (("Time (ms)", ms), ("Ratio", ratio))
-    board = [(name, value) for name, value in figures if value is not None]
-    if board:
-        found["leaderboard"] = [
-            {"name": name, "value": value, "order": "asc"} for name, value in board
-        ]
+    if board := [
+        {"name": name, "value": value, "order": "asc"}
+        for name, value in figures
+        if value is not None
+    ]:
+        found["leaderboard"] = board
     return found
+
+
+def _text(lines: Sequence[str], visibility: str) -> dict[str, str]:
+    """Return what is read, and by whom."""
+    return {
+        "output": printable("\n".join(lines)),
+        "output_format": "text",
+        "visibility": visibility,
+    }
 
 
 def _test(
     run: ReportedRun, command: CommandRecord, visibility: str, points: float
 ) -> dict[str, Any]:
     good = command.outcome is Outcome.OK
-    lines = [] if good else [how(command)]
-    lines += [command.why] if command.why else []
-    lines += [phrases.mismatch(c) for c in command.checks if not c.holds]
-    if fault := command.findings.gpu_fault:
-        lines.append(f"{fault.kind.words}: {fault.line}")
-    lines += filter(None, [ending.figures(command.findings)])
-    lines += filter(None, [run.tail(command)])
+    lines = ["" if good else how(command), command.why, *_wrong(command)]
+    lines += [_fault(command), ending.figures(command.findings), run.tail(command)]
     scored = {
         "status": "passed" if good else "failed",
         "score": points if good else 0.0,
@@ -235,18 +255,8 @@ def _test(
         "name": printable(phrases.titled(command.name, command.text)),
         "name_format": "text",
         **({} if command.why in _NOT_MEANT else scored),
-        "output": printable("\n".join(lines)),
-        "output_format": "text",
-        "visibility": visibility,
+        **_text(list(filter(None, lines)), visibility),
     }
-
-
-def _verdict(run: ReportedRun) -> str:
-    verdict = run.record.verdict
-    if verdict is None:
-        return ""
-    text = f": {verdict.message}" if verdict.message else ""
-    return f"{phrases.words(verdict.reason)}{text}"
 
 
 def _took(run: ReportedRun) -> float:
@@ -271,12 +281,6 @@ def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
         for key, name, order in kinds
         if key in last
     ]
-
-
-MOST_PROPERTIES = 2000
-"""Figures of a run; what a profiler lists may be more."""
-
-LONGEST_NAME = 500
 
 
 class _Case(Struct, frozen=True):
@@ -348,8 +352,7 @@ def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
 
 def _case(group: str, command: CommandRecord, tail: str) -> _Case:
     name = phrases.titled(command.name, command.text)
-    again = phrases.in_round(command)
-    name = f"{command.number}. {name}"[:LONGEST_NAME] + again
+    name = f"{command.number}. {name}"[:LONGEST_NAME] + phrases.in_round(command)
     took = command.wall_s or 0.0
     ended = how(command)
     match command.outcome:
@@ -359,12 +362,11 @@ def _case(group: str, command: CommandRecord, tail: str) -> _Case:
             return _Case(name, group, took, "skipped", body=command.why)
         case Outcome.FAILED:
             kind = (command.reason or Reason.COMMAND_FAILED).value
-            fault = command.findings.gpu_fault
-            more = f"{fault.kind.words}: {fault.line}\n" if fault else ""
+            fault = _fault(command)
+            more = f"{fault}\n" if fault else ""
             return _Case(name, group, took, "failure", kind, ended, more + tail)
         case Outcome.WRONG:
-            wrong = [phrases.mismatch(c) for c in command.checks if not c.holds]
-            kind, message = Reason.WRONG_ANSWER.value, "; ".join(wrong)
+            kind, message = Reason.WRONG_ANSWER.value, "; ".join(_wrong(command))
             return _Case(name, group, took, "failure", kind, message, tail)
         case _:
             return _Case(name, group, took, "error", ended, ended, tail)
@@ -412,10 +414,6 @@ def _add(
 def _element(parent: Element, tag: str, /, **about: str) -> Element:
     given = {key: _allowed(value) for key, value in about.items()}
     return SubElement(parent, tag, given)
-
-
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What is outside the production Char of XML 1.0, section 2.2."""
 
 
 def _allowed(value: str) -> str:

@@ -12,17 +12,17 @@ from runner.core import (
     ProfileTable,
     RunRecord,
     Source,
+    TimeUsage,
 )
 from runner.core.measurement import (
     MeasuredEntry,
     MeasuredLayer,
     Measurement,
-    MeasurementHost,
 )
 from runner.core.milestone import TIMED_BY, Trust
 from runner.core.quantities import brief, size
 from runner.figures import table
-from runner.figures.table import Figure, FigureKind, one_line
+from runner.figures.table import NetworkFigures, one_line
 from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.phrases import date, seconds, spread
 
@@ -43,14 +43,21 @@ def figures(found: Findings) -> list[Block]:
     blocks: list[Block] = []
     if cells:
         blocks.append(filled("Commands", ("#", "command"), cells, ("#",)))
-    return [*blocks, *shown(found, table.of_findings(found))]
+    usages = [(one.source.number or 0, one) for one in found.time_usage]
+    return [*blocks, *shown(found, table.networks_of(found), usages)]
 
 
 def shown(
-    found: Findings, printed: Sequence[Figure], files: Sequence[Table] = ()
+    found: Findings,
+    networks: Sequence[NetworkFigures],
+    usages: Sequence[tuple[int, TimeUsage]],
+    files: Sequence[Table] = (),
 ) -> list[Block]:
-    """Return the tables of the figures, of profiles and their files, and of faults."""
-    blocks = [*_networks(printed), *_times(printed)]
+    """Return the tables of the figures, of profiles and their files, and of faults.
+
+    ``usages`` come with the numbers of their commands, 0 where that is not known.
+    """
+    blocks = [*_networks(networks), *_times(usages)]
     if found.memory_errors:
         counts = [(str(errors),) for errors in found.memory_errors]
         blocks.append(filled("Memory checks", ("errors",), counts, ("errors",)))
@@ -73,7 +80,7 @@ def incomplete(found: Findings) -> str:
     return "; ".join(parts)
 
 
-def _networks(printed: Sequence[Figure]) -> list[Block]:
+def _networks(networks: Sequence[NetworkFigures]) -> list[Block]:
     heads = ("#", "model", "variant", "images", "op times", "sum", "layer times")
     rows = [
         (
@@ -87,35 +94,25 @@ def _networks(printed: Sequence[Figure]) -> list[Block]:
             one.result,
             ", ".join(one.under),
         )
-        for one in table.networks(printed)
+        for one in networks
     ]
     numbers = ("#", "images", *heads[4:])
     all_heads = (*heads, "result", "under")
     return [filled("Inferences", all_heads, rows, numbers)] if rows else []
 
 
-def _times(printed: Sequence[Figure]) -> list[Block]:
+def _times(usages: Sequence[tuple[int, TimeUsage]]) -> list[Block]:
     """Return what programs printed of their times, each time that one did."""
-    rows: dict[tuple[int, int], dict[FigureKind, Figure]] = {}
-    for one in printed:
-        if one.figure in _PRINTED and one.round == 0:
-            rows.setdefault((one.command, one.place), {})[one.figure] = one
     cells = [
         (
             str(number or ""),
-            *(brief(of[kind].value) if kind in of else "" for kind in _PRINTED[:3]),
-            size(of[_PRINTED[3]].value) if _PRINTED[3] in of else "",
+            *map(brief, (one.user_s, one.system_s, one.elapsed_s)),
+            size(None if one.max_rss_kb is None else 1024 * one.max_rss_kb),
         )
-        for (number, _), of in rows.items()
+        for number, one in usages
     ]
     heads = ("#", "user", "system", "elapsed", "peak memory")
     return [filled("Time", heads, cells, heads)] if cells else []
-
-
-_PRINTED = (
-    *(FigureKind.USER, FigureKind.SYSTEM, FigureKind.ELAPSED),
-    FigureKind.MEMORY,
-)
 
 
 def profile_files(record: RunRecord) -> list[Table]:
@@ -187,7 +184,6 @@ def summed(rest: Sequence[ProfileRow]) -> ProfileRow:
     )
 
 
-_UNKNOWN = 0.0
 _ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")
 _UNTIMED = 2
 """The columns of an entry without a time."""
@@ -201,13 +197,12 @@ def measured(found: Measurement) -> list[Block]:
 
     A variant that is wrong has no time.
     """
-    blocks: list[Block] = [Pairs(tuple(_head(found)))]
+    blocks: list[Block] = [Pairs(tuple(row for row in _head(found) if row[1]))]
     if found.entries:
         shown = len(_ENTRY) if found.gpu else _UNTIMED
         shown = _UNTIMED + 1 if _by_staff(found) else shown
         rows = tuple(_entry(entry)[:shown] for entry in found.entries)
-        heads = _ENTRY[:shown]
-        blocks.append(Table("Variants", heads, rows, frozenset({2, 3, 4, 5})))
+        blocks.append(Table("Variants", _ENTRY[:shown], rows, frozenset({2, 3, 4, 5})))
     pairs = [(e.variant, la) for e in found.entries if e.correct for la in e.layers]
     if pairs:
         rows = tuple(_layer(*pair) for pair in pairs)
@@ -215,12 +210,13 @@ def measured(found: Measurement) -> list[Block]:
         rows = tuple(_clocks(*pair) for pair in pairs)
         title = "SM clocks during the samples and the references, in MHz"
         blocks.append(Table(title, _CLOCKS, rows, frozenset(range(2, 8))))
-    if refused := [*_refused(found), *_uncounted(found.host)]:
-        blocks.append(Pairs(tuple(refused)))
+    if refused := tuple(_refused(found)):
+        blocks.append(Pairs(refused))
     return blocks
 
 
 def _head(found: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield the facts of a submission, "" for those that it does not have."""
     host = found.host
     title = f"{host.title} ({found.milestone})" if host else found.milestone
     yield "submission", f"{title}, class {found.accuracy}"
@@ -229,22 +225,16 @@ def _head(found: Measurement) -> Iterator[tuple[str, str]]:
         driver = f"driver {gpu.driver}" if gpu.driver else ""
         about = (gpu.name, found.architecture or "", memory, driver, gpu.uuid)
         yield "GPU", ", ".join(filter(None, about))
-    if condition := _condition(found):
-        yield "", condition
+    yield "", _condition(found)
     if host is None:
         return
-    if _by_staff(found):
-        yield "trust", TIMED_BY
-    if host.at:
-        yield "date", date(host.at)
+    yield "trust", TIMED_BY if _by_staff(found) else ""
+    yield "date", date(host.at) if host.at else ""
     for name, run in host.runs.items():
         yield f"{name} run", run
-    if host.engine:
-        yield "engine", host.engine
-    if host.image:
-        yield "image", host.image
-    if host.commit:
-        yield "commit", host.commit
+    yield "engine", host.engine
+    yield "image", host.image
+    yield "commit", host.commit
 
 
 def _by_staff(found: Measurement) -> bool:
@@ -309,34 +299,26 @@ def _layer(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
         _ms(layer.ms),
         _ms(layer.reference_ms),
         _ms(layer.floor_ms or None),
-        _error(layer.error),
+        "" if layer.error is None else f"{layer.error:.1e}",
     )
 
 
 def _clocks(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
     clocks = (*layer.sm_mhz, *layer.reference_mhz)
-    shown = ("" if mhz == _UNKNOWN else f"{mhz:.0f}" for mhz in clocks)
-    return (variant, layer.name, *shown)
+    # 0 is of a clock that is not known.
+    return (variant, layer.name, *(f"{mhz:.0f}" if mhz else "" for mhz in clocks))
 
 
 def _refused(found: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield why entries are not accepted, and why the outcome does not count."""
     for entry in found.entries:
         for sentence in entry.why:
             yield "not accepted", f"{entry.variant}: {sentence}"
     if not found.entries:
         yield "not accepted", "nothing was measured"
-
-
-def _uncounted(host: MeasurementHost | None) -> Iterator[tuple[str, str]]:
-    if host is None:
-        return
-    for reason in host.why_not_ranked:
+    for reason in found.host.why_not_ranked if found.host else ():
         yield "not counted", reason
 
 
 def _ms(value: float | None) -> str:
     return brief(None if value is None else value / 1000)
-
-
-def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.1e}"

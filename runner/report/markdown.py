@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from runner.core import Reason, RunRecord
 from runner.core.screen import printable
-from runner.report import blocks as report
+from runner.figures.table import cut
 from runner.report import phrases
 from runner.report import runs as report_runs
 from runner.report.blocks import (
@@ -23,6 +23,7 @@ from runner.report.blocks import (
     Picture,
     ProgramOutput,
     Section,
+    Table,
     TimelineView,
 )
 from runner.report.exports import Annotation, ReportedRun
@@ -51,11 +52,69 @@ _SPARE = 128
 MARK = "<!-- rai report -->"
 """The first line, which no page shows: such a file may be written anew."""
 
-NO_FILES: Mapping[str, str] = {}
 MOST_BYTES = 1024 * 1000
 """GitHub refuses the file of a step if it is over 1024 KiB (FileCommandManager.cs)."""
 
 SHOWN_TAILS = 10
+
+
+class Conclusion(Struct, frozen=True):
+    """A comparison or a gate: what came of it in a line, if anything, and tables."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def document(
+    title: str,
+    sections: Sequence[Section],
+    most_bytes: int,
+    pictures: Mapping[str, str] = {},
+) -> str:
+    """Return a page of at most so many bytes.
+
+    ``pictures`` are links to the pictures' files, by the pictures' names; one without a
+    file is left out, as its figures are in the tables beside it. Rows that do
+    not fit are left out and counted.
+    """
+    body = "".join(
+        heading(section.title)
+        + "".join(_part(part, pictures) for part in section.parts)
+        for section in sections
+    )
+    return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
+
+
+def summary(
+    runs: Sequence[ReportedRun],
+    failures: Sequence[Annotation] = (),
+    concluded: Sequence[Conclusion] = (),
+    *,
+    there: int = 0,
+) -> str:
+    """Return the page of some runs, for a file that has ``there`` bytes already.
+
+    It is what GitHub shows of a job. ``failures`` are problems that belong to no
+    command. What is ``concluded`` comes before the runs; several are folded below a
+    title.
+    """
+    parts = [heading("rai")] if failures else []
+    if failures:
+        rows = [(str(f.place) if f.place else "", f.title, f.text) for f in failures]
+        parts.append(block(Table("", ("where", "what", "why"), tuple(rows))))
+    for one in concluded:
+        parts += [heading(one.title)] if one.title else []
+        parts += map(block, one.blocks)
+    folds = len(runs) > 1 and any(one.title for one in concluded)
+    for run in runs:
+        name, git = PurePath(run.record.project).name, run.record.git
+        if folds:
+            name = run.record.title or name
+            name += f", {git.commit[:7]}" if git else ""
+            parts.append(folded(_title(run.record, name), _run(run)))
+        else:
+            parts += [heading(_title(run.record, name)), _run(run)]
+    return bounded("".join(parts), max(0, MOST_BYTES - there))
 
 
 def text(value: str) -> str:
@@ -65,10 +124,8 @@ def text(value: str) -> str:
     nobody: GitHub finds ``@name`` and ``#1`` after Markdown's own escapes are resolved,
     so a character without width follows the sign.
     """
-    if len(value) > LONGEST_CELL:
-        value = value[: LONGEST_CELL - 1] + "…"
-    shown = printable(value).replace("\t", " ").replace("\r", " ").strip()
-    escaped = _MARKUP.sub(_entities, shown)
+    shown = printable(cut(value, LONGEST_CELL)).replace("\t", " ").replace("\r", " ")
+    escaped = _MARKUP.sub(_entities, shown.strip())
     if escaped.count("$") > 1:  # a formula stands between two
         escaped = escaped.replace("$", f"&#{ord('$')};")
     return _REFERENCE.sub(rf"\1{_APART}", escaped).replace("\n", "<br>")
@@ -147,26 +204,6 @@ def _row(cells: Sequence[str], anchor: str = "", at: int = 0) -> str:
     return f"| {' | '.join(shown)} |\n"
 
 
-def document(
-    title: str,
-    sections: Sequence[Section],
-    most_bytes: int,
-    pictures: Mapping[str, str] = NO_FILES,
-) -> str:
-    """Return a page of at most so many bytes.
-
-    ``pictures`` are links to the pictures' files, by the pictures' names; one without a
-    file is left out, as its figures are in the tables beside it. Rows that do
-    not fit are left out and counted.
-    """
-    body = "".join(
-        heading(section.title)
-        + "".join(_part(part, pictures) for part in section.parts)
-        for section in sections
-    )
-    return bounded(f"{MARK}\n{heading(title, 1)}{body}", most_bytes)
-
-
 def _part(part: Part, pictures: Mapping[str, str]) -> str:
     match part:
         case Paragraph(text, strong):
@@ -184,47 +221,6 @@ def _part(part: Part, pictures: Mapping[str, str]) -> str:
             )
         case _:
             return block(part)
-
-
-class Conclusion(Struct, frozen=True):
-    """A comparison or a gate: what came of it in a line, if anything, and tables."""
-
-    title: str
-    blocks: tuple[report.Block, ...]
-
-
-def summary(
-    runs: Sequence[ReportedRun],
-    failures: Sequence[Annotation] = (),
-    concluded: Sequence[Conclusion] = (),
-    *,
-    there: int = 0,
-) -> str:
-    """Return the page of some runs, for a file that has ``there`` bytes already.
-
-    It is what GitHub shows of a job. ``failures`` are problems that belong to no
-    command. What is ``concluded`` comes before the runs; several are folded below a
-    title.
-    """
-    parts = [heading("rai"), block(_failures(failures))] if failures else []
-    for one in concluded:
-        parts += [heading(one.title)] if one.title else []
-        parts += map(block, one.blocks)
-    folds = len(runs) > 1 and any(one.title for one in concluded)
-    for run in runs:
-        name, git = PurePath(run.record.project).name, run.record.git
-        if folds:
-            name = run.record.title or name
-            name += f", {git.commit[:7]}" if git else ""
-            parts.append(folded(_title(run.record, name), _run(run)))
-        else:
-            parts += [heading(_title(run.record, name)), _run(run)]
-    return bounded("".join(parts), max(0, MOST_BYTES - there))
-
-
-def _failures(found: Sequence[Annotation]) -> report.Table:
-    rows = [(str(one.place) if one.place else "", one.title, one.text) for one in found]
-    return report.Table("", ("where", "what", "why"), tuple(rows))
 
 
 def _title(record: RunRecord, name: str) -> str:

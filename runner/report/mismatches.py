@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from runner.core import LIMITS, GpuState, GpuUse, RunRecord
 from runner.core.quantities import size
@@ -52,22 +52,7 @@ def unlike(
     for what, (means, affects, hard) in meanings.items():
         values = (old.get(what, ""), new.get(what, ""))
         if values[0] != values[1]:
-            named = f"{what}{of}"
-            yield mismatch(named, values, means, affects, hard=hard, command=command)
-
-
-def mismatch(
-    what: str,
-    values: Sequence[str],
-    means: str,
-    affects: tuple[Affected, ...],
-    *,
-    hard: bool = False,
-    command: int | None = None,
-) -> Mismatch:
-    """Return a mismatch of the values of the earlier and the later run."""
-    before, after = values
-    return Mismatch(what, before, after, means, affects, hard, command)
+            yield Mismatch(f"{what}{of}", *values, means, affects, hard, command)
 
 
 def of_runs(before: RunRecord, after: RunRecord) -> Iterator[Mismatch]:
@@ -133,60 +118,51 @@ def surroundings(run: RunRecord) -> Facts:
 
 def _gpus(before: GpuUse, after: GpuUse) -> Iterator[Mismatch]:
     """Yield how the states of the GPUs of two runs differ."""
-    uses = (before, after)
-    for what, (unit, apart, means) in _READINGS.items():
-        values = [_read(use)[what] for use in uses]
-        if apart(*values):
-            texts = [f"{value} {unit}" for value in values]
-            yield mismatch(what, texts, means, TIMES)
-    throttled = [_joined(use, lambda state: state.throttle) for use in uses]
-    if throttled[0] != throttled[1]:
-        yield mismatch("throttled", throttled, "the GPU lowered its clock", TIMES)
-    others = [_others(use) for use in uses]
+    old, new = ((*use.before, *use.after) for use in (before, after))
+    for what, (field, unit, apart, means) in _READINGS.items():
+        one, other = _highest(old, field), _highest(new, field)
+        if one is not None and other is not None and apart(one, other):
+            yield Mismatch(what, f"{one} {unit}", f"{other} {unit}", means, TIMES)
+    slowed = (_throttled(old), _throttled(new))
+    if slowed[0] != slowed[1]:
+        yield Mismatch("throttled", *slowed, "the GPU lowered its clock", TIMES)
+    others = (_others(old), _others(new))
     if any(others):
         means = "other programs took a part of the GPU"
-        yield mismatch("others on the GPU", others, means, ALL)
+        yield Mismatch("others on the GPU", *others, means, ALL)
 
 
-def _clocks_apart(one: int | None, other: int | None) -> bool:
-    if not one or not other:
-        return False
-    return abs(one - other) > CLOCKS_APART * max(one, other)
+def _clocks_apart(one: int, other: int) -> bool:
+    return bool(one and other) and abs(one - other) > CLOCKS_APART * max(one, other)
 
 
-def _hotter(one: int | None, other: int | None) -> bool:
-    return one is not None and other is not None and abs(one - other) > HOTTER_C
+def _hotter(one: int, other: int) -> bool:
+    return abs(one - other) > HOTTER_C
 
 
-_READINGS: dict[str, tuple[str, Callable[[int | None, int | None], bool], str]] = {
-    "SM clock": ("MHz", _clocks_apart, "times follow the clock"),
-    "memory clock": ("MHz", _clocks_apart, "times follow the memory's clock"),
-    "temperature": ("°C", _hotter, "a hot GPU lowers its clock"),
+_READINGS: dict[str, tuple[str, str, Callable[[int, int], bool], str]] = {
+    "SM clock": ("sm_clock_mhz", "MHz", _clocks_apart, "times follow the clock"),
+    "memory clock": (
+        *("memory_clock_mhz", "MHz", _clocks_apart),
+        "times follow the memory's clock",
+    ),
+    "temperature": ("temperature_c", "°C", _hotter, "a hot GPU lowers its clock"),
 }
+"""By name: the field of a GPU's state, its unit, when two differ, what it means."""
+
+States = tuple[GpuState, ...]
 
 
-def _read(use: GpuUse) -> dict[str, int | None]:
-    """Return the highest values before and after a run: a GPU at rest clocks low."""
-    found = {
-        "SM clock": [state.sm_clock_mhz for state in _states(use)],
-        "memory clock": [state.memory_clock_mhz for state in _states(use)],
-        "temperature": [state.temperature_c for state in _states(use)],
-    }
-    return {
-        what: max((v for v in values if v is not None), default=None)
-        for what, values in found.items()
-    }
+def _highest(states: States, field: str) -> int | None:
+    """Return the highest value before and after a run: a GPU at rest clocks low."""
+    found = (getattr(state, field) for state in states)
+    return max((value for value in found if value is not None), default=None)
 
 
-def _states(use: GpuUse) -> tuple[GpuState, ...]:
-    return (*use.before, *use.after)
+def _throttled(states: States) -> str:
+    return ", ".join(dict.fromkeys(why for state in states for why in state.throttle))
 
 
-def _joined(use: GpuUse, of: Callable[[GpuState], tuple[str, ...]]) -> str:
-    found = (reason for state in _states(use) for reason in of(state))
-    return ", ".join(dict.fromkeys(found))
-
-
-def _others(use: GpuUse) -> str:
-    found = {p.pid: p for state in _states(use) for p in state.processes or ()}
+def _others(states: States) -> str:
+    found = {p.pid: p for state in states for p in state.processes or ()}
     return processes(tuple(found.values()))

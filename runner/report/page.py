@@ -21,6 +21,7 @@ from msgspec import Struct
 from runner.core.evidence import Timeline
 from runner.core.quantities import brief, size
 from runner.core.screen import printable
+from runner.figures.table import cut
 from runner.report import pictures
 from runner.report.blocks import (
     Pairs,
@@ -43,67 +44,71 @@ LONG_TEXT = 32
 SHORT_NAME = 48
 """Characters of a function's name that are shown at once."""
 
-
-class TableCell(Struct, frozen=True):
-    """One cell: ``short`` stands for a long ``text`` until the reader asks for it."""
-
-    text: str
-    short: str = ""
-    kind: str = ""
-    sign: str = ""
-    link: str = ""
-
-
-def view(table: Table, anchors: Container[str]) -> dict[str, object]:
-    """Return what a table's template shows: no columns that have nothing.
-
-    The cell in column ``lead`` names its row. ``anchors`` are the places that links can
-    lead to.
-    """
-    columns = range(len(table.heads))
-    lead = min(table.names or set(columns) - table.right, default=0)
-    order = [i for i in columns if i == lead or any(row[i] for row in table.rows)]
-    kinds = [_kind(table, i) for i in columns]
-    links = [link if link in anchors else "" for link in table.anchors]
-    shown = zip_longest(table.rows[:MOST_ROWS], links[:MOST_ROWS], fillvalue="")
-    return {
-        "title": table.title,
-        "heads": [TableCell(table.heads[i], kind=kinds[i]) for i in order],
-        "rows": [
-            [
-                _cell(table.heads[i], row[i], kinds[i], link * (i == table.linked))
-                for i in order
-            ]
-            for row, link in shown
-        ],
-        "lead": order.index(lead),
-        "left_out": max(len(table.rows) - MOST_ROWS, 0),
-    }
-
-
-def _cell(head: str, text: str, kind: str, link: str) -> TableCell:
-    function = kind == "function"
-    text = _cut_cell(text, LONGEST_NAME if function else LONGEST_CELL)
-    short = shortened(text, SHORT_NAME) if function else text
-    return TableCell(text, "" if short == text else short, kind, sign(head, text), link)
-
-
-def _kind(table: Table, column: int) -> str:
-    if column in table.right:
-        return "number"
-    if column in table.names:
-        return "function"
-    longest = max((len(row[column]) for row in table.rows[:MOST_ROWS]), default=0)
-    return "long" if longest > LONG_TEXT else "short"
-
-
-def _cut_cell(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTED = 'document.documentElement.classList.add("scripted");'
 """The first script of a page: what needs scripts is shown."""
+
+MOST_TEXT = 1_000
+"""No name and no value of a note is longer, in characters."""
+
+MOST_NAMES, MOST_NOTES = 1_000_000, 4_000_000
+"""Where all names, or all notes, are longer together, each is cut to its share."""
+
+LATEST = 1 << 52
+"""Times beyond are cut to it: a browser counts in numbers of 53 bits."""
+
+_LEVEL = 6
+_SHORTEST = 24
+_TITLE = 200
+_HELP = (
+    ("wheel, + −", "zoom"),
+    ("drag, ← →, Shift and wheel", "pan"),
+    ("wheel over the names, ↑ ↓", "scroll the lanes"),
+    ("Shift and drag", "zoom to a range"),
+    ("click, tap", "select a span"),
+    ("double click, F", "zoom to a span"),
+    ("Enter, with Shift back", "the next span"),
+    ("L", "what it launched, or what launched it"),
+    ("/, then N and Shift N", "search, next and previous match"),
+    ("Home", "the whole"),
+    ("Escape", "select nothing"),
+)
+
+
+def report(
+    title: str,
+    sections: Sequence[Section],
+    timelines: Mapping[str, Timeline],
+) -> str:
+    """Return the page of a report.
+
+    ``timelines`` has the spans for the path of each TimelineView. The page says so
+    where one is absent.
+    """
+    writer = _Writer(timelines, sections)
+    body = Markup().join(writer.section(each) for each in sections)
+    styles = [asset("report.css"), pictures.STYLE]
+    scripts = [asset("report.js")]
+    if timelines:
+        style, script = timeline_assets()
+        styles, scripts = [*styles, style], [*scripts, script]
+    contents = render("contents.html", sections=sections)
+    return page(title, body, styles, scripts, contents)
+
+
+def timeline_page(title: str, timeline: Timeline) -> str:
+    """Return a page of one timeline."""
+    style, script = timeline_assets()
+    made = timeline_element(title, timeline, alone=True)
+    styles = [style, asset("timeline_page.css")]
+    return page(shown(title, _TITLE), made, styles, [script])
+
+
+def timeline_assets() -> tuple[str, str]:
+    """Return the style that timelines need, and the script that draws all of a page."""
+    parts = sorted((ASSETS / "timeline").glob("*.js"))
+    body = "\n".join(part.read_text("utf-8") for part in parts)
+    return asset("timeline.css"), f'(() => {{\n"use strict";\n{body}}})();\n'
 
 
 def page(
@@ -169,31 +174,110 @@ def _environment() -> jinja2.Environment:
     return made
 
 
-MOST_TEXT = 1_000
-"""No name and no value of a note is longer, in characters."""
+class _Writer:
+    """Makes the markup of one section after the other."""
 
-MOST_NAMES, MOST_NOTES = 1_000_000, 4_000_000
-"""Where all names, or all notes, are longer together, each is cut to its share."""
+    def __init__(
+        self, timelines: Mapping[str, Timeline], sections: Sequence[Section]
+    ) -> None:
+        self._timelines = timelines
+        self._anchors = {section.anchor for section in sections}
+        self._names: dict[str, int] = {}
+        self._title = ""
 
-LATEST = 1 << 52
-"""Times beyond are cut to it: a browser counts in numbers of 53 bits."""
+    def section(self, section: Section) -> Markup:
+        """Return the markup of a section, whose title names what has none."""
+        self._title = section.title
+        parts = [self._part(part) for part in section.parts]
+        return render("section.html", section=section, parts=parts)
 
-_LEVEL = 6
-_SHORTEST = 24
-_TITLE = 200
-_HELP = (
-    ("wheel, + −", "zoom"),
-    ("drag, ← →, Shift and wheel", "pan"),
-    ("wheel over the names, ↑ ↓", "scroll the lanes"),
-    ("Shift and drag", "zoom to a range"),
-    ("click, tap", "select a span"),
-    ("double click, F", "zoom to a span"),
-    ("Enter, with Shift back", "the next span"),
-    ("L", "what it launched, or what launched it"),
-    ("/, then N and Shift N", "search, next and previous match"),
-    ("Home", "the whole"),
-    ("Escape", "select nothing"),
-)
+    def _part(self, part: Part) -> Markup:
+        match part:
+            case Pairs():
+                return render("pairs.html", rows=_rows(part))
+            case Table():
+                name = self._unlike(part.title or self._title)
+                return render("table.html", table=view(part, self._anchors), name=name)
+            case ProgramOutput():
+                name = self._unlike(part.title or self._title)
+                return render("output.html", output=part, name=name)
+            case Picture():
+                name = self._unlike(part.chart.title)
+                svg = Markup(pictures.svg(part.chart, style=""))
+                return render("picture.html", picture=part, name=name, svg=svg)
+            case TimelineView(path, title) if path in self._timelines:
+                return timeline_element(title, self._timelines[path])
+            case TimelineView(path):
+                part = Paragraph(f"The timeline of {path} is not here.")
+        return render("paragraph.html", part=part)
+
+    def _unlike(self, name: str) -> str:
+        """Return a name for what the page has, with a number if another has it."""
+        count = self._names[name] = self._names.get(name, 0) + 1
+        return f"{name} ({count})" if count > 1 else name
+
+
+def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return each name with its values; one without a name goes on with the last."""
+    rows: list[tuple[str, list[tuple[str, str]]]] = []
+    for name, value in pairs.rows:
+        if name or not rows:
+            rows.append((name, []))
+        rows[-1][1].append((value, sign(name, value)))
+    return rows
+
+
+class TableCell(Struct, frozen=True):
+    """One cell: ``short`` stands for a long ``text`` until the reader asks for it."""
+
+    text: str
+    short: str = ""
+    kind: str = ""
+    sign: str = ""
+    link: str = ""
+
+
+def view(table: Table, anchors: Container[str]) -> dict[str, object]:
+    """Return what a table's template shows: no columns that have nothing.
+
+    The cell in column ``lead`` names its row. ``anchors`` are the places that links can
+    lead to.
+    """
+    columns = range(len(table.heads))
+    lead = min(table.names or set(columns) - table.right, default=0)
+    order = [i for i in columns if i == lead or any(row[i] for row in table.rows)]
+    kinds = [_kind(table, i) for i in columns]
+    links = [link if link in anchors else "" for link in table.anchors]
+    shown = zip_longest(table.rows[:MOST_ROWS], links[:MOST_ROWS], fillvalue="")
+    return {
+        "title": table.title,
+        "heads": [TableCell(table.heads[i], kind=kinds[i]) for i in order],
+        "rows": [
+            [
+                _cell(table.heads[i], row[i], kinds[i], link * (i == table.linked))
+                for i in order
+            ]
+            for row, link in shown
+        ],
+        "lead": order.index(lead),
+        "left_out": max(len(table.rows) - MOST_ROWS, 0),
+    }
+
+
+def _cell(head: str, text: str, kind: str, link: str) -> TableCell:
+    function = kind == "function"
+    text = cut(text, LONGEST_NAME if function else LONGEST_CELL)
+    short = shortened(text, SHORT_NAME) if function else text
+    return TableCell(text, "" if short == text else short, kind, sign(head, text), link)
+
+
+def _kind(table: Table, column: int) -> str:
+    if column in table.right:
+        return "number"
+    if column in table.names:
+        return "function"
+    longest = max((len(row[column]) for row in table.rows[:MOST_ROWS]), default=0)
+    return "long" if longest > LONG_TEXT else "short"
 
 
 def timeline_element(title: str, timeline: Timeline, alone: bool = False) -> Markup:
@@ -203,7 +287,7 @@ def timeline_element(title: str, timeline: Timeline, alone: bool = False) -> Mar
     """
     return render(
         "timeline.html",
-        title=cut(title, _TITLE),
+        title=shown(title, _TITLE),
         summary=timeline_summary(timeline),
         help=_HELP,
         packed=packed(timeline),
@@ -225,21 +309,6 @@ def timeline_summary(timeline: Timeline) -> str:
             " and sums by name are approximate (≈)"
         )
     return text
-
-
-def timeline_page(title: str, timeline: Timeline) -> str:
-    """Return a page of one timeline."""
-    style, script = timeline_assets()
-    made = timeline_element(title, timeline, alone=True)
-    styles = [style, asset("timeline_page.css")]
-    return page(cut(title, _TITLE), made, styles, [script])
-
-
-def timeline_assets() -> tuple[str, str]:
-    """Return the style that timelines need, and the script that draws all of a page."""
-    parts = sorted((ASSETS / "timeline").glob("*.js"))
-    body = "\n".join(part.read_text("utf-8") for part in parts)
-    return asset("timeline.css"), f'(() => {{\n"use strict";\n{body}}})();\n'
 
 
 def packed(timeline: Timeline) -> str:
@@ -267,17 +336,18 @@ def packed(timeline: Timeline) -> str:
     return base64.b64encode(gzip.compress(data, _LEVEL, mtime=0)).decode()
 
 
-def cut(text: str, most: int = MOST_TEXT) -> str:
+def shown(text: str, most: int = MOST_TEXT) -> str:
     """Return a text of a trace as it is shown: cut, and its controls escaped."""
-    shown = printable(text[:most])
-    return shown[: most - 1] + "…" if max(len(text), len(shown)) > most else shown
+    escaped = printable(text[:most])
+    longer = max(len(text), len(escaped)) > most
+    return escaped[: most - 1] + "…" if longer else escaped
 
 
 def _cut_names(texts: Sequence[str], together: int = MOST_NAMES) -> list[str]:
     most = MOST_TEXT
     if sum(min(len(text), MOST_TEXT) for text in texts) > together:
         most = max(together // len(texts), _SHORTEST)
-    return [cut(text, most) for text in texts]
+    return [shown(text, most) for text in texts]
 
 
 def _lanes(timeline: Timeline) -> list[dict[str, object]]:
@@ -340,78 +410,3 @@ def _planes(column: array[int]) -> list[bytes]:
     data, width = column.tobytes(), column.itemsize
     used = (largest.bit_length() + 7) // 8
     return [data[place::width] for place in range(used)]
-
-
-def report(
-    title: str,
-    sections: Sequence[Section],
-    timelines: Mapping[str, Timeline],
-) -> str:
-    """Return the page of a report.
-
-    ``timelines`` has the spans for the path of each TimelineView. The page says so
-    where one is absent.
-    """
-    writer = _Writer(timelines, sections)
-    body = Markup().join(writer.section(each) for each in sections)
-    styles = [asset("report.css"), pictures.STYLE]
-    scripts = [asset("report.js")]
-    if timelines:
-        style, script = timeline_assets()
-        styles, scripts = [*styles, style], [*scripts, script]
-    contents = render("contents.html", sections=sections)
-    return page(title, body, styles, scripts, contents)
-
-
-class _Writer:
-    """Makes the markup of one section after the other."""
-
-    def __init__(
-        self, timelines: Mapping[str, Timeline], sections: Sequence[Section]
-    ) -> None:
-        self._timelines = timelines
-        self._anchors = {section.anchor for section in sections}
-        self._names: dict[str, int] = {}
-        self._title = ""
-
-    def section(self, section: Section) -> Markup:
-        """Return the markup of a section, whose title names what has none."""
-        self._title = section.title
-        parts = [self._part(part) for part in section.parts]
-        return render("section.html", section=section, parts=parts)
-
-    def _part(self, part: Part) -> Markup:
-        match part:
-            case Pairs():
-                return render("pairs.html", rows=_rows(part))
-            case Table():
-                name = self._unlike(part.title or self._title)
-                shown = view(part, self._anchors)
-                return render("table.html", table=shown, name=name)
-            case ProgramOutput():
-                name = self._unlike(part.title or self._title)
-                return render("output.html", output=part, name=name)
-            case Picture():
-                name = self._unlike(part.chart.title)
-                svg = Markup(pictures.svg(part.chart, style=""))
-                return render("picture.html", picture=part, name=name, svg=svg)
-            case TimelineView(path, title) if path in self._timelines:
-                return timeline_element(title, self._timelines[path])
-            case TimelineView(path):
-                part = Paragraph(f"The timeline of {path} is not here.")
-        return render("paragraph.html", part=part)
-
-    def _unlike(self, name: str) -> str:
-        """Return a name for what the page has, with a number if another has it."""
-        count = self._names[name] = self._names.get(name, 0) + 1
-        return f"{name} ({count})" if count > 1 else name
-
-
-def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return each name with its values; one without a name goes on with the last."""
-    rows: list[tuple[str, list[tuple[str, str]]]] = []
-    for name, value in pairs.rows:
-        if name or not rows:
-            rows.append((name, []))
-        rows[-1][1].append((value, sign(name, value)))
-    return rows

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from runner.core.quantities import brief
 from runner.core.screen import printable
+from runner.figures.table import cut
 from runner.report.blocks import Bar, BarChart, Chart, Roof, Roofline, RoofPoint
 
 SMALLEST, LARGEST = 1e-15, 1e18
@@ -130,8 +131,7 @@ def round_value(value: float, unit: str) -> str:
 
 def safe(text: str) -> str:
     """Return a text in one line, with invisible characters as their numbers."""
-    cut = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-    line = printable(" ".join(cut.split()))
+    line = printable(" ".join(cut(text, MOST_CHARACTERS).split()))
     return _NO_XML.sub(lambda match: ascii(match.group())[1:-1], line)
 
 

@@ -13,6 +13,14 @@ from runner.report.blocks import Block, Pairs, Table, filled
 from runner.report.diff_nouns import RunDiff, aligned
 from runner.report.phrases import named_by, titled
 
+MOST_SENTENCES = 20
+MOST_SPREADS = 5
+MAIN = ("op_time", "command.wall")
+"""The metrics of which the first that is there stands for a pair."""
+
+BARS = "▁▂▃▄▅▆▇█"
+BINS, MOST_STRIP = 20, 60
+
 
 def plan(
     spec: BuildSpec,
@@ -25,17 +33,7 @@ def plan(
 
     Without an image, ``engine`` runs the commands with this machine's programs.
     """
-    builds = image is not None and image.build is not None
-    head = _head(spec, _image(image, engine), warnings, builds=builds)
-    return [Pairs(tuple(head)), _commands(steps)]
-
-
-def _image(image: ImagePlan | None, engine: str) -> list[tuple[str, str]]:
-    if image is None:
-        text = f"none: the {engine} engine uses this machine's programs"
-        return [("image", text)]
-    rows = [("image", f"{image.reference}: {image.action}, {image.why}")]
-    return [*rows, *([("", named_by(image))] if image.named_by else [])]
+    return [Pairs(tuple(_head(spec, image, engine, warnings))), _commands(steps)]
 
 
 def _commands(steps: Sequence[Step]) -> Table:
@@ -60,14 +58,16 @@ def _commands(steps: Sequence[Step]) -> Table:
 
 
 def _head(
-    spec: BuildSpec, image: list[tuple[str, str]], warnings: int, *, builds: bool
+    spec: BuildSpec, image: ImagePlan | None, engine: str, warnings: int
 ) -> list[tuple[str, str]]:
-    rows = [
-        ("file", spec.file),
-        ("warnings", str(warnings)),
-        *image,
-        ("profile", str(spec.profile)),
-    ]
+    rows = [("file", spec.file), ("warnings", str(warnings))]
+    if image is None:
+        text = f"none: the {engine} engine uses this machine's programs"
+        rows.append(("image", text))
+    else:
+        rows.append(("image", f"{image.reference}: {image.action}, {image.why}"))
+        rows += [("", named_by(image))] if image.named_by else []
+    rows.append(("profile", str(spec.profile)))
     if spec.env:
         pairs = (f"{name}={one_line(value)}" for name, value in spec.env)
         rows.append(("env", ", ".join(pairs)))
@@ -78,21 +78,13 @@ def _head(
         target = spec.build_image.gpu_target if spec.build_image else None
         built = f"; the image's target is then {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
+    builds = image is not None and image.build is not None
     limits = (
         f"{limit.key} {limit.written(spec.limits)}"
         for limit in LIMITS
         if builds or not limit.of_build
     )
     return [*rows, ("limits", ", ".join(limits))]
-
-
-MOST_SENTENCES = 20
-MOST_SPREADS = 5
-MAIN = ("op_time", "command.wall")
-"""The metrics of which the first that is there stands for a pair."""
-
-BARS = "▁▂▃▄▅▆▇█"
-BINS, MOST_STRIP = 20, 60
 
 
 def headline(
@@ -103,27 +95,28 @@ def headline(
     ``sides`` are the names of what is compared with and what is judged, ``failed`` is
     the label of a side that ended the bench.
     """
-    told = next((one for one in _told(found) if one.ratio is not None), None)
+    first = next((one for one in _notable(found) if one.ratio is not None), None)
     what = "rai bench: nothing was measured"
     if failed:
         what = f"❌ rai bench: {failed} failed"
     elif gate:
         what = gate.headline("rai bench")
-    elif told:
-        what = f"rai bench: {told.metric} {percent(told.ratio or 1)}, {told.verdict}"
+    elif first:
+        what = f"rai bench: {first.metric} {percent(first.ratio or 1)}, {first.verdict}"
     return f"{what}, {sides[1]} against {sides[0]}"
 
 
 def verdicts(found: RunDiff) -> list[str]:
     """Return a sentence for each main metric, and for what else changed."""
-    told = _told(found)
-    return [sentence(one, paired=found.paired) for one in told[:MOST_SENTENCES]]
+    return [
+        sentence(one, paired=found.paired) for one in _notable(found)[:MOST_SENTENCES]
+    ]
 
 
-def _told(found: RunDiff) -> list[FigureChange]:
-    told = [one for one in found.figures if one.primary or one.verdict.found]
+def _notable(found: RunDiff) -> list[FigureChange]:
+    notable = [one for one in found.figures if one.primary or one.verdict.found]
     # Commands that ran once were not measured, unless nothing was.
-    return [one for one in told if one.n_after > 1] or told
+    return [one for one in notable if one.n_after > 1] or notable
 
 
 def pair(
@@ -143,12 +136,12 @@ def pair(
         base, *others = (side[metric][-1] for side in sides)
         # A round that has no value has nan.
         if parsed(metric).key in repeated and base > 0 and all(v >= 0 for v in others):
-            told = [f"{labels[0]} {amount(metric, base)}"]
+            values = [f"{labels[0]} {amount(metric, base)}"]
             for label, value in zip(labels[1:], others, strict=False):
-                told.append(
+                values.append(
                     f"{label} {amount(metric, value)} ({percent(value / base)})"
                 )
-            return f"{metric} {', '.join(told)}"
+            return f"{metric} {', '.join(values)}"
     return ""
 
 
@@ -159,7 +152,7 @@ def spreads(
     one = samples(aligned(before, after), first=not found.paired)
     other = samples(after, first=not found.paired)
     rows = list[tuple[str, ...]]()
-    for figure in _told(found)[:MOST_SPREADS]:
+    for figure in _notable(found)[:MOST_SPREADS]:
         name = figure.metric
         if figure.n_after > 1 and name in one and name in other:
             sides = counted(one[name], other[name], found.paired)
@@ -181,8 +174,8 @@ def _spread(
         counts = [places.count(at) for at in range(BINS)]
         shown = "".join(BARS[7 * n // max(counts)] if n else "·" for n in counts)
         three = (min(values), median, max(values))
-        told = (amount(figure.metric, value) for value in three)
-        yield (figure.metric if side == names[0] else "", side, *told, shown)
+        shown_values = (amount(figure.metric, value) for value in three)
+        yield (figure.metric if side == names[0] else "", side, *shown_values, shown)
     if len(old) == len(new) and min(old) > 0 and figure.ratio is not None:
         ratios = [b / a for a, b in zip(old, new, strict=True)]
         places = _places(ratios[-MOST_STRIP:], _inner(ratios), len(BARS))

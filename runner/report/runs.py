@@ -19,7 +19,7 @@ from runner.core import (
 )
 from runner.core.quantities import brief, size
 from runner.figures import table as figures
-from runner.figures.table import NetworkFigures
+from runner.figures.table import NetworkFigures, cut
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.ending import listed, sampled
 from runner.report.findings import profile_files, shown
@@ -76,7 +76,8 @@ def of(
     blocks += sampled(record)
     blocks += expected(listed(record))
     files = profile_files(record)
-    return [*blocks, *shown(record.findings, figures.of(record), files)]
+    networks, usages = figures.networks(record), figures.usages(record)
+    return [*blocks, *shown(record.findings, networks, usages, files)]
 
 
 def expected(commands: Sequence[CommandRecord]) -> list[Block]:
@@ -121,16 +122,17 @@ def table(
     is one. ``commits`` adds the commits, and the branches unless all are the same.
     """
     projects = {one.record.project for one in found}
-    submitted = any(one.record.title for one in found)
-    left_out = {"project"} if projects == {here} and not submitted else set[str]()
-    if len({one.record.engine and one.record.engine.name for one in found}) == 1:
-        left_out.add("engine")
-    if not any(one.note for one in found):
-        left_out.add("note")
+    shared = projects == {here} and not any(one.record.title for one in found)
+    engines = {one.record.engine and one.record.engine.name for one in found}
     branches = {_branch(one.record) for one in found}
-    left_out |= {"branch"} if len(branches) == 1 or not commits else set()
-    left_out |= set() if commits else {"commit"}
-    shown = [head for head in HEADS if head not in left_out]
+    left_out = {
+        "project": shared,
+        "engine": len(engines) == 1,
+        "note": not any(one.note for one in found),
+        "branch": len(branches) == 1 or not commits,
+        "commit": not commits,
+    }
+    shown = [head for head in HEADS if not left_out.get(head)]
     rows = []
     for one in found:
         row = dict(zip(HEADS, _row(one, now, projects), strict=True))
@@ -142,7 +144,7 @@ def table(
 
 def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
     run = one.record
-    networks = figures.networks(figures.of(run, layers=False))
+    networks = figures.networks(run, layers=False)
     return (
         *(run.id, one.tag, day(run.created_at, now), _branch(run), _commit(run)),
         run.engine.name if run.engine else "",
@@ -205,7 +207,7 @@ def op_time_s(networks: Sequence[NetworkFigures]) -> float | None:
 def named(project: str, title: str) -> str:
     """Return a project with what its run was of a submission, or their beginning."""
     name = f"{project} ({title})" if title else project
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return cut(name, LONGEST_NAME)
 
 
 def _standing(one: Listed, networks: Sequence[NetworkFigures]) -> str:
@@ -215,39 +217,42 @@ def _standing(one: Listed, networks: Sequence[NetworkFigures]) -> str:
     return f"{where}, {one.whose}" if one.whose else where
 
 
-def _state(record: RunRecord, away: str) -> str:
-    return f"{record.state} on {away}" if away else record.state.value
-
-
 def _head(
     record: RunRecord, tag: str, away: str, note: str, about: str
 ) -> list[tuple[str, str]]:
-    rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
-    rows.append(("note", note))
-    rows.append(("state", _state(record, away)))
-    rows.append(("", about))
-    if record.verdict is not None:
-        verdict = record.verdict
-        rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
-        rows.append(("", verdict.message))
+    ended, took = record.ended_at, None
+    if ended is not None:
+        took = max(0.0, ended - record.created_at)
+    rows = [
+        ("run", record.id),
+        ("replay of", record.replays),
+        ("tag", tag),
+        ("note", note),
+        ("state", f"{record.state} on {away}" if away else record.state.value),
+        ("", about),
+    ]
+    if verdict := record.verdict:
         done = verdict.reason is Reason.DONE
-        rows.append(("advice", "" if done else verdict.advice))
-        rows.append(("answers", _ANSWERS[verdict.passed]))
-    rows.append(("project", record.project))
-    rows.append(("part of", record.title))
-    rows.append(("date", date(record.created_at)))
-    rows.append(("rounds", _rounds(record)))
-    rows.append(("measured beside", record.beside))
-    rows.append(("only", ", ".join(record.only)))
-    rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
-    if record.git:
-        rows.append(("commit", commit(record.git)))
-    if record.ended_at is not None:
-        took = max(0.0, record.ended_at - record.created_at)
-        rows.append(("took", seconds(took)))
-    rows += where(record)
-    rows.append(("missing data", ", ".join(record.missing_data)))
-    rows += [("warning", text) for text in record.warnings]
+        rows += [
+            ("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"),
+            ("", verdict.message),
+            ("advice", "" if done else verdict.advice),
+            ("answers", _ANSWERS[verdict.passed]),
+        ]
+    rows += [
+        ("project", record.project),
+        ("part of", record.title),
+        ("date", date(record.created_at)),
+        ("rounds", _rounds(record)),
+        ("measured beside", record.beside),
+        ("only", ", ".join(record.only)),
+        ("variables", ", ".join(f"{name}=***" for name in record.env_given)),
+        ("commit", commit(record.git)),
+        ("took", seconds(took)),
+        *where(record),
+        ("missing data", ", ".join(record.missing_data)),
+        *(("warning", text) for text in record.warnings),
+    ]
     if record.synthetic:
         rows.append(("note", "ran on synthetic images: agreement is not an accuracy"))
     return [(name, value) for name, value in rows if value]

@@ -46,112 +46,6 @@ from runner.server.uploads import UploadRoutes
 LEAST_CLIENT = "0.1.0"
 MOST_DEVICE = 100
 ALL = "all"
-
-
-class AccountRoutes:
-    """The routes."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._tries = TryCounter(bounds.LOGIN_TRIES, bounds.LOGIN_REFILL_S)
-        self._all = TryCounter(bounds.ALL_LOGIN_TRIES, bounds.ALL_LOGIN_REFILL_S)
-
-    async def facts(self, request: Request) -> Response:
-        """Answer `GET /api/v1/`."""
-        now = self._site.now()
-        return answer(ServerFacts(__version__, API_VERSION, LEAST_CLIENT, now))
-
-    async def login(self, request: Request) -> Response:
-        """Answer `POST /api/v1/login`.
-
-        A try is counted before the code is looked at, and given back if it is right:
-        many people may log in from one address, and nobody can try codes at once. Who
-        has no try left takes none of those that all share.
-        """
-        asked = await decoded(request, LoginRequest)
-        address = network(request.client.host) if request.client else ""
-        now = self._site.now()
-        if known := self._tries.take(address, now) or self._all.take(ALL, now):
-            text = "too many codes that are not valid were tried"
-            raise refuse(Reason.RATE_LIMIT, text, retry_at=known)
-        found = await run_in_threadpool(self._redeemed, asked, now)
-        if found is None:
-            text = "this code is not valid: it was used, is too old, or is mistyped"
-            hint = "ask your staff for a new one"
-            raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
-        self._tries.give_back(address, now)
-        self._all.give_back(ALL, now)
-        token, identity = found
-        facts = {"token": identity.token_id, "client": address}
-        messages.step("login", team=identity.team, person=identity.person, **facts)
-        me = await run_in_threadpool(self._me, identity)
-        return answer(LoginAnswer(token, me), 201)
-
-    async def me(self, request: Request) -> Response:
-        """Answer `GET /api/v1/me`."""
-        identity = await self._site.identify(request)
-        return answer(await run_in_threadpool(self._me, identity))
-
-    async def another(self, request: Request) -> Response:
-        """Answer `POST /api/v1/codes`: a code for another login of who asks."""
-        identity = await self._site.identify(request)
-        now, valid_s = self._site.now(), bounds.ANOTHER_VALID_S
-        make = self._site.store.another
-        made = await run_in_threadpool(make, identity.token_id, now, valid_s)
-        messages.step("login_code", team=identity.team, person=identity.person)
-        return answer(LoginCode(made.code, made.expires_at), 201)
-
-    async def revoke(self, request: Request) -> Response:
-        """Answer `DELETE /api/v1/tokens/{id}`: a token of the person who asks."""
-        identity = await self._site.identify(request)
-        token_id = request.path_params["id"]
-        if token_id == "current":
-            token_id = identity.token_id
-        if not await run_in_threadpool(self._revoked, identity, token_id):
-            raise nothing("token")
-        self._site.forget(token_id)
-        messages.step(
-            "logout", team=identity.team, person=identity.person, token=token_id
-        )
-        return Response(status_code=204)
-
-    def _redeemed(self, asked: LoginRequest, now: float) -> tuple[str, Identity] | None:
-        """Return the token that a code is good for, and whose it is."""
-        code, valid_s = asked.code.strip(), self._site.rules.token_valid_s
-        device = printable(asked.device[:MOST_DEVICE]).replace("\n", " ")
-        return self._site.store.redeem(code, device, now, valid_s, tuple(Scope))
-
-    def _revoked(self, identity: Identity, token_id: str) -> bool:
-        store = self._site.store
-        own = store.tokens(identity.team, identity.person)
-        mine = token_id in {token.id for token in own}
-        return mine and store.revoke(token_id, self._site.now())
-
-    def _me(self, identity: Identity) -> Me:
-        role, now = self._site.rules.role(identity.role), self._site.now()
-        use = self._site.store.use(identity.team, now - DAY_S)
-        left = resets_at = None
-        if role.a_day is not None:
-            left = max(role.a_day - use.queued_since, 0)
-            resets_at = use.oldest_since and use.oldest_since + DAY_S
-        gpu_left_s = role.gpu_a_day_s
-        if gpu_left_s is not None:
-            had = self._site.store.gpu_use(now - DAY_S, now).get(identity.team)
-            gpu_left_s = max(gpu_left_s - (had.seconds if had else 0.0), 0.0)
-        limits = RoleLimits(
-            at_once=role.at_once,
-            left_today=left,
-            resets_at=resets_at,
-            gpu_left_s=gpu_left_s,
-            upload_bytes=role.upload_bytes,
-            disk_bytes=role.disk_bytes,
-            disk_used=use.bytes,
-            network=bool(role.ceilings.get("network", True)),
-            own_images=role.images is None,
-        )
-        return Me(**asdict(identity), limits=limits)
-
-
 CHECK_S = 2.0
 """How old the answer of a check may be."""
 
@@ -167,33 +61,40 @@ def make_app(site: Site) -> Starlette:
     runs, watched = RunRoutes(site, queue), WatchRoutes(site, queue)
     submissions = SubmissionRoutes(site, queue, runs)
     files, tail = FileRoutes(site, runs), TailRoute(site, runs, queue)
-    routes = [
-        Route(f"{API}/", accounts.facts, methods=["GET"]),
-        Route(f"{API}/login", accounts.login, methods=["POST"]),
-        Route(f"{API}/codes", accounts.another, methods=["POST"]),
-        Route(f"{API}/me", accounts.me, methods=["GET"]),
-        Route(f"{API}/tokens/{{id}}", accounts.revoke, methods=["DELETE"]),
-        Route(f"{API}/uploads/{{sha256}}", uploads.get, methods=["GET"]),
-        Route(f"{API}/uploads/{{sha256}}", uploads.put, methods=["PUT"]),
-        Route(f"{API}/runs", runs.page, methods=["GET"]),
-        Route(f"{API}/runs/{{id}}", runs.put, methods=["PUT"]),
-        Route(f"{API}/runs/{{id}}", runs.get, methods=["GET"]),
-        Route(f"{API}/runs/{{id}}", runs.cancel, methods=["DELETE"]),
-        Route(f"{API}/runs/{{id}}/tail", tail.tail, methods=["GET"]),
-        Route(f"{API}/runs/{{id}}/files/{{name}}", files.file, methods=["GET"]),
-        Route(f"{API}/runs/{{id}}/build", files.build, methods=["GET"]),
-        Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
-        Route(f"{API}/milestones", submissions.milestones, methods=["GET"]),
-        Route(f"{API}/milestones/{{name}}", submissions.file, methods=["GET"]),
-        Route(f"{API}/standings/{{name}}", submissions.standings, methods=["GET"]),
-        Route(f"{API}/submissions", submissions.page, methods=["GET"]),
-        Route(f"{API}/submissions/{{id}}", submissions.put, methods=["PUT"]),
-        Route(f"{API}/submissions/{{id}}", submissions.get, methods=["GET"]),
-        Route(f"{API}/submissions/{{id}}/chosen", submissions.choose, methods=["PUT"]),
-        Route(f"{API}/queue", queue.get, methods=["GET"]),
-        Route(f"{API}/queue/drain", queue.drain, methods=["PUT"]),
-        Route("/healthz", watched.healthz, methods=["GET"]),
-        Route("/metrics", watched.metrics, methods=["GET"]),
+    for_all = (
+        ("GET", f"{API}/", accounts.facts),
+        ("POST", f"{API}/login", accounts.login),
+        ("GET", "/healthz", watched.healthz),
+        ("GET", "/metrics", watched.metrics),
+    )
+    with_token = (
+        ("POST", "/codes", accounts.another),
+        ("GET", "/me", accounts.me),
+        ("DELETE", "/tokens/{id}", accounts.revoke),
+        ("GET", "/uploads/{sha256}", uploads.get),
+        ("PUT", "/uploads/{sha256}", uploads.put),
+        ("GET", "/runs", runs.page),
+        ("PUT", "/runs/{id}", runs.put),
+        ("GET", "/runs/{id}", runs.get),
+        ("DELETE", "/runs/{id}", runs.cancel),
+        ("GET", "/runs/{id}/tail", tail.tail),
+        ("GET", "/runs/{id}/files/{name}", files.file),
+        ("GET", "/runs/{id}/build", files.build),
+        ("GET", "/runs/{id}/source", files.source),
+        ("GET", "/milestones", submissions.milestones),
+        ("GET", "/milestones/{name}", submissions.file),
+        ("GET", "/standings/{name}", submissions.standings),
+        ("GET", "/submissions", submissions.page),
+        ("PUT", "/submissions/{id}", submissions.put),
+        ("GET", "/submissions/{id}", submissions.get),
+        ("PUT", "/submissions/{id}/chosen", submissions.choose),
+        ("GET", "/queue", queue.get),
+        ("PUT", "/queue/drain", queue.drain),
+    )
+    routes = [Route(path, call, methods=[method]) for method, path, call in for_all]
+    routes += [
+        Route(API + path, site.identified(reply), methods=[method])
+        for method, path, reply in with_token
     ]
 
     @asynccontextmanager
@@ -215,6 +116,118 @@ def make_app(site: Site) -> Starlette:
     app.state.site = site
     app.state.end_streams = lambda: site.end_long("the server stops")
     return app
+
+
+async def _repeated(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    """Do background work for ever; its faults are logged, and pass."""
+    failing = False
+    while True:
+        try:
+            await work()
+            failing = False
+        except Exception as error:
+            if not failing:
+                messages.fault("background_failed", error)
+            failing = True
+        await anyio.sleep(pause_s)
+
+
+class AccountRoutes:
+    """Routes of logins, and what a server says of itself."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._tries = TryCounter(bounds.LOGIN_TRIES, bounds.LOGIN_REFILL_S)
+        self._all = TryCounter(bounds.ALL_LOGIN_TRIES, bounds.ALL_LOGIN_REFILL_S)
+
+    async def facts(self, request: Request) -> Response:
+        """Answer `GET /api/v1/`."""
+        facts = ServerFacts(__version__, API_VERSION, LEAST_CLIENT, self._site.now())
+        return answer(facts)
+
+    async def login(self, request: Request) -> Response:
+        """Answer `POST /api/v1/login`.
+
+        A try is counted before the code is looked at, and given back if it is right:
+        many people may log in from one address, and nobody can try codes at once. Who
+        has no try left takes none of those that all share.
+        """
+        asked = await decoded(request, LoginRequest)
+        address = network(request.client.host) if request.client else ""
+        now = self._site.now()
+        if known := self._tries.take(address, now) or self._all.take(ALL, now):
+            text = "too many codes that are not valid were tried"
+            raise refuse(Reason.RATE_LIMIT, text, retry_at=known)
+        found = await run_in_threadpool(self._redeemed, asked, now)
+        if found is None:
+            text = "this code is not valid: it was used, is too old, or is mistyped"
+            raise refuse(Reason.NOT_ALLOWED, text, hint="ask your staff for a new one")
+        self._tries.give_back(address, now)
+        self._all.give_back(ALL, now)
+        token, who = found
+        about = {"token": who.token_id, "client": address}
+        messages.step("login", team=who.team, person=who.person, **about)
+        me = await run_in_threadpool(self._me, who)
+        return answer(LoginAnswer(token, me), 201)
+
+    async def me(self, request: Request, who: Identity) -> Response:
+        """Answer `GET /api/v1/me`."""
+        return answer(await run_in_threadpool(self._me, who))
+
+    async def another(self, request: Request, who: Identity) -> Response:
+        """Answer `POST /api/v1/codes`: a code for another login of who asks."""
+        now, valid_s = self._site.now(), bounds.ANOTHER_VALID_S
+        make = self._site.store.another
+        made = await run_in_threadpool(make, who.token_id, now, valid_s)
+        messages.step("login_code", team=who.team, person=who.person)
+        return answer(LoginCode(made.code, made.expires_at), 201)
+
+    async def revoke(self, request: Request, who: Identity) -> Response:
+        """Answer `DELETE /api/v1/tokens/{id}`: a token of the person who asks."""
+        token_id = request.path_params["id"]
+        if token_id == "current":
+            token_id = who.token_id
+        if not await run_in_threadpool(self._revoked, who, token_id):
+            raise nothing("token")
+        self._site.forget(token_id)
+        messages.step("logout", team=who.team, person=who.person, token=token_id)
+        return Response(status_code=204)
+
+    def _redeemed(self, asked: LoginRequest, now: float) -> tuple[str, Identity] | None:
+        """Return the token that a code is good for, and whose it is."""
+        code, valid_s = asked.code.strip(), self._site.rules.token_valid_s
+        device = printable(asked.device[:MOST_DEVICE]).replace("\n", " ")
+        return self._site.store.redeem(code, device, now, valid_s, tuple(Scope))
+
+    def _revoked(self, who: Identity, token_id: str) -> bool:
+        store = self._site.store
+        own = {token.id for token in store.tokens(who.team, who.person)}
+        return token_id in own and store.revoke(token_id, self._site.now())
+
+    def _me(self, who: Identity) -> Me:
+        store, role = self._site.store, self._site.rules.role(who.role)
+        now = self._site.now()
+        use = store.use(who.team, now - DAY_S)
+        left = resets_at = None
+        if role.a_day is not None:
+            left = max(role.a_day - use.queued_since, 0)
+            resets_at = use.oldest_since and use.oldest_since + DAY_S
+        gpu_left_s = role.gpu_a_day_s
+        if gpu_left_s is not None:
+            had = store.gpu_use(now - DAY_S, now).get(who.team)
+            gpu_left_s = max(gpu_left_s - (had.seconds if had else 0.0), 0.0)
+        limits = RoleLimits(
+            role.at_once,
+            left,
+            resets_at,
+            gpu_left_s,
+            role.upload_bytes,
+            role.disk_bytes,
+            use.bytes,
+            network=bool(role.ceilings.get("network", True)),
+            own_images=role.images is None,
+        )
+        return Me(**asdict(who), limits=limits)
 
 
 class WatchRoutes:
@@ -242,7 +255,7 @@ class WatchRoutes:
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     async def _checked(self) -> dict[str, object]:
-        store, drained = "ok", False
+        store, runs, drained = "ok", "ok", False
         try:
             await run_in_threadpool(self._site.store.check)
             drained = bool(await run_in_threadpool(self._site.store.drained))
@@ -250,24 +263,9 @@ class WatchRoutes:
             messages.fault("store_failed", error)
             store = "it cannot be read and written"
         facts = await self._queue.facts()
-        runs = "ok"
         if facts is None:
             runs = "engines and GPUs were not looked at yet"
         elif facts.problems:
             runs = "nothing can run"
         found = {"version": __version__, "store": store, "runs": runs}
         return {**found, "drained": drained}
-
-
-async def _repeated(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    """Do background work for ever; its faults are logged, and pass."""
-    failing = False
-    while True:
-        try:
-            await work()
-            failing = False
-        except Exception as error:
-            if not failing:
-                messages.fault("background_failed", error)
-            failing = True
-        await anyio.sleep(pause_s)

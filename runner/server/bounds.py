@@ -100,6 +100,9 @@ LOOK_S, QUIET_LOOK_S = 0.1, 0.25
 LATEST_S = 1.0
 """The least time between two looks at what a run uses, which changes as often."""
 
+WAIT_S = 60.0
+"""When to try again where nothing tells when there is room: a full disk or queue."""
+
 MOST_LATEST_BYTES = 4096
 LINES_BYTES = 256 << 10
 """The most events in one answer to a follower."""

@@ -19,6 +19,7 @@ from runner.engines import base
 from runner.engines.doctor import Finding, Health
 from runner.server import listening, paths, rules, workers
 from runner.server.database import open_store
+from runner.server.decision import NOT_LOOKED
 from runner.server.listening import PeerProcess
 from runner.server.paths import ReachedAt, ServerFolder, sqlite_url
 from runner.server.scheduling import ServerRules
@@ -117,18 +118,17 @@ def _server(listens: Path) -> Finding:
     try:
         connection = ServerConnection(f"unix://{listens}")
         with connection.send(HttpRequest("GET", "/healthz")) as answer:
-            said = answer.body.read(200).decode(errors="replace").strip()
+            body = answer.body.read(200).decode(errors="replace").strip()
     except RaiError as error:
         return _bad("server", str(error), "start it: rai server serve")
     if answer.status == 200:
         return _ok("server", f"serves at unix://{listens}")
-    return _bad("server", f"it is not well: {said}", "see the lines below, its log")
+    return _bad("server", f"it is not well: {body}", "see the lines below, its log")
 
 
 def _capacity(facts: Capacity | None) -> Iterator[Finding]:
     if facts is None:
-        text = "the server has not looked at its engines and GPUs yet"
-        yield _bad("engines", text, "start it: rai server serve")
+        yield _bad("engines", NOT_LOOKED, "start it: rai server serve")
         return
     for problem in facts.problems:
         yield _bad("engines", problem.message, problem.hint)

@@ -44,8 +44,8 @@ class RunStatus(Struct, frozen=True):
     """
 
     id: str
-    claimed: bool
-    ended: bool
+    claimed: bool = False
+    ended: bool = False
     state: State | None = None
     reason: Reason | None = None
     started_at: float | None = None
@@ -101,21 +101,23 @@ def decide(
         facts, note = Capacity("", ()), note or NOT_LOOKED
     held = {run_id: one.gpus for run_id, one in seen.items()}
     room = room_of(facts, rules, active, held, gpu_use)
-    told: dict[str, WaitStanding] = {}
+    waiting: dict[str, WaitStanding] = {}
     if note:
         still = [run for run in order if not (submissions and run.unbound)]
-        told = {run.id: WaitStanding(n, note) for n, run in enumerate(still)}
-        order, aged = ([r for r in some if r.id not in told] for some in (order, aged))
-    found = list(_judged(order, aged, room, rules))
-    starts = tuple(run for run, hold in found if hold is None)
-    waits = [(run, hold) for run, hold in found if hold is not None]
+        waiting = {run.id: WaitStanding(n, note) for n, run in enumerate(still)}
+        order, aged = (
+            [run for run in some if run.id not in waiting] for some in (order, aged)
+        )
+    judged = list(_judged(order, aged, room, rules))
+    starts = tuple(run for run, why in judged if why is None)
+    waits = [(run, why) for run, why in judged if why is not None]
     behind = [run for run, _ in waits]
     usual = _estimates(behind, [*active, *starts], room, rules, history, now)
     standings = _standings(waits, room, rules, facts, usual)
-    return QueueDecision(starts, {**standings, **told}, room, note)
+    return QueueDecision(starts, {**standings, **waiting}, room, note)
 
 
-class _Hold(Enum):
+class _WaitReason(Enum):
     """Why a run does not start now."""
 
     TEAM = auto()
@@ -139,8 +141,8 @@ def _judged(
     rules: ServerRules,
     *,
     only_starts: bool = False,
-) -> Iterator[tuple[QueueRow, _Hold | None]]:
-    """Yield each run in its order, and what holds it; take the room of what starts.
+) -> Iterator[tuple[QueueRow, _WaitReason | None]]:
+    """Yield each run in its order, and why it waits; take the room of what starts.
 
     ``aged`` are the same runs by age. With ``only_starts`` the rest is left out once
     nothing more can start.
@@ -148,19 +150,19 @@ def _judged(
     allowed = _allowed(aged, room, rules)
     closed: set[str] = set()
     for run in order:
-        hold = None
+        why = None
         if room.never(run):
-            hold = _Hold.NEVER
+            why = _WaitReason.NEVER
         elif run.id not in allowed:
-            hold = _Hold.TEAM
+            why = _WaitReason.TEAM
         elif run.lane in closed:
-            hold = _Hold.BEHIND
+            why = _WaitReason.BEHIND
         elif room.fits(run):
             room.take(run)
         else:
             closed.add(run.lane)
-            hold = _Hold.ROOM
-        yield run, hold
+            why = _WaitReason.ROOM
+        yield run, why
         if only_starts and len(closed) == len(LANES):
             return
 
@@ -231,14 +233,15 @@ def _played(
     starts: dict[str, float] = {}
     at = 0.0
     while waiting:
-        for run, hold in _judged(waiting, aged, room, rules, only_starts=True):
-            if hold is None:
+        for run, why in _judged(waiting, aged, room, rules, only_starts=True):
+            if why is None:
                 starts[run.id] = at
                 usual = history.usual_s(run.team, run.lane)
                 if usual is not None:
                     heapq.heappush(ends, (at + usual, run.id, run))
-        waiting = [run for run in waiting if run.id not in starts]
-        aged = [run for run in aged if run.id not in starts]
+        waiting, aged = (
+            [run for run in some if run.id not in starts] for some in (waiting, aged)
+        )
         if not ends:
             break
         at = ends[0][0]
@@ -248,7 +251,7 @@ def _played(
 
 
 def _standings(
-    waits: Sequence[tuple[QueueRow, _Hold]],
+    waits: Sequence[tuple[QueueRow, _WaitReason]],
     room: RunRoom,
     rules: ServerRules,
     facts: Capacity,
@@ -262,63 +265,63 @@ def _standings(
     )
     queued: Counter[str] = Counter()
     passed: Counter[str] = Counter()
-    for run, hold in waits:
+    for run, reason in waits:
         lane = run.lane
         ahead = queued[lane]
         # A run that others may overtake is not ahead of them, only of its like.
-        if hold is _Hold.TEAM or hold is _Hold.NEVER:
+        if reason in (_WaitReason.TEAM, _WaitReason.NEVER):
             passed[lane] += 1
         else:
             ahead -= passed[lane]
         queued[lane] += 1
         role, there = rules.role(run.role), len(facts.gpus)
-        why = _why(run, hold, ahead, room, role, there, out if run.gpus else "")
+        why = _why(run, reason, ahead, room, role, there, out if run.gpus else "")
         standings[run.id] = WaitStanding(ahead, why, usual.get(run.id))
     return standings
 
 
 def _why(
     run: QueueRow,
-    hold: _Hold,
+    reason: _WaitReason,
     ahead: int,
     room: RunRoom,
     role: Role,
     there: int,
     out: str,
 ) -> str:
-    """Return what holds a run, to be read by its team.
+    """Return why a run waits, to be read by its team.
 
     ``there`` is how many GPUs there are, and ``out`` says which are out of order.
     """
-    match hold:
-        case _Hold.TEAM if room.spent(run, role):
+    match reason:
+        case _WaitReason.TEAM if room.spent(run, role):
             most_s = role.gpu_a_day_s or 0
             more = datetime.fromtimestamp(room.gpu_use[run.team].since + DAY_S)
             return (
                 f"your team had GPUs for the {most_s / 60:g} min that it may in"
                 f" 24 hours; more from {more:%b %d %H:%M}"
             )
-        case _Hold.TEAM:
+        case _WaitReason.TEAM:
             going, most = room.teams[run.team], role.at_once or 0
             if going >= most:
                 return f"your team has {_runs(going)} going, as many as it may"
             return (
                 f"your team may have {_runs(most)} going, and earlier ones come first"
             )
-        case _Hold.NEVER if out:
+        case _WaitReason.NEVER if out:
             return out
-        case _Hold.NEVER if not there:
+        case _WaitReason.NEVER if not there:
             return "it needs a GPU, and this server has none"
-        case _Hold.NEVER:
+        case _WaitReason.NEVER:
             return f"it needs {run.gpus} GPUs, and this server has {there}"
-        case _Hold.BEHIND:
+        case _WaitReason.BEHIND:
             text = f"{_runs(ahead)} before it"
-        case _Hold.ROOM if room.in_slurm:
+        case _WaitReason.ROOM if room.in_slurm:
             most, kind = (room.gpus, "with") if run.gpus else (room.slots, "without")
             text = f"{_runs(most)} {kind} a GPU may be in Slurm's queue at a time"
-        case _Hold.ROOM if not run.gpus:
+        case _WaitReason.ROOM if not run.gpus:
             text = f"no slot is free: {room.slots - room.slots_free} in use"
-        case _Hold.ROOM:
+        case _WaitReason.ROOM:
             free, used = room.gpus_free, room.gpus - room.gpus_free
             text = f"no GPU is free: {used} in use"
             if free and run.gpus > 1:

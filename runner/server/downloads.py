@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -51,37 +51,40 @@ NAMES = ("events.jsonl", "stdout.log", "stderr.log", "spec.yml", "record.json", 
 BUILD, SOURCE = "build.tar.zst", "source.tar.zst"
 _RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?")
 
+LATEST = "latest.json"
+_NUMBER = re.compile("[0-9]{1,15}")
+
+Sizes = Mapping[str, int]
+"""Bytes of each file of FILES: what there is of it, or what a follower has."""
+
 
 class FileRoutes:
-    """The routes."""
+    """Routes of the files of a run that has begun, and of the project of any."""
 
     def __init__(self, site: Site, runs: RunRoutes) -> None:
         self._site, self._runs = site, runs
 
-    async def file(self, request: Request) -> Response:
+    async def file(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs/{id}/files/{name}`."""
-        return await self._sent(request, request.path_params["name"], NAMES)
+        if (name := request.path_params["name"]) not in NAMES:
+            raise nothing("file")
+        return await self._sent(request, who, name)
 
-    async def build(self, request: Request) -> Response:
+    async def build(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs/{id}/build`."""
-        return await self._sent(request, BUILD)
+        return await self._sent(request, who, BUILD)
 
-    async def source(self, request: Request) -> Response:
+    async def source(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs/{id}/source`; a waiting run's is the upload."""
-        return await self._sent(request, SOURCE)
+        return await self._sent(request, who, SOURCE)
 
-    async def _sent(
-        self, request: Request, name: str, names: Sequence[str] = (BUILD, SOURCE)
-    ) -> Response:
-        identity = await self._site.identify(request)
-        row = await self._runs.reached(request, identity)
-        if name == SOURCE and row.submission is not None and not identity.staff:
+    async def _sent(self, request: Request, who: Identity, name: str) -> Response:
+        row = await self._runs.reached(request, who)
+        if name == SOURCE and row.submission is not None and not who.staff:
             one = await self._site.in_files(self._site.store.submission, row.submission)
             if one is None or one.trust is Trust.TIMED:
                 text = "it holds the files of the assignment's staff"
                 raise refuse(Reason.NOT_ALLOWED, text)
-        if name not in names:
-            raise nothing("file")
         if name == PARCEL and row.parcel:  # of a run that waits there is no folder
             return FilesAnswer(self._site, row.parcel, (), lambda: None)
         file = await self._site.in_runs(self._site.runs.open, row.id, name)
@@ -188,23 +191,14 @@ def _read(head: bytes, parts: Sequence[FilePart]) -> Iterator[bytes]:
             yield data
 
 
-LATEST = "latest.json"
-_NUMBER = re.compile("[0-9]{1,15}")
-_LOGS = {Stream.STDOUT: STDOUT, Stream.STDERR: STDERR}
-
-Sizes = Mapping[str, int]
-"""Bytes of each file of FILES: what there is of it, or what a follower has."""
-
-
 class TailRoute:
-    """The route."""
+    """The route by which a client follows a run."""
 
     def __init__(self, site: Site, runs: RunRoutes, queue: QueueSnapshot) -> None:
         self._site, self._runs, self._queue = site, runs, queue
 
-    async def tail(self, request: Request) -> FilesAnswer:
+    async def tail(self, request: Request, who: Identity) -> FilesAnswer:
         """Answer `GET /api/v1/runs/{id}/tail`."""
-        identity = await self._site.identify(request)
         query = request.query_params
         asked = {name: query.get(name.partition(".")[0], "0") for name in FILES}
         wait = query.get("wait", "0")
@@ -212,13 +206,13 @@ class TailRoute:
             text = "`events`, `stdout`, `stderr` and `wait` are numbers"
             raise refuse(Reason.USAGE, text)
         row = self._queue.rows.get(request.path_params["id"])
-        if row is None or row.team != identity.team:
-            row = await self._runs.reached(request, identity)
+        if row is None or row.team != who.team:
+            row = await self._runs.reached(request, who)
         context = context_of(request)
         context.long = context.frequent = True
         at = {name: int(size) for name, size in asked.items()}
         with ExitStack() as opened:
-            run = _FollowedRun(row, identity, self._site, self._queue)
+            run = _FollowedRun(row, who, self._site, self._queue)
             opened.callback(run.close)
             self._site.metrics.followers.inc()
             try:
@@ -375,8 +369,7 @@ class _FollowedRun:
         return os.fstat(file.fileno()).st_size if file else 0
 
     def _reach(self, at: Sizes) -> dict[str, int]:
-        room = min(self.sizes[EVENTS] - at[EVENTS], LINES_BYTES)
-        lines = b""
+        lines, room = b"", min(self.sizes[EVENTS] - at[EVENTS], LINES_BYTES)
         if room > 0:
             lines = os.pread(self._files[EVENTS].fileno(), room, at[EVENTS])
         return reach(at, self.sizes, lines, over=self.ended)
@@ -439,8 +432,9 @@ def _output(line: bytes) -> tuple[str, int]:
         return "", 0
     try:
         found = _decoder.decode(line)
-    except (DecodeError, ValidationError):
+    except DecodeError:
         return "", 0
     if found.event != "Output" or found.stream is None:
         return "", 0
-    return _LOGS[found.stream], found.offset + found.length
+    log = STDOUT if found.stream is Stream.STDOUT else STDERR
+    return log, found.offset + found.length

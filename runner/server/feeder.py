@@ -28,7 +28,7 @@ from runner.server import messages
 from runner.server.database import Store
 from runner.server.decision import NOT_LOOKED, QueueDecision, RunStatus, decide
 from runner.server.folders import ServerRuns
-from runner.server.judging import Judging
+from runner.server.judging import Judging, Launch
 from runner.server.paths import upload_path
 from runner.server.references import References
 from runner.server.scheduling import QueueHistory, QueueRow, ServerRules
@@ -53,11 +53,8 @@ DECIDED_FOR_S = 5.0
 MOST_WHY = 500
 """So much of Slurm's words is kept, in characters."""
 
-MOST_TOLD = 20
+MOST_AHEAD = 20
 """Behind so many runs the store no longer keeps the number: it changes too often."""
-
-FAR_BEHIND = "many runs before it"
-
 AGAIN_S = 10.0
 """A start that could not be made is tried again after this."""
 
@@ -76,11 +73,6 @@ AGAIN = "send it again"
 OF_MILESTONES = RolePolicy(source="this server")
 """What the runs of a submission may do: what its milestone says, for every team."""
 
-UPLOAD_GONE = Problem(
-    "the server no longer has the packed project of this run", hint=AGAIN
-)
-
-Launch = Callable[[Callable[[], None]], None]
 Settle = Callable[[QueueRow, float], None]
 """What becomes of a row once its start is over, at a time."""
 
@@ -187,10 +179,9 @@ class Feeder:
         going = {row.id for row in rows}
         self._forget(going)
         self._decide(rows, seen, now)
-        if self._judging is not None and self.facts is not None:
-            self._judging.step(now, self.facts, going, self._launch)
-        if self._references is not None and self.facts is not None:
-            self._references.step(now, self.facts, going, self._launch)
+        for each in (self._judging, self._references):
+            if each is not None and self.facts is not None:
+                each.step(now, self.facts, going, self._launch)
 
     def _unfinished(self) -> list[QueueRow]:
         """Return the runs that have not ended, read again only where any changed."""
@@ -233,29 +224,22 @@ class Feeder:
         basis = (self._rows and self._rows[0], facts, seen, note, submissions)
         if basis == self._basis and now - self._decided_at < DECIDED_FOR_S:
             return
-        history = self._history
         gpus = any(row.gpus for row in rows)
         use = self._store.gpu_use(now - DAY_S, now) if gpus else {}
         found = decide(
-            *(rows, facts, self._rules, history, now, seen, note, use),
+            *(rows, facts, self._rules, self._history, now, seen, note, use),
             submissions=submissions,
         )
         for row in found.starts:
             self._start(row, now)
         self.decision = found
-        self._tell(rows, seen)
+        # Why runs wait is written where the store has it otherwise.
+        whys = {row.id: why for row in rows if (why := self._why(row, seen)) != row.why}
+        if changed := {run_id: why for run_id, why in whys.items() if why}:
+            self._store.wait_reason(changed)
         # Those that should have started and did not are decided about again.
         self._basis = None if found.starts else basis
         self._decided_at = now
-
-    def _tell(self, rows: Sequence[QueueRow], seen: Mapping[str, RunStatus]) -> None:
-        """Write why runs wait, where the store has it otherwise."""
-        whys = {row.id: self._why(row, seen) for row in rows}
-        told = {
-            row.id: why for row in rows if (why := whys[row.id]) not in ("", row.why)
-        }
-        if told:
-            self._store.wait_reason(told)
 
     def _why(self, row: QueueRow, seen: Mapping[str, RunStatus]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
@@ -264,8 +248,8 @@ class Feeder:
         standing = self.decision.standings.get(row.id)
         if row.state is not QueueState.WAITING or standing is None:
             return ""
-        far = standing.ahead > MOST_TOLD and not self.decision.note
-        return FAR_BEHIND if far else standing.why
+        far = standing.ahead > MOST_AHEAD and not self.decision.note
+        return "many runs before it" if far else standing.why
 
     def _start(self, row: QueueRow, now: float) -> None:
         """Claim a run that waits, and begin it."""
@@ -301,16 +285,15 @@ class Feeder:
         elif row.state is QueueState.RUNNING:
             if self._waited(row, now) >= UNKNOWN_WITHIN_S:
                 why = "the folder of this run is gone"
-                self._over(row, Reason.RUNNER_LOST, why, now)
+                self._store.ended(row.id, now, Reason.RUNNER_LOST, why)
         elif row.id in self._under_way:
             return
-        elif row.cancelled and row.id in self._waiting:
-            # Slurm has let go of it before it began.
-            self._over(row, Reason.CANCELLED, row.why, now)
         elif row.cancelled:
-            # Asking once more would start it; what is not begun by then never is.
-            if self._waited(row, now) >= UNKNOWN_WITHIN_S:
-                self._over(row, Reason.CANCELLED, row.why, now)
+            # Slurm has let go of it before it began; or it may have begun, and asking
+            # once more would start it: what is not begun by then never is.
+            let_go = row.id in self._waiting
+            if let_go or self._waited(row, now) >= UNKNOWN_WITHIN_S:
+                self._store.ended(row.id, now, Reason.CANCELLED, row.why)
         elif row.id in self._since:
             if self._waited(row, now) >= CLAIMED_WITHIN_S:
                 self._not_taken("no worker began it", row, now)
@@ -332,7 +315,8 @@ class Feeder:
     def _not_taken(self, why: str, row: QueueRow, now: float) -> None:
         """Go on with a run that no worker claimed."""
         if row.attempt >= MOST_ATTEMPTS:
-            self._over(row, Reason.RUNNER_LOST, f"{why}, {row.attempt} times", now)
+            why = f"{why}, {row.attempt} times"
+            self._store.ended(row.id, now, Reason.RUNNER_LOST, why)
         else:
             self._back(row, why)
 
@@ -360,7 +344,9 @@ class Feeder:
         """Start a run; return what becomes of its row then."""
         source = upload_path(self._folder, row.team, row.sha256)
         if not source.is_file():
-            return partial(self._refused, (UPLOAD_GONE,), Reason.INTERNAL)
+            text = "the server no longer has the packed project of this run"
+            problem = Problem(text, hint=AGAIN)
+            return partial(self._refused, (problem,), Reason.INTERNAL)
         role, whose = self._rules.role(row.role), f"rai:{row.team}/{row.person}"
         slurm = {**role.slurm, "comment": printable(whose)}
         allowed = role.policy if row.submission is None else OF_MILESTONES
@@ -393,8 +379,9 @@ class Feeder:
         self, problems: tuple[Problem, ...], reason: Reason, row: QueueRow, now: float
     ) -> None:
         """End a run that will never start; its team reads why."""
-        bad = reason is Reason.BAD_CONFIG  # of this machine
-        self._over(row, Reason.INTERNAL if bad else reason, _words(problems), now)
+        if reason is Reason.BAD_CONFIG:  # of this machine
+            reason = Reason.INTERNAL
+        self._store.ended(row.id, now, reason, _words(problems))
 
     def _later(self, why: str, row: QueueRow, now: float) -> None:
         """Have a run wait again, of which nothing ran: there is no room for it."""
@@ -419,11 +406,7 @@ class Feeder:
         if began is not None:
             self._history.note_end(row.team, row.lane, at - began)
         why = row.why if row.cancelled else ""
-        self._over(row, reason, why, at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
-
-    def _over(
-        self, row: QueueRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
-    ) -> None:
+        kept_bytes = min(max(seen.bytes, 0), MOST_KEPT_BYTES)
         self._store.ended(row.id, at, reason, why, kept_bytes)
 
     def _cancel(self, run_id: str, now: float) -> None:

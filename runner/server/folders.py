@@ -2,8 +2,8 @@
 
 A folder gets its name when its files are whole, and its worker claims it before
 anything else. A folder that nobody claimed is claimed and removed before another is
-made, so that a worker that comes late finds it taken. So a run is carried out once,
-however often it is asked for and whoever is killed meanwhile.
+made, so that a worker that comes late finds it taken. So a run is run once, however
+often it is asked for and whoever is killed meanwhile.
 
 Few bytes are read for each look, and the end of a worker is learnt at once: the kernel
 tells by its pidfd, whichever server started it.
@@ -95,8 +95,12 @@ class ServerRuns:
             if not paths.record.exists():
                 self._active[paths.id] = _Followed(paths)
         removal.empty(home.runs)
+
+        def broke_a_gpu(run: RunRecord) -> bool:
+            return run.verdict is not None and run.verdict.reason is Reason.GPU_ERROR
+
         # A run may have broken its GPU while there was no server.
-        self.look(_with_broken_gpus(home))
+        self.look([run.id for run in newest(home, broke_a_gpu, MOST_BROKEN)])
 
     def capacity(self) -> Capacity | None:
         """Return what can run now; None before the first look is over."""
@@ -219,7 +223,7 @@ class ServerRuns:
     def _one(self, run_id: str) -> RunStatus | None:
         paths = self._home.run(run_id)
         if run_id in self._under_way:
-            return RunStatus(run_id, claimed=False, ended=False)
+            return RunStatus(run_id)
         if (ended := self._of_record(paths)) is not None:
             return ended
         match places.standing(paths):
@@ -227,7 +231,7 @@ class ServerRuns:
                 self._active.pop(run_id, None)
                 return None
             case Standing.NOT_CLAIMED:
-                return RunStatus(run_id, claimed=False, ended=False)
+                return RunStatus(run_id)
             case Standing.WAITS:
                 return _in_slurm(paths, self._home)
             case Standing.GONE:
@@ -244,10 +248,9 @@ class ServerRuns:
         if (ended := self._of_record(paths)) is not None:
             return ended
         found = places.known(paths)
-        if found is not None and not found.state.final:
-            return RunStatus(run_id, claimed=True, ended=False)
         if found is not None:
-            return _seen(paths, found)
+            final = found.state.final
+            return _seen(paths, found) if final else RunStatus(run_id, claimed=True)
         # It was lost before it had said anything.
         return RunStatus(
             run_id,
@@ -283,15 +286,6 @@ class ServerRuns:
         return found
 
 
-def _with_broken_gpus(home: Home) -> list[str]:
-    """Return the last runs that ended with a GPU's error."""
-
-    def wants(run: RunRecord) -> bool:
-        return run.verdict is not None and run.verdict.reason is Reason.GPU_ERROR
-
-    return [run.id for run in newest(home, wants, MOST_BROKEN)]
-
-
 def _is_known(paths: RunPaths) -> bool:
     """Whether a worker took a run, once, or will; what nobody took is removed."""
     if paths.record.exists():
@@ -316,11 +310,11 @@ def _in_slurm(paths: RunPaths, home: Home) -> RunStatus:
     why = trouble or found.why or "Slurm has it"
     if found.state is QueueState.WAITING and not trouble:
         why = f"in Slurm's queue: {why}"
-    return RunStatus(paths.id, claimed=False, ended=False, waits=why)
+    return RunStatus(paths.id, waits=why)
 
 
 def _gone(run_id: str) -> RunStatus:
-    return RunStatus(run_id, claimed=True, ended=False, state=State.LOST)
+    return RunStatus(run_id, claimed=True, state=State.LOST)
 
 
 class _EndedRun(Struct, frozen=True):
@@ -394,7 +388,6 @@ class _Followed:
         return RunStatus(
             self._id,
             claimed=True,
-            ended=False,
             state=self._state or State.NEW,
             started_at=self._started_at,
             gpus=self._gpus,

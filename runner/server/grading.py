@@ -1,4 +1,4 @@
-"""Which submissions count, what they earn, the boards, and files for staff."""
+"""Which submissions count, what they earn, the standings, and files for staff."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ from runner.submit import standings
 from runner.submit.outcome import ACCEPTED
 from runner.system import files
 
-Kept = dict[tuple[str, Counted], tuple[int, list[Submission], list[Submission]]]
-"""What boards are made of, by milestone, with the store's count of changes then."""
+FILE = "grades.csv"
+HEADS = (
+    *("person", "team", "submission", "submitted_at", "late_by", "verdict"),
+    *("time_ms", "ratio", "rank", "points"),
+)
+OUTPUT, SENT = "output.txt", "submitted"
+MOST_OUTPUT = 256 * MIB
+
+_Counting = tuple[int, list[Submission], list[Submission]]
+"""The store's count of changes, what counts of each team then, and the reruns."""
 
 
 class Grading:
     """The grading of a server, by milestones of ours and of a site's ``folders``."""
 
-    def __init__(
-        self,
-        store: Store,
-        folders: Sequence[Path],
-        term: str,
-        kept: Kept | None = None,
-    ) -> None:
+    def __init__(self, store: Store, folders: Sequence[Path], term: str) -> None:
         self._store, self._folders, self.term = store, folders, term
-        self._kept = {} if kept is None else kept
+        self._kept: dict[tuple[str, Counted], _Counting] = {}
 
     def milestone(self, name: str, team: str = "") -> Milestone:
         """Return a milestone, with the deadline that it has for a team.
@@ -117,7 +119,7 @@ class Grading:
     def standings(
         self, milestone: Milestone, team: str, *, staff: bool
     ) -> StandingsPage:
-        """Return the boards of a milestone as a team sees them."""
+        """Return the standings of a milestone as a team sees them."""
         changes = self._store.changes()
         its = milestone.name, milestone.counting
         kept = self._kept.get(its)
@@ -133,7 +135,7 @@ class Grading:
             milestone.title,
             milestone.trust,
             due.timestamp() if due else None,
-            standings.boards(counting, again, names, team, staff=staff),
+            standings.leaderboards(counting, again, names, team, staff=staff),
         )
 
     def _readable(self, name: str) -> Milestone | None:
@@ -156,15 +158,6 @@ def _sources(one: Submission) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(host.sources.items())) if host else ()
 
 
-FILE = "grades.csv"
-HEADS = (
-    *("person", "team", "submission", "submitted_at", "late_by", "verdict"),
-    *("time_ms", "ratio", "rank", "points"),
-)
-OUTPUT, SENT = "output.txt", "submitted"
-MOST_OUTPUT = 256 * MIB
-
-
 def export(
     grading: Grading,
     store: Store,
@@ -180,9 +173,7 @@ def export(
     counting = {one.team: one for one in grading.counting(milestone)}
     points = _points(grading, store, milestone)
     page = grading.standings(milestone, "", staff=True)
-    ranks = {
-        place.number: place.rank for board in page.boards for place in board.standings
-    }
+    ranks = {one.number: one.rank for table in page.boards for one in table.standings}
     problems = []
     with (into / FILE).open("x", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)

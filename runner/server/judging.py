@@ -56,6 +56,9 @@ MOST_TRIES = 5
 MOST_WHY = 4000
 LATER = (Reason.BUSY, Reason.DISK_FULL, Reason.BAD_CONFIG)
 
+Launch = Callable[[Callable[[], None]], None]
+"""Begins some work, in a thread of its own."""
+
 
 class Judging:
     """The judging of one server, by milestones of ours and of a site's ``folders``."""
@@ -75,12 +78,9 @@ class Judging:
         now: float,
         facts: Capacity,
         going: set[str],
-        launch: Callable[[Callable[[], None]], None],
+        launch: Launch,
     ) -> None:
-        """Begin steps of submissions that wait for none of the runs ``going``.
-
-        ``launch`` begins each in a thread.
-        """
+        """Begin steps of submissions that wait for none of the runs ``going``."""
         changes = self._store.changes()
         if self._known[0] != changes:
             self._known = changes, self._store.unjudged()[::-1]
@@ -106,8 +106,7 @@ class Judging:
             self._tries[one.number] = self._tries.get(one.number, 0) + (not passing)
             messages.fault("judging_failed", error, submission=one.number)
             if self._tries[one.number] >= MOST_TRIES:
-                why = "the server failed to judge it"
-                self._end(one, Reason.INTERNAL, why, now)
+                self._end(one, Reason.INTERNAL, "the server failed to judge it", now)
         finally:
             self._under_way.discard(one.number)
 
@@ -135,9 +134,8 @@ class Judging:
                 return
         waits = StageRun(stage.name, run.id)
         if self._store.judge(one, replace(after, runs=(*after.runs, waits)), run):
-            number = one.number
             messages.step(
-                "submission_run", submission=number, run=run.id, stage=stage.name
+                "submission_run", submission=one.number, run=run.id, stage=stage.name
             )
 
     def _end(
@@ -252,8 +250,7 @@ class Judging:
         """
         sent, into = upload_path(self._uploads, one.team, one.sha256), folder / ".sent"
         if not into.exists():
-            most = files.caps(milestone)
-            pack.unpack(sent, into, most, called="the submission")
+            pack.unpack(sent, into, files.caps(milestone), called="the submission")
         found = files.look(into, files.placed(into, milestone))
         wrong = [p for p in found.problems if p.severity is Severity.ERROR]
         if wrong:

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
 
+BACKLOG = 2048
+ANY = ("0.0.0.0", "::")
+ANSWER_S = 2.0
 VALID = timedelta(days=3653)
 MOST_BYTES = 1 << 20
 MOST_NAME = 64
 """The longest common name that a certificate may have (RFC 5280, appendix A)."""
 
 _END = "-----END CERTIFICATE-----"
+_CREDENTIALS = struct.Struct("3i")
 
 
 def make(certificate: Path, key: Path, names: Sequence[str]) -> None:
@@ -114,8 +118,8 @@ def loaded(certificate: Path, key: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        text = f"{key} is no key of the certificate {certificate}: {said}"
+        why = getattr(error, "strerror", None) or str(error)
+        text = f"{key} is no key of the certificate {certificate}: {why}"
         hint = "--tls takes CERTIFICATE,KEY as PEM files, the key without a password"
         raise ConfigError(Problem(text, hint=hint)) from error
     return context
@@ -146,12 +150,6 @@ def _name(text: str) -> GeneralName:
         return x509.IPAddress(ip_address(text))
     except ValueError:
         return x509.DNSName(text)
-
-
-BACKLOG = 2048
-ANY = ("0.0.0.0", "::")
-ANSWER_S = 2.0
-_CREDENTIALS = struct.Struct("3i")
 
 
 class ListenAt(Struct, frozen=True):

@@ -6,13 +6,11 @@ import logging
 import sys
 import time
 import traceback
-from asyncio import Semaphore
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import TextIO, TypeVar
 
-import msgspec
 from anyio import move_on_after
 from msgspec import json
 from starlette.exceptions import HTTPException
@@ -26,10 +24,24 @@ from runner.server import bounds
 
 NAME = "rai.server"
 LOGGERS = (NAME, "asyncio", "uvicorn", "uvicorn.error")
+BUSY_S = 5.0
+"""After how many seconds to ask again where nothing tells a better time."""
+
 MOST_CHARACTERS = 500
 MOST_TRACE = 20_000
 
+_STATUS = {
+    Reason.USAGE: 400,
+    Reason.BAD_SPEC: 400,
+    Reason.BAD_CONFIG: 400,
+    Reason.NOT_ALLOWED: 403,
+    Reason.NO_GPU: 409,
+    Reason.RATE_LIMIT: 429,
+    Reason.BUSY: 503,
+}
+
 Fact = str | int | float | bool | None
+T = TypeVar("T")
 
 _log = logging.getLogger(NAME)
 
@@ -52,16 +64,13 @@ class JsonLines(logging.Formatter):
         return json_safe(json.encode(line).decode())
 
 
-def _said_otherwise(record: logging.LogRecord) -> bool:
-    """Drop what uvicorn says of a stream that was ended: the request's line has it."""
-    return "without completing response" not in record.getMessage()
-
-
 def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Send the log of this process, uvicorn's too, to a stream: stderr by default."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    handler.addFilter(_said_otherwise)
+    # uvicorn's words about a stream that was ended: the request's line has it.
+    ended = "without completing response"
+    handler.addFilter(lambda record: ended not in record.getMessage())
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -88,22 +97,6 @@ def _cut(value: Fact) -> Fact:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
-BUSY_S = 5.0
-"""After how many seconds to ask again where nothing tells a better time."""
-
-_STATUS = {
-    Reason.USAGE: 400,
-    Reason.BAD_SPEC: 400,
-    Reason.BAD_CONFIG: 400,
-    Reason.NOT_ALLOWED: 403,
-    Reason.NO_GPU: 409,
-    Reason.RATE_LIMIT: 429,
-    Reason.BUSY: 503,
-}
-
-T = TypeVar("T")
-
-
 class DeniedError(HTTPException):
     """A request that is refused, and the answer that says why."""
 
@@ -119,7 +112,7 @@ class DeniedError(HTTPException):
         elif found.status == 503:
             headers["Retry-After"] = str(round(BUSY_S))
         headers |= self.headers or {}
-        body = msgspec.json.encode(found)
+        body = json.encode(found)
         return Response(body, found.status, headers, media_type=PROBLEM_JSON)
 
 
@@ -143,22 +136,6 @@ def refuse(
 def nothing(what: str) -> DeniedError:
     """Return the error for what is not there, or is another team's."""
     return refuse(Reason.USAGE, f"there is no such {what}", status=404)
-
-
-class Turns:
-    """Turns for reading large bodies, and for what is done with their values."""
-
-    def __init__(self) -> None:
-        self._of_teams: dict[str, Semaphore] = {}
-        self.parsing = Semaphore(bounds.PARSED)
-        """To be waited for before a body that was read is parsed, and used."""
-
-    def reading(self, team: str) -> Semaphore:
-        """Return what is waited for before a body of a team is read, and kept.
-
-        A team's own bodies only wait for each other.
-        """
-        return self._of_teams.setdefault(team, Semaphore(bounds.READ_OF_TEAM))
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
@@ -213,13 +190,12 @@ async def decoded(request: Request, kind: type[T]) -> T:
 def parsed(data: bytes, kind: type[T]) -> T:
     """Return JSON as a value of a type; refuse any other."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return json.decode(data, type=kind)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        text = f"the body is no {kind.__name__}: {why}"
-        raise refuse(Reason.USAGE, text) from None
+        raise refuse(Reason.USAGE, f"the body is no {kind.__name__}: {why}") from None
 
 
 def answer(value: object, status: int = 200) -> Response:
     """Return a value as an answer of JSON."""
-    return Response(msgspec.json.encode(value), status, media_type=JSON)
+    return Response(json.encode(value), status, media_type=JSON)

@@ -9,6 +9,7 @@ import site
 import stat
 import sys
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import platformdirs
@@ -135,8 +136,7 @@ def state(given: Path | None, environ: Mapping[str, str]) -> ServerFolder:
         return ServerFolder(named.expanduser().absolute())
     if os.geteuid() == 0:
         return ServerFolder(ROOTS_STATE)
-    usual = platformdirs.user_state_dir("rai-server", appauthor=False)
-    return ServerFolder(Path(usual))
+    return ServerFolder(platformdirs.user_state_path("rai-server", appauthor=False))
 
 
 def socket(
@@ -176,9 +176,8 @@ def refuse_shown(*wanted: Path) -> None:
     """
     shown = [Path("/", name) for name in SHOWN]
     shown += [Path(sys.prefix), Path(sys.base_prefix), Path(site.getusersitepackages())]
-    for path in wanted:
-        for folder in shown:
-            if path.resolve().is_relative_to(folder.resolve()):
-                text = f"{path} lies in {folder}, which runs can see"
-                hint = "name another place, such as below /var/lib, /srv or a home"
-                raise UsageError(Problem(text, hint=hint))
+    for path, folder in product(wanted, shown):
+        if path.resolve().is_relative_to(folder.resolve()):
+            text = f"{path} lies in {folder}, which runs can see"
+            hint = "name another place, such as below /var/lib, /srv or a home"
+            raise UsageError(Problem(text, hint=hint))

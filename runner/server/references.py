@@ -7,7 +7,7 @@ submissions wrongly: it is out until staff let it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from runner.core.wire import Capacity, QueueState, ServerGpu
 from runner.server import messages
 from runner.server.database import Store
 from runner.server.folders import ServerRuns
-from runner.server.judging import queued
+from runner.server.judging import Launch, queued
 from runner.server.scheduling import STAFF
 from runner.server.workers import GpusOut
 from runner.spec import milestones
@@ -57,7 +57,7 @@ class References:
         now: float,
         facts: Capacity,
         going: set[str],
-        launch: Callable[[Callable[[], None]], None],
+        launch: Launch,
     ) -> None:
         """Begin the checks that are due, and take in those that have ended."""
         if self._busy or facts.in_slurm:

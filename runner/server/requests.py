@@ -10,11 +10,11 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -56,7 +56,7 @@ _SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
-P = ParamSpec("P")
+Args = TypeVarTuple("Args")
 T = TypeVar("T")
 
 
@@ -88,7 +88,7 @@ class Metrics:
         self, route: str, method: str, status: int, seconds: float | None
     ) -> None:
         """Count a request; ``seconds`` is None for one that may take long."""
-        method = method if method in _METHODS else "other"
+        method = method if method in _METHODS else OTHER
         self.requests.labels(route, method, str(status)).inc()
         if seconds is not None:
             self.seconds.labels(route).observe(seconds)
@@ -129,19 +129,26 @@ class Site(Struct, eq=False):
         default_factory=lambda: CapacityLimiter(bounds.RUN_THREADS)
     )
 
-    async def in_files(
-        self, call: Callable[P, T], *args: P.args, **named: P.kwargs
-    ) -> T:
+    async def in_files(self, call: Callable[[*Args], T], *args: *Args) -> T:
         """Return what a call that reads or writes files returns."""
-        made = partial(call, *args, **named)
-        return await to_thread.run_sync(made, limiter=self.file_threads)
+        return await to_thread.run_sync(call, *args, limiter=self.file_threads)
 
-    async def in_runs(
-        self, call: Callable[P, T], *args: P.args, **named: P.kwargs
-    ) -> T:
+    async def in_runs(self, call: Callable[[*Args], T], *args: *Args) -> T:
         """Return what a call of ``runs`` returns."""
-        made = partial(call, *args, **named)
-        return await to_thread.run_sync(made, limiter=self.run_threads)
+        return await to_thread.run_sync(call, *args, limiter=self.run_threads)
+
+    def identified(
+        self, reply: Callable[[Request, Identity], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that refuses requests without a valid token.
+
+        ``reply`` answers the others, and is given whose each is.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            return await reply(request, await self.identify(request))
+
+        return endpoint
 
     async def identify(self, request: Request) -> Identity:
         """Return whose a request is; refuse one without a valid token."""
@@ -258,10 +265,9 @@ class RequestContext:
         await self._send(message)
 
 
-def context_of(scope: AsgiScope | Request) -> RequestContext:
-    """Return the context of a request."""
-    asgi = scope.scope if isinstance(scope, Request) else scope
-    found = asgi["rai.context"]
+def context_of(request: Mapping[str, Any]) -> RequestContext:
+    """Return the context of a request, or of its ASGI scope."""
+    found = request["rai.context"]
     assert isinstance(found, RequestContext)
     return found
 
@@ -354,8 +360,10 @@ class RequestMiddleware:
             return
         elif self._unwritten:
             facts["unwritten"], self._unwritten = self._unwritten, 0
-        more = {"refused": context.refused, "ended_by": context.ended_by}
-        facts |= {name: text for name, text in more.items() if text}
+        if context.refused:
+            facts["refused"] = context.refused
+        if context.ended_by:
+            facts["ended_by"] = context.ended_by
         messages.step("request", **facts)
 
 

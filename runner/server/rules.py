@@ -24,6 +24,13 @@ from runner.system import files
 TEMPLATE = Path(__file__).with_name("server.yml")
 """A new server's file, which says what holds without it."""
 
+COLUMNS = ("team", "person", "role")
+MOST_BYTES = 4 << 20
+MOST_ROWS = 20_000
+MOST_PROBLEMS = 50
+_PERSON_NAME = re.compile(r"\w[\w .,@+'-]{0,63}")
+_HINT = "1 to 64 letters, digits, blanks and . , @ + ' - _, a letter or digit first"
+
 _TOP = ("slots", "slurm", "low_disk", "term", "code_valid", "login_valid", "roles")
 _SLURM = ("place", "gpu_jobs", "cpu_jobs")
 _ROLE = (
@@ -151,14 +158,6 @@ def _most(
     kind = Kind(f"{wanted.words}, or none", parse, wanted.write)
     found = fields.read(key, usual, kind, example)
     return None if found is _NONE else found
-
-
-COLUMNS = ("team", "person", "role")
-MOST_BYTES = 4 << 20
-MOST_ROWS = 20_000
-MOST_PROBLEMS = 50
-_PERSON_NAME = re.compile(r"\w[\w .,@+'-]{0,63}")
-_HINT = "1 to 64 letters, digits, blanks and . , @ + ' - _, a letter or digit first"
 
 
 def parse_teams(data: bytes, file: str, roles: Collection[str]) -> list[Invitation]:

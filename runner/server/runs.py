@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter
+from asyncio import Semaphore
+from collections import Counter, defaultdict
 
 import anyio
 from msgspec import json
@@ -14,13 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.core import MIB, Reason, RunRequest
+from runner.core import Reason, RunRequest
 from runner.core.errors import RaiError
 from runner.core.quantities import DAY_S
 from runner.core.request import to_json
 from runner.core.screen import printable
 from runner.core.wire import (
-    JSON,
     Capacity,
     DrainRequest,
     QueueState,
@@ -34,7 +34,6 @@ from runner.server.database.accounts import AuditEntry, Identity
 from runner.server.decision import queue_view, view
 from runner.server.messages import (
     DeniedError,
-    Turns,
     answer,
     decoded,
     nothing,
@@ -44,7 +43,7 @@ from runner.server.messages import (
 )
 from runner.server.requests import Site
 from runner.server.scheduling import QueueRow, Role
-from runner.server.uploads import free_bytes, size_there
+from runner.server.uploads import disk_full, free_bytes, quota_text, size_there
 
 LOOK_S = 0.25
 SHARE = 4
@@ -54,6 +53,14 @@ FIRST_FACTS_S = 5.0
 """How long a request waits for the first look at engines and GPUs."""
 
 MOST_SHOWN = 1000
+
+MOST_PAGE = 200
+MOST_SECRETS = 1000
+NOTED_S = 3600.0
+MOST_NOTED = 4096
+"""Of reading by staff that is asked for again and again one line is enough."""
+
+_LIMIT = re.compile("[0-9]{1,4}")
 
 
 class QueueSnapshot:
@@ -65,19 +72,18 @@ class QueueSnapshot:
         self._changes = -1
         self._looking = anyio.Lock()
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/queue`."""
-        return await self._answer(await self._site.identify(request))
+        return await self._answer(who)
 
-    async def drain(self, request: Request) -> Response:
+    async def drain(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/queue/drain`, for staff."""
-        identity = await self._site.identify(request)
-        if not identity.staff:
+        if not who.staff:
             raise refuse(Reason.NOT_ALLOWED, "only staff may drain the queue")
         why = printable((await decoded(request, DrainRequest)).why)
-        await run_in_threadpool(self._drain, identity, why)
+        await run_in_threadpool(self._drain, who, why)
         self._site.wake()
-        return await self._answer(identity)
+        return await self._answer(who)
 
     def shown(self, row: QueueRow, who: Identity) -> RemoteRun:
         """Return a run as a team or staff see it, with its place in the queue."""
@@ -91,11 +97,6 @@ class QueueSnapshot:
                 await anyio.sleep(LOOK_S)
             return found
         return None
-
-    async def most_gpus(self) -> int | None:
-        """Return how many GPUs one run can have; None if that is not known."""
-        facts = await self.facts()
-        return most_gpus(facts) if facts else None
 
     async def count(self) -> None:
         """Set the figures of the queue and the GPUs."""
@@ -146,15 +147,13 @@ class QueueSnapshot:
         self.rows, self._changes = rows, changes
         return ended
 
-    async def _answer(self, asks: Identity) -> Response:
+    async def _answer(self, who: Identity) -> Response:
         await self.look()
-        body = await run_in_threadpool(self._view, list(self.rows.values()), asks)
-        return Response(body, media_type=JSON)
+        return await run_in_threadpool(self._view, list(self.rows.values()), who)
 
-    def _view(self, rows: list[QueueRow], asks: Identity) -> bytes:
-        decision = self._site.decision()
-        found = queue_view(rows, decision, asks.team, staff=asks.staff)
-        return json.encode(shortened(found))
+    def _view(self, rows: list[QueueRow], who: Identity) -> Response:
+        found = queue_view(rows, self._site.decision(), who.team, staff=who.staff)
+        return answer(shortened(found))
 
     def _drain(self, who: Identity, why: str) -> None:
         self._site.store.drain(why)
@@ -178,44 +177,39 @@ def most_gpus(facts: Capacity) -> int | None:
     return facts.node_gpus if facts.in_slurm else len(facts.gpus)
 
 
-MOST_PAGE = 200
-MOST_SECRETS = 1000
-WAIT_S = 60.0
-"""When to try again after too many waiting runs: nothing tells when one starts."""
-
-NOTED_S = 3600.0
-MOST_NOTED = 4096
-"""Of reading by staff that is asked for again and again one line is enough."""
-
-_LIMIT = re.compile("[0-9]{1,4}")
-
-
 class RunRoutes:
-    """The routes."""
+    """Routes of runs: asked for, listed, looked at and cancelled."""
 
     def __init__(self, site: Site, queue: QueueSnapshot) -> None:
         self._site, self._queue = site, queue
         # Counting and adding are two calls of the store, and this is its only server
         # process: without this two requests together would pass a limit.
         self._admitting = anyio.Lock()
-        self._turns = Turns()
+        self._reading = defaultdict[str, Semaphore](
+            lambda: Semaphore(bounds.READ_OF_TEAM)
+        )
+        """Of each team, waited for before a body is read, and kept."""
+
+        self._parsing = Semaphore(bounds.PARSED)
+        """Waited for before a body that was read is parsed, and used."""
+
         self._noted: dict[tuple[str, str, str], float] = {}
 
-    async def put(self, request: Request) -> Response:
+    async def put(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/runs/{id}`."""
-        identity = await self._site.identify(request)
         run_id = request.path_params["id"]
         if not RUN_ID.fullmatch(run_id):
             raise refuse(Reason.USAGE, "the id of a run is ten digits of 0-9a-f")
-        gpus = await self._queue.most_gpus()
-        async with self._turns.reading(identity.team):
+        facts = await self._queue.facts()
+        gpus = most_gpus(facts) if facts else None
+        async with self._reading[who.team]:
             body = await read(request, bounds.MOST_RUN_BODY)
-            async with self._turns.parsing:
-                kept, new = await self._asked(identity, run_id, body, gpus)
+            async with self._parsing:
+                kept, new = await self._asked(who, run_id, body, gpus)
         if new:
             self._site.wake()
             messages.step("run_queued", run=run_id, team=kept.team, gpus=kept.gpus)
-        return answer(self._queue.shown(kept, identity), 201 if new else 200)
+        return answer(self._queue.shown(kept, who), 201 if new else 200)
 
     async def _asked(
         self, identity: Identity, run_id: str, body: bytes, gpus: int | None
@@ -251,9 +245,8 @@ class RunRoutes:
             kept, new = await store(self._added, row, role, identity)
         return (kept if new else self._same(kept, identity, key)), new
 
-    async def page(self, request: Request) -> Response:
+    async def page(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs`."""
-        identity = await self._site.identify(request)
         query = request.query_params
         after, text = query.get("after", ""), query.get("limit", "100")
         if (after and not RUN_ID.fullmatch(after)) or not _LIMIT.fullmatch(text):
@@ -263,72 +256,65 @@ class RunRoutes:
         except ValueError:
             raise refuse(Reason.USAGE, "`state` is no state of a run") from None
         limit = min(max(int(text), 1), MOST_PAGE)
-        team: str | None = identity.team
+        team: str | None = who.team
         if query.get("all"):
-            if not identity.staff:
+            if not who.staff:
                 raise refuse(Reason.NOT_ALLOWED, "only staff see the runs of all teams")
-            await self.note(identity, "list", "the runs of all teams")
+            await self.note(who, "list", "the runs of all teams")
             team = None
         rows = await run_in_threadpool(self._site.store.runs, team, state, after, limit)
-        shown = tuple(self._queue.shown(row, identity) for row in rows)
+        shown = tuple(self._queue.shown(row, who) for row in rows)
         following = rows[-1].id if len(rows) == limit else ""
         return answer(RunPage(shown, following))
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/runs/{id}`."""
-        identity = await self._site.identify(request)
-        row = await self.reached(request, identity)
-        return answer(self._queue.shown(row, identity))
+        return answer(self._queue.shown(await self.reached(request, who), who))
 
-    async def cancel(self, request: Request) -> Response:
+    async def cancel(self, request: Request, who: Identity) -> Response:
         """Answer `DELETE /api/v1/runs/{id}`.
 
         That a run shall end is in the store first: where its worker cannot be told
         now, the feeder does so later.
         """
-        identity = await self._site.identify(request)
-        row = await self.reached(request, identity)
-        own = (row.team, row.person) == (identity.team, identity.person)
-        if not own and not identity.staff:
+        store, row = self._site.store, await self.reached(request, who)
+        own = (row.team, row.person) == (who.team, who.person)
+        if not own and not who.staff:
             text = f"{row.id} is {row.person}'s run"
             hint = f"ask {row.person} or staff to cancel it"
             raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
-        if row.submission is not None and not identity.staff:
-            store = self._site.store
+        if row.submission is not None and not who.staff:
             one = await run_in_threadpool(store.submission, row.submission)
             if one is not None and one.rerun_of is not None:
                 text = f"staff have submission {one.rerun_of} measured again by it"
                 raise refuse(Reason.NOT_ALLOWED, text, hint="ask them to cancel it")
         if row.state is not QueueState.ENDED:
             if not own:
-                await self.note(identity, "cancel", _about(row), once=False)
-            why = f"cancelled by {identity.person}"
-            asked = await run_in_threadpool(
-                self._site.store.ask_cancel, row.id, self._site.now(), why
-            )
+                await self.note(who, "cancel", _about(row), once=False)
+            why, now = f"cancelled by {who.person}", self._site.now()
+            asked = await run_in_threadpool(store.ask_cancel, row.id, now, why)
             row = asked or row
-            messages.step("cancel", run=row.id, team=row.team, person=identity.person)
+            messages.step("cancel", run=row.id, team=row.team, person=who.person)
             if row.state is not QueueState.ENDED:
                 try:
                     await self._site.in_runs(self._site.runs.cancel, row.id)
                 except RaiError as error:
                     messages.step("unable", run=row.id, why=str(error))
             self._site.wake()
-        return answer(self._queue.shown(row, identity), 202)
+        return answer(self._queue.shown(row, who), 202)
 
-    async def reached(self, request: Request, identity: Identity) -> QueueRow:
+    async def reached(self, request: Request, who: Identity) -> QueueRow:
         """Return the run that a request names, of its own team; staff reach all.
 
         That staff read another team's run is kept among their acts.
         """
-        name = request.path_params["id"]
-        row = None
+        name, row = request.path_params["id"], None
         if RUN_ID.fullmatch(name):
             row = await run_in_threadpool(self._site.store.run, name)
-        if row is None or (row.team != identity.team and not identity.staff):
+        if row is None or (row.team != who.team and not who.staff):
             raise nothing("run")
-        if row.team != identity.team:
-            await self.note(identity, "read", _about(row))
+        if row.team != who.team:
+            await self.note(who, "read", _about(row))
         return row
 
     async def note(
@@ -359,7 +345,7 @@ class RunRoutes:
         use = store.use(row.team, now - DAY_S)
         if use.waiting >= role.waiting:
             text = f"{use.waiting} runs of your team wait, and {role.waiting} may"
-            raise _later(text, now + WAIT_S)
+            raise _later(text, now + bounds.WAIT_S)
         if role.a_day is not None and use.queued_since >= role.a_day:
             text = (
                 f"your team asked for {use.queued_since} runs in 24 hours, and may for"
@@ -367,14 +353,10 @@ class RunRoutes:
             )
             raise _later(text, (use.oldest_since or now) + DAY_S)
         if use.bytes > role.disk_bytes:
-            text = (
-                f"your team's uploads and runs take {use.bytes / MIB:,.1f} MiB here,"
-                f" and may take {role.disk_bytes / MIB:,.1f} MiB"
-            )
-            raise _later(text, now + WAIT_S)
+            text = quota_text(use.bytes, role)
+            raise _later(text, now + bounds.WAIT_S)
         if free_bytes(self._site.uploads) < self._site.rules.low_disk_bytes:
-            text = "the server has too little free disk to take more"
-            raise refuse(Reason.BUSY, text, retry_at=now + WAIT_S)
+            raise disk_full(now)
         added = store.add_run(row)
         # Who revokes a login ends the runs that are there; others learn of it later.
         if not store.valid(who.token_id, self._site.now()):

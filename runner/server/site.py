@@ -18,7 +18,7 @@ from runner import __version__
 from runner.core import Problem, addresses
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import BusyError, UsageError
-from runner.run import places
+from runner.run import places, slurm_programs
 from runner.server import connections, listening, messages, paths, rules, workers
 from runner.server.app import make_app
 from runner.server.connections import Listener
@@ -33,6 +33,7 @@ from runner.server.requests import Site
 from runner.server.workers import GpusOut
 from runner.store import settings
 from runner.store.paths import Home
+from runner.store.settings import Settings
 from runner.system import files
 from runner.system.machine import apart
 
@@ -93,18 +94,15 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         store = open_store(database)
         opened.callback(store.close)
         place = options.place or addresses.slurm_target(known.place)
-        runs = ServerRuns(places.open_home(home.root), _executor(options, home, place))
+        found, _ = settings.load(options.environ, settings.settings_files(), {})
+        executor = _executor(options, home, place, found)
+        runs = ServerRuns(places.open_home(home.root), executor)
         messages.to_stream()
-        site_settings, _ = settings.load(options.environ, settings.settings_files(), {})
-        own = site_settings.milestones
-        judging = Judging(store, runs, folder.uploads, own)
-        given = store, runs, folder.uploads, own, GpusOut(home.root)
-        references = References(*given)
+        own, given = found.milestones, (store, runs, folder.uploads)
+        judging = Judging(*given, own)
+        references = References(*given, own, GpusOut(home.root))
         feeder = Feeder(
-            store,
-            runs,
-            known,
-            folder.uploads,
+            *(store, runs, known, folder.uploads),
             judging=judging,
             references=references,
         )
@@ -164,20 +162,16 @@ def _checked(options: ServeOptions) -> ServeOptions:
 
 
 def _executor(
-    options: ServeOptions, home: Home, place: SlurmTarget | None
+    options: ServeOptions, home: Home, place: SlurmTarget | None, found: Settings
 ) -> workers.Executor:
     """Return what runs things; raise EngineError where Slurm's programs lack."""
-    if place is None and options.workers:
-        return workers.ThisMachine(home, workers.by_socket(options.workers))
-    if place is None:
-        started = workers.children(home, options.environ)
-        return workers.ThisMachine(home, started)
-    from runner.run import slurm_programs
-    from runner.server.workers import SlurmCluster
-
-    slurm_programs.check()
-    found, _ = settings.load(options.environ, settings.settings_files(), {})
-    return SlurmCluster(home, place, found)
+    if place is not None:
+        slurm_programs.check()
+        return workers.SlurmCluster(home, place, found)
+    started = workers.children(home, options.environ)
+    if options.workers:
+        started = partial(workers.SocketWorker, options.workers)
+    return workers.ThisMachine(home, started)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ were whole and durable before.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 
 from msgspec.structs import replace
 from starlette.concurrency import run_in_threadpool
@@ -31,14 +31,16 @@ from runner.core.wire import (
 )
 from runner.server import messages
 from runner.server.admission import RUN_ID
+from runner.server.bounds import WAIT_S
 from runner.server.database.accounts import Identity
 from runner.server.database.submissions import Receipt
-from runner.server.grading import Grading, Kept
+from runner.server.decision import NOT_LOOKED
+from runner.server.grading import Grading
 from runner.server.messages import DeniedError, answer, decoded, nothing, refuse
 from runner.server.paths import SHA256
 from runner.server.requests import Site
-from runner.server.runs import WAIT_S, QueueSnapshot, RunRoutes
-from runner.server.uploads import free_bytes, size_there
+from runner.server.runs import QueueSnapshot, RunRoutes
+from runner.server.uploads import disk_full, free_bytes, size_there
 from runner.spec import milestones
 from runner.submit import files, host
 from runner.submit import standings as course
@@ -48,106 +50,89 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
 class SubmissionRoutes:
-    """The routes."""
+    """Routes of submissions, and of the milestones and standings that they are of."""
 
     def __init__(self, site: Site, queue: QueueSnapshot, runs: RunRoutes) -> None:
         self._site, self._queue, self._runs = site, queue, runs
-        self._boards: Kept = {}
 
-    @property
+    @cached_property
     def _grading(self) -> Grading:
         site = self._site
-        return Grading(site.store, site.milestones, site.rules.term, self._boards)
+        return Grading(site.store, site.milestones, site.rules.term)
 
-    async def put(self, request: Request) -> Response:
+    async def put(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/submissions/{key}`: the receipt of an upload.
 
         A key that the team used before has the submission of then.
         """
-        identity = await self._site.identify(request)
         key = request.path_params["id"]
         if not RUN_ID.fullmatch(key):
             text = "the key of a submission is ten digits of 0-9a-f"
             raise refuse(Reason.USAGE, text)
         asked = await decoded(request, SubmissionRequest)
         facts = await self._queue.facts()
-        kept, new = await self._site.in_files(
-            self._received, identity, key, asked, facts
-        )
+        kept, new = await self._site.in_files(self._received, who, key, asked, facts)
         if new:
             self._site.wake()
             about = {"team": kept.team, "milestone": kept.milestone}
             messages.step("submission_received", submission=kept.number, **about)
         return answer(kept, 201 if new else 200)
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/submissions/{number}`."""
-        identity = await self._site.identify(request)
-        found = [await self._reached(request, identity)]
+        found = [await self._reached(request, who)]
         return answer((await self._site.in_files(self._grading.marked, found))[0])
 
-    async def page(self, request: Request) -> Response:
+    async def page(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/submissions`."""
-        identity = await self._site.identify(request)
-        query = request.query_params
-        team: str | None = identity.team
-        seen: Callable[[list[Submission]], list[Submission]] = self._grading.marked
-        if query.get("all"):
-            if not identity.staff:
-                text = "only staff see the submissions of all teams"
-                raise refuse(Reason.NOT_ALLOWED, text)
-            await self._runs.note(identity, "list", "the submissions of all teams")
-            team, seen = None, self._seen_by_staff
-        name = query.get("milestone", "").lower()
-        store = self._site.store
-        found = await run_in_threadpool(store.submissions, team, name, MOST_LISTED)
-        marked = await self._site.in_files(seen, found)
-        return answer(SubmissionPage(tuple(marked)))
+        query, grading = request.query_params, self._grading
+        every = bool(query.get("all"))
+        if every and not who.staff:
+            text = "only staff see the submissions of all teams"
+            raise refuse(Reason.NOT_ALLOWED, text)
+        if every:
+            await self._runs.note(who, "list", "the submissions of all teams")
+        team = None if every else who.team
+        wanted = team, query.get("milestone", "").lower(), MOST_LISTED
+        found = await run_in_threadpool(self._site.store.submissions, *wanted)
+        found = await self._site.in_files(grading.marked, found)
+        if every:
+            found = await self._site.in_files(grading.for_staff, found)
+        return answer(SubmissionPage(tuple(found)))
 
-    async def choose(self, request: Request) -> Response:
+    async def choose(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/submissions/{number}/chosen`, of its own team."""
-        identity = await self._site.identify(request)
-        one = await self._reached(request, identity)
-        if one.team != identity.team:
+        one = await self._reached(request, who)
+        if one.team != who.team:
             raise refuse(Reason.NOT_ALLOWED, f"only {one.team} chooses its submission")
         chosen = await self._site.in_files(self._chosen, one)
-        messages.step(
-            "submission_chosen", submission=one.number, person=identity.person
-        )
+        messages.step("submission_chosen", submission=one.number, person=who.person)
         return answer(chosen)
 
-    async def milestones(self, request: Request) -> Response:
+    async def milestones(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/milestones`."""
-        identity = await self._site.identify(request)
         facts = await self._queue.facts()
-        found = await self._site.in_files(self._views, identity.team)
+        found = await self._site.in_files(self._views, who.team)
         gpu = facts.gpus[0] if facts and facts.gpus else None
         known = (gpu.name, host.architecture(gpu)) if gpu else ("", "")
         return answer(MilestonePage(tuple(found), *known))
 
-    async def file(self, request: Request) -> Response:
+    async def file(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/milestones/{name}`, with the file as it is."""
-        await self._site.identify(request)
         name, folders = request.path_params["name"], self._site.milestones
         raw, _ = await self._site.in_files(milestones.read, name, folders)
         return Response(raw, media_type="application/yaml")
 
-    async def standings(self, request: Request) -> Response:
-        """Answer `GET /api/v1/standings/{name}`: the boards of a milestone."""
-        identity = await self._site.identify(request)
+    async def standings(self, request: Request, who: Identity) -> Response:
+        """Answer `GET /api/v1/standings/{name}`: the leaderboards of a milestone."""
 
         def found() -> StandingsPage:
             milestone = self._grading.milestone(request.path_params["name"])
-            return self._grading.standings(
-                milestone, identity.team, staff=identity.staff
-            )
+            return self._grading.standings(milestone, who.team, staff=who.staff)
 
         return answer(await self._site.in_files(found))
 
-    def _seen_by_staff(self, some: list[Submission]) -> list[Submission]:
-        return self._grading.for_staff(self._grading.marked(some))
-
-    async def _reached(self, request: Request, identity: Identity) -> Submission:
+    async def _reached(self, request: Request, who: Identity) -> Submission:
         """Return the submission that a request names, of its own team; staff reach all.
 
         That staff read another team's is kept among their acts.
@@ -155,11 +140,11 @@ class SubmissionRoutes:
         text, row = request.path_params["id"], None
         if _NUMBER.fullmatch(text):
             row = await run_in_threadpool(self._site.store.submission, int(text))
-        if row is None or (row.team != identity.team and not identity.staff):
+        if row is None or (row.team != who.team and not who.staff):
             raise nothing("submission")
-        if row.team != identity.team:
+        if row.team != who.team:
             about = f"submission {row.number} of {row.team}/{row.person}"
-            await self._runs.note(identity, "read", about)
+            await self._runs.note(who, "read", about)
         return row
 
     def _received(
@@ -170,18 +155,15 @@ class SubmissionRoutes:
         facts: Capacity | None,
     ) -> tuple[Submission, bool]:
         """Return the submission of a key, and whether it is new."""
-        store, milestone = (
-            self._site.store,
-            self._grading.milestone(asked.milestone, who.team),
-        )
+        store = self._site.store
+        milestone = self._grading.milestone(asked.milestone, who.team)
         kept, new = store.submission_of(who.team, key), False
         if kept is None:
             self._check(who, asked, milestone, facts)
             term, now = self._site.rules.term, self._site.now()
             made = receipt(who, key, asked, milestone, term)
-            kept, new = store.add_submission(
-                who.team, key, milestone.name, term, now, made
-            )
+            its = who.team, key, milestone.name
+            kept, new = store.add_submission(*its, term, now, made)
         known = kept.milestone, kept.sha256, kept.rehearsal
         if known != (milestone.name, asked.upload, asked.rehearsal):
             text = "another submission has this key"
@@ -207,8 +189,7 @@ class SubmissionRoutes:
             raise refuse(Reason.USAGE, text, status=413)
         later = site.now() + WAIT_S
         if facts is None:
-            text = "the server has not looked at its engines and GPUs yet"
-            raise refuse(Reason.BUSY, text, retry_at=later)
+            raise refuse(Reason.BUSY, NOT_LOOKED, retry_at=later)
         has_gpu = facts.in_slurm or bool(facts.gpus)
         if not has_gpu and any(r.gpu for r in host.stages(milestone, gpu=False)):
             text = f"{milestone.name} is measured on a GPU, and this server has none"
@@ -222,14 +203,11 @@ class SubmissionRoutes:
             text = f"{waiting} submissions of your team wait, and {most} may"
             raise refuse(Reason.RATE_LIMIT, text, retry_at=later)
         if free_bytes(site.uploads) < site.rules.least_free(submission=True):
-            text = "the server has too little free disk to take more"
-            raise refuse(Reason.BUSY, text, retry_at=later)
+            raise disk_full(site.now())
 
     def _chosen(self, one: Submission) -> Submission:
-        milestone, store = (
-            self._grading.milestone(one.milestone, one.team),
-            self._site.store,
-        )
+        store = self._site.store
+        milestone = self._grading.milestone(one.milestone, one.team)
         if milestone.counting is not Counted.CHOSEN:
             text = f"of {one.milestone} the {milestone.counting} submission counts"
             raise refuse(Reason.USAGE, text)
@@ -252,8 +230,7 @@ class SubmissionRoutes:
             except RaiError as error:
                 messages.step("milestone_unread", milestone=name, why=str(error))
                 continue
-            newest = store.submissions(team, one.name, 1, term)
-            last = self._grading.marked(newest)
+            last = self._grading.marked(store.submissions(team, one.name, 1, term))
             used = store.attempts_used(team, one.name, term)
             found.append(course.view(one, now, used, last[0] if last else None))
         return found

@@ -36,7 +36,7 @@ KEPT_S = 3600.0
 KEPT_UPLOAD_S = 3600.0
 """An upload that no run needs is kept so long, for a client that sends it again."""
 
-MOST_TOLD = 20
+MOST_NAMED = 20
 KEPT_LOW_S = DAY_S
 KEPT_UPLOAD_LOW_S = 600.0
 """The same where the disk is low; a run then goes before its team's time is over."""
@@ -87,8 +87,7 @@ class Upkeep:
     def _over_quota(self, now: float) -> None:
         teams = {person.team: person.role for person in self._store.people()}
         for team, role in teams.items():
-            most = self._rules.role(role).disk_bytes
-            over = self._store.use(team, now).bytes - most
+            over = self._store.use(team, now).bytes - self._rules.role(role).disk_bytes
             if over > 0:
                 rows = self._store.removable(now - KEPT_S, AT_ONCE, team=team)
                 self._remove(_enough(rows, over), "its team is over its disk quota")
@@ -176,20 +175,18 @@ def _copy_milestones(folders: Iterable[Path], to: Path, into: Path) -> list[Prob
     hint = f"the rest is in {into}; correct the folder, or the setting `milestones`"
     problems = []
     for folder in folders:
-        place = to / folder.absolute().relative_to("/")
+        place, whys = to / folder.absolute().relative_to("/"), list[str]()
         try:
             shutil.copytree(folder, place, symlinks=True, dirs_exist_ok=True)
         except shutil.Error as error:  # it has gone on after each
             whys = [why for *_, why in error.args[0]]
         except OSError as error:
             whys = [error.strerror or str(error)]
-        else:
-            whys = []
         problems += [
             Problem(
                 f"the folder of milestones {folder} is not copied: {why}", hint=hint
             )
-            for why in whys[:MOST_TOLD]
+            for why in whys[:MOST_NAMED]
         ]
     return problems
 

@@ -30,17 +30,17 @@ from runner.server.database.accounts import Identity
 from runner.server.messages import DeniedError, announced, nothing, pieces, refuse
 from runner.server.paths import SHA256, arriving_folder, upload_path
 from runner.server.requests import Site, context_of
+from runner.server.scheduling import Role
 from runner.system import files
 
 LOOK_AGAIN_BYTES = 16 * MIB
 """After so many bytes of an upload the free disk is looked at again."""
 
-LOW_DISK_S = 60.0
 _SIZE = re.compile("[0-9]{1,15}")
 
 
 class UploadRoutes:
-    """The routes.
+    """Routes of uploads.
 
     Each request writes a file of its own, aside, so that no two of the same file wait
     for each other; the one that is whole first gives it its name.
@@ -54,47 +54,40 @@ class UploadRoutes:
         self._coming = defaultdict[str, list[int]](list)
         """Sizes of the uploads of each team that are under way."""
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/uploads/{sha256}?size=&submission=`: whether it is there.
 
         With a size one learns at once why a file of that size would not be taken. For a
         submission there is room a while longer.
         """
-        identity, sha256 = await self._asked(request)
-        known = await run_in_threadpool(size_there, self._site, identity.team, sha256)
+        sha256 = _named(request)
+        known = await run_in_threadpool(size_there, self._site, who.team, sha256)
         if known is None:
             if _SIZE.fullmatch(size := request.query_params.get("size", "")):
                 final = _final(request)
-                await run_in_threadpool(self._admit, identity, sha256, int(size), final)
+                await run_in_threadpool(self._admit, who, sha256, int(size), final)
             raise nothing("upload")
         return Response(status_code=204)
 
-    async def put(self, request: Request) -> Response:
+    async def put(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/uploads/{sha256}`, whose body is the whole file."""
-        identity, sha256 = await self._asked(request)
+        sha256 = _named(request)
         if not (size := announced(request)):
             text = "an upload has a Content-Length, which is not 0"
             raise refuse(Reason.USAGE, text, status=411)
         context_of(request).long = True
-        async with self._admitted(identity, sha256, size, _final(request)):
+        async with self._admitted(who, sha256, size, _final(request)):
             file = await self._site.in_files(ArrivingFile, self._site.uploads)
             try:
                 await self._receive(request, file)
-                await self._keep(identity.team, sha256, file)
+                await self._keep(who.team, sha256, file)
             except OSError as error:
-                raise self._full() if error.errno in files.FULL else error from error
+                full = error.errno in files.FULL
+                raise disk_full(self._site.now()) if full else error from error
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._site.in_files(file.drop)
         return Response(status_code=201)
-
-    async def _asked(self, request: Request) -> tuple[Identity, str]:
-        identity = await self._site.identify(request)
-        sha256: str = request.path_params["sha256"]
-        if not SHA256.fullmatch(sha256):
-            text = "an upload is named by its SHA-256, 64 digits in lower case"
-            raise refuse(Reason.USAGE, text)
-        return identity, sha256
 
     @asynccontextmanager
     async def _admitted(
@@ -154,8 +147,8 @@ class UploadRoutes:
             raise refuse(Reason.USAGE, f"{sha256} has {known} bytes", status=422)
         self._room(size, final)
 
-    def _quota(self, identity: Identity, size: int, final: bool) -> None:
-        role, team = self._site.rules.role(identity.role), identity.team
+    def _quota(self, who: Identity, size: int, final: bool) -> None:
+        role, team = self._site.rules.role(who.role), who.team
         used = self._site.store.use(team, self._site.now() - DAY_S).bytes
         used += sum(self._coming[team])
         most = role.disk_bytes + (role.upload_bytes if final else 0)
@@ -167,10 +160,7 @@ class UploadRoutes:
             )
         elif used + size > most:
             hint = "older runs are removed with time, or by your staff"
-            text = (
-                f"your team's uploads and runs take {_mib(used)} here, and may take"
-                f" {_mib(role.disk_bytes)}"
-            )
+            text = quota_text(used, role)
         else:
             return
         raise refuse(Reason.NOT_ALLOWED, text, status=413, hint=hint)
@@ -179,11 +169,15 @@ class UploadRoutes:
         """Refuse what does not leave enough of the disk free."""
         least = self._site.rules.least_free(submission=final)
         if free_bytes(self._site.uploads) - more < least:
-            raise self._full()
+            raise disk_full(self._site.now())
 
-    def _full(self) -> DeniedError:
-        text = "the server has too little free disk to take more"
-        return refuse(Reason.BUSY, text, retry_at=self._site.now() + LOW_DISK_S)
+
+def _named(request: Request) -> str:
+    sha256: str = request.path_params["sha256"]
+    if not SHA256.fullmatch(sha256):
+        text = "an upload is named by its SHA-256, 64 digits in lower case"
+        raise refuse(Reason.USAGE, text)
+    return sha256
 
 
 def _final(request: Request) -> bool:
@@ -194,6 +188,20 @@ def _final(request: Request) -> bool:
 def _mib(size: int) -> str:
     """Return a size for people."""
     return f"{size / MIB:,.1f} MiB"
+
+
+def quota_text(used: int, role: Role) -> str:
+    """Return that a team's files take more than its role allows."""
+    return (
+        f"your team's uploads and runs take {_mib(used)} here, and may take"
+        f" {_mib(role.disk_bytes)}"
+    )
+
+
+def disk_full(now: float) -> DeniedError:
+    """Return the refusal of what the disk has no room for."""
+    text = "the server has too little free disk to take more"
+    return refuse(Reason.BUSY, text, retry_at=now + bounds.WAIT_S)
 
 
 def size_there(site: Site, team: str, sha256: str) -> int | None:

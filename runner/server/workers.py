@@ -57,6 +57,9 @@ SURVEYED_WITHIN_S = 120.0
 """More than a driver that hangs takes to be given up."""
 
 CONNECTED_WITHIN_S = 10.0
+
+CLUSTER_FRESH_S = 5.0
+PARTITION = "partition"
 PASSED = frozenset(
     (
         *slurm_programs.OF_SBATCH,
@@ -87,8 +90,7 @@ class GpuNote(Struct, frozen=True):
 
     def may_return(self, at: float) -> bool:
         """Whether it is out, and may come back at a time."""
-        known = bool(self.why) and not self.stays
-        return known and at >= self.since + LEAST_OUT_S
+        return bool(self.why) and not self.stays and at >= self.since + LEAST_OUT_S
 
 
 class GpusOut:
@@ -240,13 +242,8 @@ def children(home: Home, environ: Mapping[str, str]) -> Summon:
     return lambda: Detached([*WORKER, FOR_SERVER], env=env)
 
 
-def by_socket(path: Path) -> Summon:
-    """Return what has systemd start workers, as it does for each connection."""
-    return lambda: _SocketWorker(path)
-
-
-class _SocketWorker:
-    """A worker at the other end of a socket."""
+class SocketWorker:
+    """A worker at the other end of a socket; systemd starts one for each connection."""
 
     def __init__(self, path: Path) -> None:
         self._peer = sockets.socket(sockets.AF_UNIX)
@@ -260,15 +257,18 @@ class _SocketWorker:
             raise BusyError(Problem(text, hint=hint), advice="") from error
 
     def write(self, data: bytes) -> None:
+        """Send the line; raise OSError if it has ended."""
         self._peer.sendall(data)
 
     def read_line(self, timeout_s: float, most_bytes: int) -> bytes:
+        """Return its answer; b"" if it ends, or none comes in time."""
         self._peer.settimeout(timeout_s)
         with suppress(OSError), self._peer.makefile("rb") as file:
             return file.readline(most_bytes)
         return b""
 
     def leave(self) -> None:
+        """Let it go on."""
         self._peer.close()
 
 
@@ -339,8 +339,7 @@ def as_now(found: Capacity, out: GpusOut, home: Home) -> Capacity:
         replace(gpu, out="; ".join(filter(None, (why.get(gpu.uuid, ""), gpu.out))))
         for gpu in found.gpus
     )
-    free = shutil.disk_usage(home.root).free
-    return replace(found, gpus=gpus, disk_free=free)
+    return replace(found, gpus=gpus, disk_free=shutil.disk_usage(home.root).free)
 
 
 def keep(home: Home, found: Capacity) -> None:
@@ -356,10 +355,6 @@ def kept(home: Home) -> Capacity | None:
         return as_now(json.decode(data, type=Capacity), GpusOut(home.root), home)
     except (OSError, ValueError):
         return None
-
-
-CLUSTER_FRESH_S = 5.0
-PARTITION = "partition"
 
 
 class SlurmCluster(Executor):

@@ -25,36 +25,6 @@ from runner.pack.ignore import secret
 from runner.pack.read import HostileNameError, Tree
 from runner.system import files, trees
 
-
-def glob_matches(pattern: str, name: str) -> bool:
-    """Whether a relative name with slashes matches a pattern.
-
-    `*.cu` matches names without a folder, `**/*.cu` those in any folder or none.
-    """
-    return _regex(pattern).fullmatch(name) is not None
-
-
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    text, at = "", 0
-    while at < len(pattern):
-        for mark, means in _MARKS:
-            if pattern.startswith(mark, at):
-                text, at = text + means, at + len(mark)
-                break
-        else:
-            text, at = text + re.escape(pattern[at]), at + 1
-    return re.compile(text, re.DOTALL)
-
-
-_MARKS = (
-    ("**/", "(?:[^/]+/)*"),
-    ("**", ".*"),
-    ("*", "[^/]*"),
-    ("?", "[^/]"),
-)
-
-
 MOST_LISTED = 100_000
 """The most names that are looked at below the team's folder."""
 
@@ -223,8 +193,7 @@ def _required(
             problems.append(_warning(text, "remove one, so that it is clear"))
         if why := _not_a_pdf(content):
             problems.append(_warning(f"{file.path} {why}", _REPORT))
-        sha256 = work.digest_of(content)
-        yield SubmittedFile(file.path, file.path, content, sha256)
+        yield SubmittedFile(file.path, file.path, content, work.digest_of(content))
 
 
 def _warning(text: str, hint: str) -> Problem:
@@ -412,3 +381,32 @@ def _twins(project: Path, name: str) -> list[str]:
             return sorted(n for n in names if n != own and n.casefold() == same)
     except OSError:
         return []
+
+
+def glob_matches(pattern: str, name: str) -> bool:
+    """Whether a relative name with slashes matches a pattern.
+
+    `*.cu` matches names without a folder, `**/*.cu` those in any folder or none.
+    """
+    return _regex(pattern).fullmatch(name) is not None
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    text, at = "", 0
+    while at < len(pattern):
+        for mark, means in _MARKS:
+            if pattern.startswith(mark, at):
+                text, at = text + means, at + len(mark)
+                break
+        else:
+            text, at = text + re.escape(pattern[at]), at + 1
+    return re.compile(text, re.DOTALL)
+
+
+_MARKS = (
+    ("**/", "(?:[^/]+/)*"),
+    ("**", ".*"),
+    ("*", "[^/]*"),
+    ("?", "[^/]"),
+)

@@ -44,11 +44,6 @@ class SubmissionHost(Struct, frozen=True):
     gpus: str | None = None
     uncounted: tuple[str, ...] = ()
 
-    @property
-    def architecture(self) -> str:
-        """The GPU's architecture, such as sm_90; "" without a GPU."""
-        return architecture(self.gpu) if self.gpu else ""
-
 
 def architecture(gpu: Gpu | ServerGpu) -> str:
     """Return the name that nvcc has for a GPU's architecture; "" if it is unknown."""
@@ -81,7 +76,8 @@ def find(
     except EngineError as error:
         if _optional(milestone) and gpus is None:
             return host
-        needs = [_needed(milestone, one) for one in error.problems]
+        what = f"{milestone.name} is measured on a GPU"
+        needs = [Problem(f"{what}: {p.message}", hint=p.hint) for p in error.problems]
         raise EngineError(*needs, reason=error.reason) from error
     if engine.name == "local" and milestone.planned and not _nvcc():
         raise EngineError(_NO_COMPILER, reason=Reason.NO_ENGINE)
@@ -148,13 +144,7 @@ def _gpu(engine: Engine, asked: GpuRequest) -> tuple[Gpu, str]:
     return first, "1" if alike else first.uuid
 
 
-def _needed(milestone: Milestone, problem: Problem) -> Problem:
-    text = f"{milestone.name} is measured on a GPU: "
-    return Problem(text + problem.message, hint=problem.hint)
-
-
 def _nvcc() -> str | None:
     """Return the compiler that a sandbox would find."""
-    path = ":".join((_LINKED, *SYSTEM_PATH))
-    found = shutil.which("nvcc", path=path)
+    found = shutil.which("nvcc", path=":".join((_LINKED, *SYSTEM_PATH)))
     return found if found and os.access(Path(found).resolve(), os.X_OK) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from runner.submit.staging import StagedParts, StagingArea
 from runner.submit.submission import Proposal
 from runner.system import files
 
-MOST_SAID = 1000
+MOST_REASON = 1000
 """Bytes at one end of stderr in which the line is that says why a run failed."""
 
 MEASURED = ".measured"
@@ -89,8 +89,7 @@ def of_run(
         )
         ended = outcome.judged(found, milestone.trust)
         return RunEnd(*ended, replace(found, host=host))
-    said = _said(stage, paths)
-    return RunEnd(*outcome.failed(record, stage, milestone, said))
+    return RunEnd(*outcome.failed(record, stage, milestone, _reason_line(stage, paths)))
 
 
 def measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
@@ -110,7 +109,7 @@ def measured(stage: MilestoneRun, paths: RunPaths, into: Path) -> Measurement:
     return read(files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES))
 
 
-def _said(stage: MilestoneRun, paths: RunPaths) -> str:
+def _reason_line(stage: MilestoneRun, paths: RunPaths) -> str:
     """Return the line in which a program of the judge says why it failed, or "".
 
     A compiler's output stands below it, what the team's program printed above it.
@@ -119,11 +118,11 @@ def _said(stage: MilestoneRun, paths: RunPaths) -> str:
         return ""
     with suppress(OSError), files.open_regular(paths.stderr) as log:
         if not stage.held(HeldKind.TEAM):
-            log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_SAID))
-        lines = log.read(MOST_SAID).decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        if said:
-            return said[0 if stage.held(HeldKind.TEAM) else -1]
+            log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_REASON))
+        lines = log.read(MOST_REASON).decode(errors="replace").split("\n")
+        full = [line.strip() for line in lines if line.strip()]
+        if full:
+            return full[0 if stage.held(HeldKind.TEAM) else -1]
     return ""
 
 
@@ -160,79 +159,66 @@ def judge(proposal: Proposal, cancel: Cancel) -> Generator[SubmissionEvent, None
     Raises:
         RaiError: a run could not be started.
     """
+    done: dict[str, RunPaths] = {}
     with staging.area(proposal.settings.home) as area:
-        yield from _Submission(proposal, area, cancel).events()
-
-
-class _Submission:
-    """The runs so far, and what they left."""
-
-    def __init__(self, proposal: Proposal, area: StagingArea, cancel: Cancel) -> None:
-        self.proposal, self.area, self.cancel = proposal, area, cancel
-        self.done: dict[str, RunPaths] = {}
-        self.records: dict[str, RunRecord] = {}
-
-    def events(self) -> Generator[SubmissionEvent, None, None]:
-        runs = self.proposal.runs
-        for number, stage in enumerate(runs, 1):
-            run = self._start(stage)
-            self.done[stage.name] = run.paths
-            yield StageStarted(stage.name, run, number, len(runs))
-            with closing(run.events(self.cancel)) as events:
+        for number, stage in enumerate(proposal.runs, 1):
+            run = _start(proposal, stage, area, done)
+            done[stage.name] = run.paths
+            yield StageStarted(stage.name, run, number, len(proposal.runs))
+            with closing(run.events(cancel)) as events:
                 yield from events
-            self.record = run.record
-            yield StageEnded(stage.name, self.record)
-            if self.cancel.requested or reason(self.record) is not Reason.DONE:
+            yield StageEnded(stage.name, run.record)
+            if cancel.requested or reason(run.record) is not Reason.DONE:
                 break
-        yield SubmissionEnded(self._outcome(stage))
+        yield SubmissionEnded(_outcome(proposal, stage, area, done, run, cancel))
 
-    def _start(self, stage: MilestoneRun) -> Run:
-        """Write the folder of a run, and begin it."""
-        proposal, host = self.proposal, self.proposal.host
-        team = proposal.submitted.team
-        parts = StagedParts(proposal.golden, team, proposal.job)
-        earlier = {name: paths.build for name, paths in self.done.items()}
-        folder = self.area.stage(stage, parts, earlier)
-        options = replace(
-            proposal.options,
-            engine=host.engine.name if host.engine.name in CONFINING else None,
-            profile=Profile.STRICT.value,
-            gpus=host.gpus if stage.gpu else None,
-        )
-        title = f"{proposal.milestone.name}: {stage.name}"
-        project = proposal.submitted.project
-        inner = stage is not proposal.runs[-1]
-        prepared = prepare.staged(folder, project, options, title=title, inner=inner)
-        return session.start(prepared, choice=Choice((host.engine,), host.why))
 
-    def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:
-        """Return what came of it, after the last run that was begun."""
-        proposal, record, paths = self.proposal, self.record, self.done[stage.name]
-        milestone = proposal.milestone
-        known = MeasurementHost(
-            *("", ""),
-            why_not_ranked=proposal.uncounted,
-            runs=self._ids(),
-            golden=proposal.golden.digest,
-            sources={file.path: file.sha256 for file in proposal.submitted.team},
-            commit=proposal.commit.commit if proposal.commit else "",
-        )
-        found = of_run(milestone, stage, paths, record, self.area.root, known)
-        reason, message = found.reason, found.message
-        measurement = found.measurement
-        if measurement is not None:
-            measurements.keep_measurement(paths, measurement)
-        elif self.cancel.requested:
-            reason, message = self.cancel.end
-        return SubmissionOutcome(
-            milestone,
-            reason,
-            message,
-            self._ids(),
-            proposal.uncounted,
-            measurement,
-            record,
-        )
+def _start(
+    proposal: Proposal,
+    stage: MilestoneRun,
+    area: StagingArea,
+    done: Mapping[str, RunPaths],
+) -> Run:
+    """Write the folder of a run, and begin it; ``done`` are those before it."""
+    parts = StagedParts(proposal.golden, proposal.submitted.team, proposal.job)
+    folder = area.stage(stage, parts, {name: p.build for name, p in done.items()})
+    host, project = proposal.host, proposal.submitted.project
+    options = replace(
+        proposal.options,
+        engine=host.engine.name if host.engine.name in CONFINING else None,
+        profile=Profile.STRICT.value,
+        gpus=host.gpus if stage.gpu else None,
+    )
+    title = f"{proposal.milestone.name}: {stage.name}"
+    inner = stage is not proposal.runs[-1]
+    prepared = prepare.staged(folder, project, options, title=title, inner=inner)
+    return session.start(prepared, choice=Choice((host.engine,), host.why))
 
-    def _ids(self) -> dict[str, str]:
-        return {name: paths.id for name, paths in self.done.items()}
+
+def _outcome(
+    proposal: Proposal,
+    stage: MilestoneRun,
+    area: StagingArea,
+    done: Mapping[str, RunPaths],
+    run: Run,
+    cancel: Cancel,
+) -> SubmissionOutcome:
+    """Return what came of a submission, after the last run that was begun."""
+    ids = {name: paths.id for name, paths in done.items()}
+    known = MeasurementHost(
+        *("", ""),
+        why_not_ranked=proposal.uncounted,
+        runs=ids,
+        golden=proposal.golden.digest,
+        sources={file.path: file.sha256 for file in proposal.submitted.team},
+        commit=proposal.commit.commit if proposal.commit else "",
+    )
+    its = proposal.milestone, stage, run.paths, run.record
+    found = of_run(*its, area.root, known)
+    reason, message = found.reason, found.message
+    if found.measurement is not None:
+        measurements.keep_measurement(run.paths, found.measurement)
+    elif cancel.requested:
+        reason, message = cancel.end
+    ended = proposal.milestone, reason, message, ids, proposal.uncounted
+    return SubmissionOutcome(*ended, found.measurement, run.record)

@@ -73,18 +73,18 @@ def of_the_team(run: MilestoneRun, milestone: Milestone) -> bool:
 
 
 def failed(
-    record: RunRecord, run: MilestoneRun, milestone: Milestone, said: str = ""
+    record: RunRecord, run: MilestoneRun, milestone: Milestone, line: str = ""
 ) -> tuple[Reason, str]:
     """Return how a submission ended that was not measured, after its last run.
 
-    A command that fails is the judge's fault where the run is the judge's. ``said`` is
-    the line in which it says why, "" if there is none.
+    A command that fails is the judge's fault where the run is the judge's. ``line`` is
+    the one in which it says why, "" if there is none.
     """
     verdict = record.verdict
     if verdict is None:
         return Reason.RUNNER_LOST, f"{run.name} did not run to its end"
     reason = verdict.reason
-    why = said if said and reason is Reason.COMMAND_FAILED else verdict.message
+    why = line if line and reason is Reason.COMMAND_FAILED else verdict.message
     message = f"{run.name}: {why}"
     if reason is Reason.DONE:
         return reason, ""
@@ -192,7 +192,7 @@ def plain(ended: SubmissionOutcome) -> dict[str, object]:
     }
 
 
-def told(outcome: SubmissionOutcome) -> str:
+def sentence(outcome: SubmissionOutcome) -> str:
     """Return what came of a submission, in a sentence, and whether it counts."""
     milestone, good = outcome.milestone, ACCEPTED[outcome.milestone.trust]
     what = "Rehearsal of" if REHEARSED in outcome.uncounted else "Submission to"

@@ -44,7 +44,6 @@ IGNORE_FILE = ".raiignore"
 BUILD_IGNORE_FILE = ".dockerignore"
 _DECIDING = (*BUILD_FILES, DOCKERFILE.lower())
 _IGNORING = (IGNORE_FILE, ".gitignore")
-NO_BUILDS: Mapping[str, Path] = {}
 JUDGE = "runner/judge"
 
 _EVERYTHING = "!**\n"
@@ -78,7 +77,7 @@ class GoldenFiles(Struct, frozen=True):
         return {
             name: content
             for name, content in self.files.items()
-            if any(globs.glob_matches(pattern, name) for pattern in patterns)
+            if _matches(patterns, name)
         }
 
 
@@ -103,7 +102,7 @@ class StagingArea:
         self,
         run: MilestoneRun,
         parts: StagedParts,
-        builds: Mapping[str, Path] = NO_BUILDS,
+        builds: Mapping[str, Path] = {},
     ) -> Path:
         """Write the folder of a run with its rai_build.yml; return it.
 
@@ -130,8 +129,9 @@ class StagingArea:
             if held.of not in builds:
                 raise EngineError(f"the run {held.of} left no build folder")
             found = take(held, builds[held.of], folder / held.into, units)
-            if any(globs.glob_matches(pattern, "0.cubin") for pattern in held.patterns):
-                _check(held.of, found, units)
+            missing = [n for n in range(units) if f"{n}.cubin" not in found]
+            if missing and _matches(held.patterns, "0.cubin"):
+                raise EngineError(f"the run {held.of} left no {missing[0]}.cubin")
         return folder
 
 
@@ -305,10 +305,9 @@ def take(held: Held, source: Path, into: Path, units: int = 0) -> dict[str, int]
     into.mkdir(parents=True, mode=0o700)
     caps = Caps(held.most_bytes + (1 << 20), MOST_TAKEN, held.most_bytes)
 
-    def wanted(name: str, _: int) -> bool:
-        return any(globs.glob_matches(pattern, name) for pattern in held.patterns)
-
-    found = pack.pick(source, into, wanted, caps, _ROOT)
+    found = pack.pick(
+        source, into, lambda name, _: _matches(held.patterns, name), caps, _ROOT
+    )
     problems = [
         Problem(f"{held.of}: {name} {why}", hint="the run did not make what it should")
         for name in found
@@ -329,6 +328,10 @@ def _wrong(path: Path, name: str, units: int) -> str:
         return "" if file.read(len(_ELF)) == _ELF else "is not machine code"
 
 
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(globs.glob_matches(pattern, name) for pattern in patterns)
+
+
 def _write(
     folder: Path, name: str, content: bytes, *, executable: bool = False
 ) -> None:
@@ -338,11 +341,3 @@ def _write(
     handle = os.open(path, flags, 0o755 if executable else 0o644)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _check(run: str, found: Mapping[str, int], units: int) -> None:
-    """Raise EngineError unless there is machine code of every unit."""
-    missing = [n for n in range(units) if f"{n}.cubin" not in found]
-    if missing:
-        text = f"the run {run} left no {missing[0]}.cubin"
-        raise EngineError(text)

@@ -12,10 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import Reason
-from runner.core.measurement import MeasuredEntry, Measurement, MeasurementHost
+from runner.core.measurement import MeasuredEntry, Measurement
 from runner.core.milestone import Counted, Milestone, MilestoneRun, Trust
 from runner.core.quantities import DAY_S
-from runner.core.wire import Board, MilestoneView, StageRun, Submission, TeamStanding
+from runner.core.wire import (
+    Leaderboard,
+    MilestoneView,
+    StageRun,
+    Submission,
+    TeamStanding,
+)
 
 REPEATED = frozenset((Reason.BUSY, Reason.RUNNER_LOST, Reason.GPU_ERROR, Reason.NO_GPU))
 """What a machine spoils for a while: heat, others on its GPU, a worker that is lost."""
@@ -37,9 +43,8 @@ def view(
 ) -> MilestoneView:
     """Return a milestone as it is listed, with what a team did for it."""
     due = one.deadline.timestamp() if one.deadline else None
-    closed = one.closed(now)
     return MilestoneView(
-        one.name, one.title, one.trust, due, closed, one.attempts, used, last
+        one.name, one.title, one.trust, due, one.closed(now), one.attempts, used, last
     )
 
 
@@ -119,11 +124,25 @@ def standings(
     at most ``number``.
     """
     every = [
-        _standing(run, tag, measurement, host, entry)
-        for run, tag, measurement in found
-        if milestone in (None, measurement.milestone.lower())
-        if measurement.counts and (host := measurement.host) is not None
-        for entry in measurement.entries
+        RankedVariant(
+            milestone=one.milestone,
+            accuracy=one.accuracy,
+            gpu=one.gpu.name if one.gpu else "",
+            engine=host.engine,
+            variant=entry.variant,
+            ms=entry.ms,
+            ratio=entry.ratio,
+            interval=entry.interval,
+            run=run,
+            tag=tag,
+            commit=host.commit,
+            at=host.at,
+            trust=host.trust,
+        )
+        for run, tag, one in found
+        if milestone in (None, one.milestone.lower())
+        if one.counts and (host := one.host) is not None
+        for entry in one.entries
     ]
     every.sort(
         key=lambda one: (one.board, one.ratio or one.ms or 0.0, -one.at, one.run)
@@ -136,35 +155,15 @@ def standings(
     return listed
 
 
-def _standing(
-    run: str, tag: str, found: Measurement, host: MeasurementHost, entry: MeasuredEntry
-) -> RankedVariant:
-    return RankedVariant(
-        milestone=found.milestone,
-        accuracy=found.accuracy,
-        gpu=found.gpu.name if found.gpu else "",
-        engine=host.engine,
-        variant=entry.variant,
-        ms=entry.ms,
-        ratio=entry.ratio,
-        interval=entry.interval,
-        run=run,
-        tag=tag,
-        commit=host.commit,
-        at=host.at,
-        trust=host.trust,
-    )
-
-
-def boards(
+def leaderboards(
     counting: Iterable[Submission],
     reruns: Iterable[Submission],
     names: Mapping[str, str],
     asking: str,
     *,
     staff: bool = False,
-) -> tuple[Board, ...]:
-    """Return the boards of a milestone, of the submission that counts of each team.
+) -> tuple[Leaderboard, ...]:
+    """Return the leaderboards of a milestone, with what counts of each team.
 
     ``reruns`` measured some of them again. ``names`` are what teams are called where
     others look; the ``asking`` team and ``staff`` see teams' own.
@@ -203,7 +202,9 @@ def boards(
             host.engine if host else "",
         )
         found.setdefault(board, []).append(place)
-    return tuple(Board(*board, _ranked(some)) for board, some in sorted(found.items()))
+    return tuple(
+        Leaderboard(*board, _ranked(some)) for board, some in sorted(found.items())
+    )
 
 
 def _unnamed(place: TeamStanding) -> TeamStanding:

@@ -76,30 +76,22 @@ def propose(
     """
     settings, warnings = read_settings(options)
     milestone = files.placed(project, milestones.find(name, settings.milestones))
-    home = outputs.home_within(settings.home, project)
-    submitted = files.look(project, milestone, home)
+    submitted, problems = _look(project, milestone, settings, warnings)
     judge = staging.golden(milestone)
-    found = submitted.problems
-    problems = [one for one in found if one.severity is Severity.ERROR]
-    warnings += [one for one in found if one.severity is Severity.WARNING]
-    missing = list[Problem]()
-    reason = Reason.USAGE
-    serving = None
+    serving, lack = None, None
     try:
         serving = host.find(milestone, settings.engine, options.gpus, engine)
     except RaiError as error:
-        missing, reason = list(error.problems), error.reason
-    job = None
-    if submitted.plan is not None or not milestone.planned:
-        known = serving.gpu if serving else None
-        gpu = (host.architecture(known), known.name) if known else ("", "")
-        its = submitted.plan, submitted.digests
-        job, wrong = planning.job(milestone, *gpu, *its)
-        problems += wrong
+        lack = error
+    known = serving.gpu if serving else None
+    gpu = (host.architecture(known), known.name) if known else ("", "")
+    job = _job(milestone, gpu, submitted, problems)
     if problems:
+        missing = lack.problems if lack else ()
         raise RaiError(*problems, *missing, reason=Reason.USAGE)
     if serving is None:
-        raise RaiError(*missing, reason=reason, advice=MACHINE)
+        assert lack
+        raise RaiError(*lack.problems, reason=lack.reason, advice=MACHINE)
     here = host.stages(milestone, gpu=serving.gpu is not None)
     return Proposal(
         milestone,
@@ -115,6 +107,32 @@ def propose(
         git.state(submitted.project),
         tuple(warnings),
     )
+
+
+def _look(
+    project: Path, milestone: Milestone, settings: Settings, warnings: list[Problem]
+) -> tuple[Submitted, list[Problem]]:
+    """Return what a project sends, and what is wrong with it; add its warnings."""
+    home = outputs.home_within(settings.home, project)
+    submitted = files.look(project, milestone, home)
+    found = submitted.problems
+    warnings += [one for one in found if one.severity is Severity.WARNING]
+    return submitted, [one for one in found if one.severity is Severity.ERROR]
+
+
+def _job(
+    milestone: Milestone,
+    gpu: tuple[str, str],
+    submitted: Submitted,
+    problems: list[Problem],
+) -> JudgeJob | None:
+    """Return what the judge is told; add what is wrong with the plan."""
+    if submitted.plan is None and milestone.planned:
+        return None
+    its = submitted.plan, submitted.digests
+    job, wrong = planning.job(milestone, *gpu, *its)
+    problems += wrong
+    return job
 
 
 def described(proposal: Proposal, now: datetime) -> str:
@@ -162,19 +180,13 @@ def check(
         text = f"{client.entry.url} sends a milestone's file of {len(raw):,} bytes"
         raise NoServerError(text)
     file = f"{name.lower()}.yml of {client.entry.url}"
-    parsed = reader.parse(raw, file, name.lower())
-    milestone = files.placed(project, parsed)
-    home = outputs.home_within(settings.home, project)
-    submitted = files.look(project, milestone, home)
-    found = submitted.problems
-    problems = [one for one in found if one.severity is Severity.ERROR]
-    if submitted.plan is not None or not milestone.planned:
-        gpu, its = (page.architecture, page.gpu), (submitted.plan, submitted.digests)
-        problems += planning.job(milestone, *gpu, *its)[1]
+    milestone = files.placed(project, reader.parse(raw, file, name.lower()))
+    warnings = list[Problem]()
+    submitted, problems = _look(project, milestone, settings, warnings)
+    _job(milestone, (page.architecture, page.gpu), submitted, problems)
     if problems:
         raise RaiError(*problems, reason=Reason.USAGE)
-    warnings = tuple(one for one in found if one.severity is Severity.WARNING)
-    return CheckedSubmission(milestone, submitted, warnings)
+    return CheckedSubmission(milestone, submitted, tuple(warnings))
 
 
 def send(
@@ -214,8 +226,7 @@ def seal(checked: CheckedSubmission, into: Path) -> None:
     ]
     plan = project / plan_reader.FILE
     if checked.submitted.plan is not None:
-        size = plan.stat().st_size
-        members.append(Member(plan_reader.FILE, MemberKind.FILE, size))
+        members.append(Member(plan_reader.FILE, MemberKind.FILE, plan.stat().st_size))
     members.sort(key=lambda member: member.name)
     found = Survey(project, (), tuple(members), (), 0)
     for _ in pack.pack(found, into, files.caps(checked.milestone)):

@@ -228,7 +228,7 @@ def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
             0, "./a", None, Outcome.OK, findings=Findings(inferences=found)
         )
         record = RunRecord("1", "/p", "f", 0.0, commands=(command,))
-        return op_time_s(figures.networks(figures.of(record)))
+        return op_time_s(figures.networks(record))
 
     assert of(plain, profiled) == of(profiled, plain) == 0.75
     assert of(profiled) == 5.0

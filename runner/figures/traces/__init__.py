@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -105,12 +105,10 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
         raise _error(name, *error.args) from error
     except database.Failure as error:
         raise _error(
-            name, f"it is damaged: {database.said(error)}", "profile again"
+            name, f"it is damaged: {database.message_of(error)}", "profile again"
         ) from error
-    try:
+    with closing(found):
         yield found
-    finally:
-        found.close()
 
 
 def _sqlite(path: Path) -> SqliteTrace:

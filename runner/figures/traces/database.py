@@ -49,7 +49,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         where = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._base = sqlite3.connect(where, uri=True, cached_statements=32)
-        self._base.text_factory = _text
+        self._base.text_factory = lambda data: data.decode(errors="replace")
         size = path.stat().st_size
         self._steps_left = min(
             MOST_STEPS, LEAST_STEPS + STEPS_A_MIB * size // (1 << 20)
@@ -142,10 +142,6 @@ class Database:
         self._base.close()
 
 
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
-
-
 def _authorized(
     action: int,
     first: str | None,
@@ -160,7 +156,7 @@ def _authorized(
     return sqlite3.SQLITE_DENY
 
 
-def said(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return what an error says, which may quote the file."""
     if isinstance(error, UnicodeDecodeError):
         return "its schema is no text"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from runner.core.evidence import Lane, LaneKind, Trace
 from runner.figures.traces import spans as building
-from runner.figures.traces.database import Database, Failure, Value, said
+from runner.figures.traces.database import Database, Failure, Value, message_of
 from runner.figures.traces.layouts import Records, TraceLayout
 from runner.figures.traces.spans import Description, LaneKey, Spans
 from runner.figures.traces.sums import (
@@ -50,7 +50,7 @@ class SqliteTrace:
         self._names: dict[int | str, str] = {}
         self._text = 0
         self._unread_names: list[str] = []
-        self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
+        self._shown: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
         self.problems = list(layout.problems)
         self._records: list[Records] = []
@@ -136,7 +136,7 @@ class SqliteTrace:
             ):
                 return bounded(found)
         except Failure as error:
-            self._unread_names.append(said(error))
+            self._unread_names.append(message_of(error))
         return f"name {key}"
 
     def spans(self) -> Spans:
@@ -213,14 +213,14 @@ class SqliteTrace:
     def _facts(self, number: int, values: tuple[Value, ...]) -> Facts:
         """Return what is shown of a span; many spans have equal values."""
         key = (number, values)
-        found = self._said.get(key)
+        found = self._shown.get(key)
         if found is None:
             records = self._records[number]
             found = _shape(None, values).facts() if records.shape else ()
             facts = zip(records.facts, values[len(records.shape) :], strict=True)
             words = ((label, spelled(value, how)) for (label, _, how), value in facts)
             found = (*found, *(pair for pair in words if pair[1]))
-            self._said[key] = found
+            self._shown[key] = found
         return found
 
 
@@ -250,4 +250,4 @@ def _from(records: Records) -> str:
 
 
 def _unreadable(records: Records, error: Exception) -> str:
-    return f"table {records.table} cannot be read: {said(error)}"
+    return f"table {records.table} cannot be read: {message_of(error)}"

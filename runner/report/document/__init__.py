@@ -61,7 +61,6 @@ def report(
     programs that no rai-kernels.json describes. ``comparison`` is of two runs.
     """
     files = {one.record.id: _traced(one) for one in found}
-    tables = {one.record.id: table.of(one.record, one.shapes) for one in found}
     layers = {
         one.record.id: _layers(one, files[one.record.id], milestones) for one in found
     }
@@ -69,10 +68,12 @@ def report(
         rai_report=FORMAT,
         runs=tuple(map(_summary, found)),
         milestones=(),
-        times=tuple(
-            time for one in found for time in _times(one.record, tables[one.record.id])
+        times=tuple(time for one in found for time in _times(one.record)),
+        networks=tuple(
+            network
+            for one in found
+            for network in table.networks(one.record, one.shapes)
         ),
-        networks=tuple(n for one in tables.values() for n in table.networks(one)),
         shares=tuple(s for one in found for s in _shares(one, files[one.record.id])),
         shapes=tuple(
             RunNetworks(one.record.id, one.shapes.networks)
@@ -95,13 +96,7 @@ def report(
         traces=tuple(file for every in files.values() for file in every),
         outputs=tuple(
             PrintedCommand(
-                run=one.record.id,
-                number=command.number,
-                name=called(command),
-                command=command.text,
-                script=script(command.text),
-                outcome=command.outcome,
-                output=one.outputs.get(command.index),
+                **_about(one.record, command), output=one.outputs.get(command.index)
             )
             for one in found
             for command in one.record.first_round
@@ -125,18 +120,13 @@ def _summary(found: RunEvidence) -> RunSummary:
     return RunSummary(**known)
 
 
-def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTime]:
+def _times(record: RunRecord) -> Iterator[RunTime]:
     """Yield how each command ended and what it took."""
-    times = table.times(figures)
+    times = table.times(record)
     for first in record.first_round:
         took = times.get(first.number, table.CommandTimes())
         yield RunTime(
-            run=record.id,
-            number=first.number,
-            name=called(first),
-            command=first.text,
-            script=script(first.text),
-            outcome=first.outcome,
+            **_about(record, first),
             exit_code=first.exit_code,
             reason=first.reason,
             why=first.why,
@@ -144,6 +134,18 @@ def _times(record: RunRecord, figures: Sequence[table.Figure]) -> Iterator[RunTi
             under=first.findings.under,
             **asdict(took),
         )
+
+
+def _about(record: RunRecord, command: CommandRecord) -> dict[str, Any]:
+    """Return what tells a command from others."""
+    return {
+        "run": record.id,
+        "number": command.number,
+        "name": called(command),
+        "command": command.text,
+        "script": script(command.text),
+        "outcome": command.outcome,
+    }
 
 
 def _gpus(found: RunEvidence) -> tuple[peaks.KnownGpu, ...]:
@@ -161,10 +163,9 @@ def _kernels(found: RunEvidence, files: Sequence[TracedFile]) -> RunKernels:
         else replace(one.trace, command=texts[one.number])
         for one in files
     ]
-    counters = found.record.findings.counters
     return RunKernels(
         found.record.id,
-        analysis.kernels(found.shapes, traces, gpus, counters),
+        analysis.kernels(found.shapes, traces, gpus, found.record.findings.counters),
         analysis.bounds_of(found.traces, gpus),
     )
 
@@ -234,16 +235,12 @@ def _writer(record: RunRecord, path: str) -> CommandRecord | None:
 
 def _traced(found: RunEvidence) -> tuple[TracedFile, ...]:
     """Return the files of profilers as their commands ran; those of none are last."""
-    files = []
+    files, run = [], found.record.id
     for trace in found.traces:
-        run, command = found.record.id, _writer(found.record, trace.path)
-        files.append(
-            TracedFile(run, None, "", script(trace.command), trace)
-            if command is None
-            else TracedFile(
-                run, command.number, called(command), script(command.text), trace
-            )
-        )
+        about: tuple[int | None, str, str] = None, "", script(trace.command)
+        if command := _writer(found.record, trace.path):
+            about = command.number, called(command), script(command.text)
+        files.append(TracedFile(run, *about, trace))
     return tuple(sorted(files, key=lambda one: one.number or inf))
 
 
@@ -321,13 +318,4 @@ def _cut(
 
 
 def _share(row: ProfileRow, reached: float) -> TimeShare:
-    return TimeShare(
-        row.name,
-        row.percent,
-        min(reached, 100.0),
-        row.total_s,
-        row.calls,
-        row.avg_s,
-        row.min_s,
-        row.max_s,
-    )
+    return TimeShare(**asdict(row), reached_percent=min(reached, 100.0))

@@ -264,7 +264,6 @@ _FINDERS: dict[
     ReportedKind.ANALYSIS: _analysis,
 }
 
-
 ANCHORS = {
     ReportedKind.OUTPUT: "output",
     ReportedKind.RUN_TIME: "run-times",

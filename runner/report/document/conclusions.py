@@ -8,7 +8,7 @@ best kernel, and what to try next.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from runner.core.milestone import ReportedKind
@@ -19,9 +19,17 @@ from runner.figures.analysis import (
     KernelBound,
     LayerAnalysis,
 )
-from runner.figures.peaks import Occupancy
+from runner.figures.peaks import MEMORY, Occupancy
 from runner.figures.table import NetworkFigures
-from runner.report.blocks import Bar, BarChart, Paragraph, Part, Picture, Table
+from runner.report.blocks import (
+    Bar,
+    BarChart,
+    Paragraph,
+    Part,
+    Picture,
+    Table,
+    filled,
+)
 from runner.report.document.nouns import Report, RunSummary
 from runner.report.phrases import shortened
 
@@ -129,6 +137,14 @@ def _several(names: Sequence[str]) -> str:
     return ", ".join(every[:MOST_NAMED]) + more
 
 
+def by_trace(kernels: Iterable[KernelAnalysis]) -> dict[str, list[KernelAnalysis]]:
+    """Return kernels by the profile that they are in."""
+    found: dict[str, list[KernelAnalysis]] = {}
+    for one in kernels:
+        found.setdefault(one.trace, []).append(one)
+    return found
+
+
 def times(before_s: float, after_s: float) -> str:
     """Return how many times as fast the second time is as the first."""
     return f"{before_s / after_s:.3g} times" if before_s and after_s else ""
@@ -199,9 +215,9 @@ class _Answers:
         layers = " + ".join(brief(one.median) for one in best.op_times_s)
         spent = brief(_median(best))
         each = f" ({layers})" if len(best.op_times_s) > 1 else ""
-        told = [f"{best.title} has Op Times of {spent}{each}{_on(best.images)}"]
+        sentences = [f"{best.title} has Op Times of {spent}{each}{_on(best.images)}"]
         if whole := self._whole(best):
-            told[0] += f"; its whole program takes {whole}"
+            sentences[0] += f"; its whole program takes {whole}"
         others = []
         first = first_on_gpu(self.report, self.found)
         if first and first is not best:
@@ -218,17 +234,17 @@ class _Answers:
             if (ratio := times(seconds, _median(best)))
         ]
         if ratios:
-            told.append(f"That is {', and '.join(ratios)}")
+            sentences.append(f"That is {', and '.join(ratios)}")
         unknown = (one for one in self.timed if one.images is None)
         other = min(unknown, key=_median, default=best)
         if best.images is not None and _median(other) < _median(best):
-            told.append(
+            sentences.append(
                 f"{other.title} has {brief(_median(other))}, on a number of images that"
                 " its command does not name"
             )
         if judged := self._judged():
-            told.append(judged)
-        return f"{'. '.join(told)}."
+            sentences.append(judged)
+        return f"{'. '.join(sentences)}."
 
     def _whole(self, one: NetworkFigures) -> str:
         """Return what the command of a network took in all."""
@@ -279,12 +295,12 @@ class _Answers:
         return list(best.values())
 
     def _brought(self, steps: Sequence[NetworkFigures]) -> str:
-        said = [
+        sentences = [
             f"{after.title} is {ratio} as fast as {before.title}"
             for before, after in pairwise(steps)
             if (ratio := times(_median(before), _median(after)))
         ]
-        return f"{'; '.join(said)}." if said else ""
+        return f"{'; '.join(sentences)}." if sentences else ""
 
     def _table(self, steps: Sequence[NetworkFigures]) -> Table:
         first = first_on_gpu(self.report, steps)
@@ -300,13 +316,10 @@ class _Answers:
         ]
         versus = f"as fast as {first.script}" if first else "as fast as the first"
         heads = ("step", "Op Times", "as fast as the step before", versus, "program")
-        kept = [i for i in range(len(heads)) if i != 3 or first]
-        return Table(
-            f"{self.of}The best of each program{_on(self.best.images)}",
-            tuple(heads[i] for i in kept),
-            tuple(tuple(row[i] for i in kept) for row in rows),
-            frozenset(range(1, len(kept))),
-        )
+        versus = f"as fast as {first.script}" if first else ""
+        heads = ("step", "Op Times", "as fast as the step before", versus, "program")
+        title = f"{self.of}The best of each program{_on(self.best.images)}"
+        return filled(title, heads, rows, heads[1:], keep=filter(None, heads))
 
     def _picture(self) -> Picture:
         bars = tuple(_bar(one) for one in self.found[:MOST_BARS])
@@ -344,26 +357,23 @@ class _Answers:
             alike = one.variant and best.variant in ("", one.variant) and one.bound
             return bool(alike) and one.batch_size in (None, best.images)
 
-        by_profile: dict[str, list[KernelAnalysis]] = {}
-        for one in self._kernels():
-            if one.trace in profiles:
-                by_profile.setdefault(one.trace, []).append(one)
         # Shares are those of one profile.
-        every = max(by_profile.values(), key=lambda e: sum(map(is_own, e)), default=[])
+        found = by_trace(one for one in self._kernels() if one.trace in profiles)
+        every = max(found.values(), key=lambda e: sum(map(is_own, e)), default=[])
         own = sorted(filter(is_own, every), key=lambda one: -one.total_s)
         if not own:
             return self._by_layer()
-        told = [_bounded(one) for one in own[:2]]
+        sentences = [_bounded(one) for one in own[:2]]
         share = sum(one.percent for one in own)
         others = [one for one in every if not is_own(one)]
         if others and share < MUCH:
             other = max(others, key=lambda one: one.percent)
-            told.append(
+            sentences.append(
                 f"But all its convolutions are only {share:.0f} % of the kernels'"
                 f" time: for the whole program look at"
                 f" {shortened(other.kernel, LONGEST_NAME)}, {other.percent:.0f} %."
             )
-        return " ".join(told)
+        return " ".join(sentences)
 
     def _by_layer(self) -> str:
         """Return what bounds the layers, where the kernels are not known."""
@@ -420,21 +430,19 @@ def _bounded(one: KernelAnalysis) -> str:
 def _verdict(bound: KernelBound, held: Occupancy | None) -> str:
     share = f"{bound.percent:.1f} %"
     if bound.latency:
-        text = (
+        return (
             f"is bound by latency: it reaches {share} of the {bound.by} roof, less than"
             f" {LATENCY_BELOW:.0f} % of both. Next: {_more_in_flight(held)}."
         )
-    elif bound.by == "memory":
-        text = (
+    if bound.by == MEMORY:
+        return (
             f"is bound by memory, at {share} of its roof. Next: move fewer bytes, by"
             " reuse on the chip, fused layers or smaller types."
         )
-    else:
-        text = (
-            f"is bound by {bound.by} arithmetic, at {share} of its roof. Next: fewer"
-            " operations, or units that do more a second."
-        )
-    return text
+    return (
+        f"is bound by {bound.by} arithmetic, at {share} of its roof. Next: fewer"
+        " operations, or units that do more a second."
+    )
 
 
 def _more_in_flight(held: Occupancy | None) -> str:

@@ -19,7 +19,7 @@ from runner.report.blocks import (
     Table,
     filled,
 )
-from runner.report.document.conclusions import limit
+from runner.report.document.conclusions import by_trace, limit
 from runner.report.document.nouns import Report, RunKernels
 from runner.report.document.tables import of_run
 from runner.report.findings import until
@@ -114,14 +114,11 @@ def kernels(
             " of nvprof has."
         )
     for run in report.analysis:
-        traces = dict.fromkeys(kernel.trace for kernel in run.kernels)
-        for number, trace in enumerate(traces):
-            found = [one for one in run.kernels if one.trace == trace]
-            pictures = _rooflines(report, run, _most(found), number)
+        for number, (trace, found) in enumerate(by_trace(run.kernels).items()):
             yield from _trace(report, run, found)
-            yield from () if (run.run, trace) in drawn else pictures
-    every = dict.fromkeys(one for run in report.analysis for one in run.bounds)
-    for bounds in every:
+            if (run.run, trace) not in drawn:
+                yield from _rooflines(report, run, found, number)
+    for bounds in dict.fromkeys(one for run in report.analysis for one in run.bounds):
         peaks = [
             f"{rate / 1e12:,.1f} TFLOP/s in {unit}"
             for unit in _UNITS
@@ -137,11 +134,9 @@ def kernels(
 def rooflines(report: Report, profile: tuple[str, str]) -> Iterator[Picture]:
     """Yield the rooflines of a profile, by its run and its file."""
     for run in report.analysis:
-        traces = list(dict.fromkeys(kernel.trace for kernel in run.kernels))
-        if run.run == profile[0] and profile[1] in traces:
-            found = [one for one in run.kernels if one.trace == profile[1]]
-            number = traces.index(profile[1])
-            yield from _rooflines(report, run, _most(found), number)
+        for number, (trace, found) in enumerate(by_trace(run.kernels).items()):
+            if (run.run, trace) == profile:
+                yield from _rooflines(report, run, found, number)
 
 
 def _most(found: list[KernelAnalysis]) -> list[KernelAnalysis]:
@@ -219,7 +214,8 @@ def _rooflines(
         "Operations a second of each kernel over its operations per byte,"
         " below the bounds of the GPU."
     )
-    plotted = [one for one in kernels if one.flops_per_byte and one.unit_flops_per_s]
+    shown = _most(kernels)
+    plotted = [one for one in shown if one.flops_per_byte and one.unit_flops_per_s]
     for count, bounds in enumerate(run.bounds):
         ran = [one for one in plotted if one.gpu == bounds.gpu]
         roofs = _roofs(bounds, {one.unit for one in ran})

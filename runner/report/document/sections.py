@@ -44,7 +44,6 @@ def sections(report: Report) -> tuple[Section, ...]:
     differing = differences(report.comparison) if report.comparison else ()
     kernels, calls = ReportedKind.KERNELS, ReportedKind.API_CALLS
     best = conclusions.best_profiles(report)
-    analysed = rates.kernels(report, set(best))
     found = [
         _section("Summary", _head(report, best)),
         _section("Check-list", checklist.parts(report)),
@@ -55,7 +54,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         _section("Run times", tables.run_times(report), folded=True),
         _section("Kernels", tables.shares(report, kernels), folded=True),
         _section("API calls", tables.shares(report, calls), folded=True),
-        _section("Analysis by kernel", analysed, folded=True),
+        _section("Analysis by kernel", rates.kernels(report, set(best)), folded=True),
         _section("Layers", rates.layers(report), folded=True),
         _section("Timelines", _timelines(report), folded=True),
         _section("Output", _outputs(report), folded=True),
@@ -145,8 +144,7 @@ def _timelines(report: Report) -> Iterator[Part]:
         yield Paragraph(f"{text} {tables.NVPROF}.")
     for one in shown:
         of = f" of command {one.number}, {one.name}" if one.number else ""
-        title = of_run(report, one.run, f"{one.trace.path}{of}")
-        yield TimelineView(key(one), title)
+        yield TimelineView(key(one), of_run(report, one.run, f"{one.trace.path}{of}"))
 
 
 def key(file: TracedFile) -> str:

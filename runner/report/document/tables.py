@@ -32,8 +32,7 @@ def run_name(report: Report, run: str) -> str:
 
 def of_run(report: Report, run: str, title: str) -> str:
     """Return a title, with the run's name before it if there are several runs."""
-    several = len(report.runs) > 1
-    return f"{run_name(report, run)}: {title}" if several else title
+    return f"{run_name(report, run)}: {title}" if len(report.runs) > 1 else title
 
 
 Cells = Iterable[tuple[tuple[str, ...], Hashable, str]]
@@ -88,8 +87,7 @@ def _op_times(
             yield row, one.images, spread(one.op_time_s)
             if first and first is not one and one.images == size and one.op_time_s:
                 assert first.op_time_s
-                faster = times(first.op_time_s.median, one.op_time_s.median)
-                yield row, "versus", faster
+                yield row, "versus", times(first.op_time_s.median, one.op_time_s.median)
 
     yield from pivot(title, ("program",), columns | versus, cells())
 
@@ -147,8 +145,7 @@ def run_times(report: Report) -> Iterator[Part]:
         by = "of GNU time where that ran, else of rai" if printed else "of rai"
         title = of_run(report, run.run, f"Times {by}")
         if ran:
-            numbers = ("#", *heads[3:])
-            yield filled(title, heads, list(map(_run_time, ran)), numbers)
+            yield filled(title, heads, list(map(_run_time, ran)), ("#", *heads[3:]))
     alike: dict[tuple[str, str], list[int]] = {}
     for one in report.times:
         if one.outcome is Outcome.SKIPPED:

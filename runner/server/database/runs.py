@@ -372,8 +372,7 @@ def insert_run(link: Connection, row: QueueRow, change: int) -> bool:
 
 def _cancelled(at: object) -> dict[str, object]:
     """Return what changes of a run that ends before it began, as it was cancelled."""
-    reason = Reason.CANCELLED
-    return {"state": QueueState.ENDED, "reason": reason, "ended_at": at}
+    return {"state": QueueState.ENDED, "reason": Reason.CANCELLED, "ended_at": at}
 
 
 def _one(link: Connection, run_id: str) -> QueueRow | None:

@@ -33,6 +33,11 @@ TOLD = ("counts", "points", "marks")
 _FIELDS = [name for name in Submission.__struct_fields__ if name not in TOLD]
 _ALL = select(*(submissions.c[name] for name in _FIELDS))
 _UNJUDGED = submissions.c.ended_at.is_(None)
+_SAME_AGAIN = (
+    *("team", "person", "role", "milestone", "trust", "term"),
+    *("sha256", "project", "commit", "attempt", "attempts"),
+)
+"""What one has of the submission that it measures again."""
 
 Receipt = Callable[[int, float, int], Submission]
 """Makes a submission of its number, its time, and how many attempts were used before;
@@ -53,7 +58,7 @@ _WHO = (
     "stoat stork swan tapir teal tern thrush toad trout vole walrus wombat wren yak "
     "zebra "
 )
-"""Of a word each is a name such as `quiet heron`, for boards that others see."""
+"""Of a word each is a name such as `quiet heron`, for leaderboards that others see."""
 
 
 class Submissions(Transactions):
@@ -138,23 +143,13 @@ class Submissions(Transactions):
         with self.writing() as link:
             count_change(link)
             number = int(link.execute(newest).scalar_one())
-            for at, one in enumerate(some, 1):
+            for at, one in enumerate(some, number + 1):
                 again = Submission(
-                    number=number + at,
-                    key=f"again-{number + at}",
-                    team=one.team,
-                    person=one.person,
-                    role=one.role,
-                    milestone=one.milestone,
-                    trust=one.trust,
-                    term=one.term,
-                    sha256=one.sha256,
-                    project=one.project,
-                    commit=one.commit,
+                    **{name: getattr(one, name) for name in _SAME_AGAIN},
+                    number=at,
+                    key=f"again-{at}",
                     received_at=max(now, one.received_at),
                     late_s=0.0,
-                    attempt=one.attempt,
-                    attempts=one.attempts,
                     rehearsal=False,
                     charged=False,
                     rerun_of=one.number,
@@ -229,7 +224,7 @@ class Submissions(Transactions):
             return float(link.execute(select(of.seconds).where(own)).scalar() or 0.0)
 
     def pseudonyms(self, term: str, wanted: Iterable[str]) -> dict[str, str]:
-        """Return what teams are called on the boards of a term; new ones get a name."""
+        """Return the names of teams on a term's leaderboards; new ones get one."""
         query = select(pseudonyms.c.team, pseudonyms.c.name)
         query = query.where(pseudonyms.c.term == term)
         with self.reading() as link:

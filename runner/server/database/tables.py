@@ -22,8 +22,7 @@ class StoredText(sa.TypeDecorator[str]):
         """Replace what cannot be stored, on SQLite too, so that both hold the same."""
         if value is None:
             return None
-        whole = value.encode("utf-8", "replace").decode()
-        return whole.replace("\0", "\ufffd")
+        return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _key(*names: str) -> list[Column[str]]:
@@ -178,7 +177,7 @@ pseudonyms = Table(
     *_all(StoredText, "name"),
     sa.UniqueConstraint("term", "name"),
 )
-"""What a team is called on the boards that others see."""
+"""What a team is called on the leaderboards that others see."""
 
 team_bytes = Table("team_bytes", metadata, *_key("team"), *_all(BigInteger, "bytes"))
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""

@@ -80,8 +80,8 @@ def test_an_accepted_submission_keeps_its_measurement_beside_the_run(project, ho
 
     assert found.reason is Reason.DONE and fake.ran == [COMPILE, MEASURE]
     assert list(found.runs) == ["compile", "measure"]
-    assert outcome.told(found).startswith("Submission to final: accepted: 1.1")
-    assert outcome.told(found).endswith("; counted: rai ranking final.")
+    assert outcome.sentence(found).startswith("Submission to final: accepted: 1.1")
+    assert outcome.sentence(found).endswith("; counted: rai ranking final.")
     kept = runs.measurement_of(home.run(found.last))
     assert isinstance(kept, Measurement) and kept.host is not None
     assert kept.host.runs == found.runs and kept.counts
@@ -92,7 +92,7 @@ def test_a_rehearsal_is_judged_alike_and_does_not_count(project, home):
     found = judge(project, home, engine(ACCEPTED), rehearse=True)
 
     assert found.accepted and found.measurement and not found.measurement.counts
-    assert outcome.told(found).endswith("; not counted: a rehearsal.")
+    assert outcome.sentence(found).endswith("; not counted: a rehearsal.")
 
 
 def test_a_slice_of_a_gpu_does_not_count(project, home):
@@ -102,7 +102,7 @@ def test_a_slice_of_a_gpu_does_not_count(project, home):
     found = judge(project, home, fake, GPU.uuid)
 
     assert found.measurement and not found.measurement.counts
-    assert host.SLICE in outcome.told(found)
+    assert host.SLICE in outcome.sentence(found)
 
 
 def test_a_failure_is_told_in_the_judges_last_words(project, home):
@@ -188,7 +188,7 @@ def test_what_is_refused_has_the_reason_of_its_cause(
 ):
     found = judge(project, home, engine(entry))
 
-    assert found.reason is reason and said in outcome.told(found)
+    assert found.reason is reason and said in outcome.sentence(found)
     assert runs.measurement_of(home.run(found.last)) == found.measurement
     assert found.record and found.record.verdict
     assert found.record.verdict.reason is Reason.DONE, "the judge itself did not fail"
@@ -238,7 +238,7 @@ def test_without_a_measurement_the_run_that_ended_it_tells_why(
 ):
     found = judge(project, home, engine(script=script))
 
-    assert found.reason is reason and said in outcome.told(found)
+    assert found.reason is reason and said in outcome.sentence(found)
     assert (
         found.measurement is None and runs.measurement_of(home.run(found.last)) is None
     )

@@ -104,7 +104,7 @@ def test_the_time_is_the_sum_of_the_last_command_that_printed_one(team, site, ho
     found = judge(team, printing("Op Time: 0.0015\nOp Time: 1 ms\nCorrectness: 1\n"))
 
     assert found.reason is Reason.DONE and found.measurement
-    assert outcome.told(found) == (
+    assert outcome.sentence(found) == (
         "Submission to add: accepted: 2.500 ms, timed by the staff's harness, in one"
         " process with the team's code; counted: rai ranking add."
     )
