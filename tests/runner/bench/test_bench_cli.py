@@ -17,7 +17,7 @@ from runner.cli.bench import PAIRS
 from runner.figures.statistics import looks
 from runner.store.paths import Home
 from tests.program import RAI, rai
-from tests.runner.engines.one_docker_run import IMAGE
+from tests.runner.engines.running import IMAGE
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs

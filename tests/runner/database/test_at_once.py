@@ -18,10 +18,11 @@ from runner.server.database import Store, open_store
 from runner.server.database.accounts import Invitation
 from tests.runner.database.rows import DAY_S, NOW, RUN_ONLY, run, token
 
-RUNS = 500
+RUNS = 150
 WORKERS = THREADS = 4
 pytestmark = pytest.mark.lengthy
-SPAWN = multiprocessing.get_context("spawn")
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload([__name__])
 
 
 def names(count: int = RUNS) -> list[str]:
@@ -66,10 +67,10 @@ def test_processes_of_which_some_are_killed_claim_each_run_once(
     store: Store, url: str, tmp_path: Path
 ):
     fill(store)
-    dooms = (100, 250, -1, -1)
+    dooms = (30, 80, -1, -1)
     outs = [tmp_path / str(number) for number in range(WORKERS)]
     workers = [
-        SPAWN.Process(target=claims, args=(url, str(out), doom))
+        FORKED.Process(target=claims, args=(url, str(out), doom))
         for out, doom in zip(outs, dooms, strict=True)
     ]
     for worker in workers:
@@ -123,9 +124,9 @@ def test_people_invited_at_once_in_any_order_are_there_and_a_code_is_good_once(
 
 def test_changes_of_many_kinds_wait_for_each_other(store: Store):
     """Nobody is told that the store is in use, and no two wait for ever."""
-    fill(store, 100)
+    fill(store, 40)
     kept = token(store)
-    every = names(100)
+    every = names(40)
 
     def works(number: int) -> list[str]:
         order = every[:: -1 if number % 2 else 1]
@@ -144,4 +145,4 @@ def test_changes_of_many_kinds_wait_for_each_other(store: Store):
     store.removed(every)
     assert store.unfinished() == []
     assert store.removable(NOW * 2) == []
-    assert store.use("red", 0).bytes == 100_000
+    assert store.use("red", 0).bytes == 40_000

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from runner.core.errors import BusyError, RaiError
-from runner.server.database import connections, open_store
+from runner.server.database import Store, connections, open_store
 from runner.server.database.accounts import AuditEntry
 from tests.runner.database.postgres import absent, cluster, database
-from tests.runner.database.rows import NOW, run
+from tests.runner.database.rows import NOW, new_store, run
 
 FIELD = '"hunter2-and-a-word"'
 
@@ -44,7 +44,7 @@ def test_a_store_that_others_hold_for_long_is_in_use(
 
 
 def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path: Path):
-    store = open_store(f"sqlite:///{tmp_path}/store.sqlite")
+    store = new_store(tmp_path, Store)
     store.add_run(run())
     with store.reading() as link:  # the only connection so far
         pages = link.exec_driver_sql("PRAGMA page_count").scalar()
@@ -104,9 +104,7 @@ def test_an_error_quotes_no_value(url: str):
 
 
 def test_forgotten_secrets_are_not_in_the_file(tmp_path: Path):
-    path = tmp_path / "store.sqlite"
-    url = f"sqlite:///{path}"
-    store = open_store(url)
+    store = new_store(tmp_path, Store)
     for name in ("starts", "ends", "cancelled", "waits"):
         store.add_run(run(name, secrets=f"{FIELD}{name}"))
     store.claim("starts", 0)
@@ -114,7 +112,7 @@ def test_forgotten_secrets_are_not_in_the_file(tmp_path: Path):
     store.ended("ends", NOW, None)
     store.ask_cancel("cancelled", NOW, "")
     store.close()
-    kept = path.read_bytes()
+    kept = (tmp_path / "store.sqlite").read_bytes()
     assert f"{FIELD}waits".encode() in kept
     for name in ("starts", "ends", "cancelled"):
         assert f"{FIELD}{name}".encode() not in kept

@@ -17,8 +17,17 @@ from runner.server import database
 from runner.server.database import VERSION_TABLE, newest, open_store, revision_at
 from runner.server.database.connections import Transactions
 from runner.server.database.tables import metadata
+from tests.runner.database.conftest import BOTH
 
 FIRST = (Path(__file__).parents[2] / "data/store-0003.sql").read_text()
+
+
+@pytest.fixture(params=BOTH)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Name an empty database."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgresql_url"))
+    return f"sqlite:///{tmp_path}/store.sqlite"
 
 
 def filled(url: str) -> None:

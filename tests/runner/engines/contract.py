@@ -37,47 +37,33 @@ LONG = "sleep 600"
 # How a command ends
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 255])
-def test_an_exit_code_arrives_as_it_is(subject: Subject, code: int):
-    result = run(subject, [f"exit {code}"])
-    assert result.codes == [code]
-    assert result.finished[0].reason is None
+def test_each_command_ends_with_its_own_code_and_where_asked_all_of_them_run(
+    subject: Subject,
+):
+    ends = ["exit 0", "exit 1", "exit 3", "exit 255", "kill -9 $$", "kill -11 $$"]
+    result = run(subject, [*ends, "echo last"], keep_going=True)
+    assert result.codes == [0, 1, 3, 255, 128 + 9, 128 + 11, 0]
+    assert {finished.reason for finished in result.finished} == {None}
+    assert result.stdout == b"last\n"
 
 
-def test_a_program_that_does_not_exist_ends_with_127_and_is_named(subject: Subject):
-    result = run(subject, [direct("no-such-program-here", "x")])
-    assert result.codes == [127]
-    assert result.stderr == b"command not found: no-such-program-here\n"
-
-
-def test_a_file_that_is_no_program_ends_with_126(subject: Subject):
-    result = run(subject, [direct("/etc/passwd")])
-    assert result.codes == [126]
-    assert result.stderr.startswith(b"cannot run /etc/passwd: ")
-
-
-def test_a_signal_ends_with_128_and_its_number(subject: Subject):
-    assert run(subject, ["kill -9 $$"]).codes == [137]
-    assert run(subject, ["kill -11 $$"]).codes == [139]
+def test_what_is_no_program_is_named_and_ends_with_127_or_126(subject: Subject):
+    words = direct("no-such-program-here", "x"), direct("/etc/passwd")
+    result = run(subject, words, keep_going=True)
+    absent, unfit, *_ = result.stderr.split(b"\n")
+    assert result.codes == [127, 126]
+    assert absent == b"command not found: no-such-program-here"
+    assert unfit.startswith(b"cannot run /etc/passwd: ")
 
 
 # What a command says
 
 
-def test_bytes_of_each_stream_arrive_as_they_are(subject: Subject):
+def test_bytes_of_each_stream_and_command_arrive_as_they_are(subject: Subject):
     odd = "printf '\\377\\000\\376\\r\\033[1m'"
     result = run(subject, ["echo out; printf err >&2; echo more", odd])
-    assert result.stdout == b"out\nmore\n\xff\x00\xfe\r\x1b[1m"
+    assert result.said == [b"out\nmore\n", b"\xff\x00\xfe\r\x1b[1m"]
     assert result.stderr == b"err"
-
-
-def test_output_of_each_command_carries_its_index(subject: Subject):
-    result = run(subject, ["echo one", "echo two >&2"])
-    kinds = [type(e).__name__ for e in result.events]
-    first = kinds.index("Output")
-    second = kinds.index("Output", first + 1)
-    assert result.events[first].index == 0
-    assert result.events[second].index == 1
 
 
 @pytest.fixture
@@ -100,9 +86,23 @@ def test_a_command_that_is_silent_for_long_loses_nothing_of_what_it_says_then(
 # What a command finds
 
 
-def test_a_command_has_no_terminal_and_an_empty_stdin(subject: Subject):
-    script = "test -t 0 || test -t 1 || test -t 2 || echo none; wc -c"
-    assert run(subject, [script]).stdout.split() == [b"none", b"0"]
+def test_a_command_finds_its_project_a_home_and_no_terminal_and_is_read_by_a_shell(
+    subject: Subject,
+):
+    no_terminal = "test -t 0 || test -t 1 || test -t 2 || echo none; wc -c"
+    project = "cat $RAI_SOURCE_DIR/hello.txt; sh $RAI_SOURCE_DIR/sub/run.sh"
+    file = '"${TMPDIR:-/tmp}/kept"'
+    home = f"mkdir -p $HOME && test -w $HOME && echo x > {file}"
+    name = "python3 -c 'import getpass; print(getpass.getuser())' || echo $LOGNAME"
+    plain = direct("printf", "%s;", "$HOME", "*", "a b")
+    lines = [no_terminal, project, home, f"cat {file}", f"{name}; echo $USER", plain]
+    result = run(subject, [*lines, "echo a | tr a b && echo c", "false | true"])
+    said = result.said
+    assert said[0].split() == [b"none", b"0"]
+    assert said[1:4] == [b"hello\nran\n", b"", b"x\n"]
+    assert len(said[4].split()) == 2 and len({*said[4].split()}) == 1
+    assert said[5:] == [b"$HOME;*;a b;", b"b\nc\n", b""]
+    assert result.codes == [0] * 7 + [1]
 
 
 def test_the_names_of_the_original_are_in_the_environment(subject: Subject):
@@ -137,40 +137,6 @@ def test_variables_reach_the_command_whole_and_no_command_line(subject: Subject)
     assert rest.split()[-2:] == [b"0", b"1"]
 
 
-def test_a_program_that_asks_who_runs_it_gets_a_name(subject: Subject):
-    ask = "import getpass; print(getpass.getuser())"
-    result = run(subject, [f'python3 -c "{ask}" || echo $LOGNAME', "echo $USER"])
-    name, again = result.stdout.split()
-    assert name == again
-
-
-def test_the_project_is_found_in_the_source_folder(subject: Subject):
-    result = run(
-        subject, ["cat $RAI_SOURCE_DIR/hello.txt; sh $RAI_SOURCE_DIR/sub/run.sh"]
-    )
-    assert result.stdout == b"hello\nran\n"
-
-
-def test_home_and_tmp_can_be_written_and_tmp_lasts_for_the_job(subject: Subject):
-    file = '"${TMPDIR:-/tmp}/kept"'
-    result = run(
-        subject, [f"mkdir -p $HOME && test -w $HOME && echo x > {file}", f"cat {file}"]
-    )
-    assert (result.codes, result.stdout) == ([0, 0], b"x\n")
-
-
-def test_a_shell_line_is_read_by_a_shell_and_a_direct_one_is_not(subject: Subject):
-    result = run(
-        subject,
-        [direct("printf", "%s;", "$HOME", "*", "a b"), "echo a | tr a b && echo c"],
-    )
-    assert result.stdout == b"$HOME;*;a b;b\nc\n"
-
-
-def test_a_pipe_fails_where_any_part_of_it_fails(subject: Subject):
-    assert run(subject, ["false | true"]).codes == [1]
-
-
 # The build folder
 
 
@@ -200,34 +166,24 @@ def test_the_build_folder_is_the_working_folder_and_comes_back(subject: Subject)
     assert members["build/a/b"].isdir()
 
 
-def test_an_empty_build_folder_comes_back_as_one(subject: Subject):
-    assert set(run(subject, ["true"]).members) == {"build"}
-
-
 # The order of commands
 
 
-def test_the_first_failure_skips_the_rest_and_says_why(subject: Subject):
-    result = run(subject, ["echo a", "exit 5", "echo b"])
-    assert (result.codes, result.stdout) == ([0, 5], b"a\n")
-    assert [s.index for s in result.skipped] == [2]
-    assert "command 2 failed" in result.skipped[0].why
+def test_the_first_failure_skips_the_rest_unless_the_command_may_fail(
+    subject: Subject,
+):
+    may_fail = shell("exit 5", continue_on_error=True)
+    result = run(subject, [may_fail, "echo a", "exit 5", "echo b"])
+    assert (result.codes, result.stdout) == ([5, 0, 5], b"a\n")
+    assert [s.index for s in result.skipped] == [3]
+    assert "command 3 failed" in result.skipped[0].why
 
 
-def test_keep_going_runs_all_of_them(subject: Subject):
-    result = run(subject, ["exit 5", "echo b"], keep_going=True)
-    assert (result.codes, result.stdout) == ([5, 0], b"b\n")
-
-
-def test_a_command_may_fail_where_it_says_so(subject: Subject):
-    result = run(subject, [shell("exit 5", continue_on_error=True), "echo b"])
-    assert (result.codes, result.stdout) == ([5, 0], b"b\n")
-
-
-def test_a_run_starts_before_its_first_command_and_says_its_usage_at_the_end(
+def test_a_run_that_writes_nothing_has_a_start_a_usage_and_an_empty_build_folder(
     subject: Subject,
 ):
     result = run(subject, ["true"])
+    assert set(result.members) == {"build"}
     kinds = [type(e) for e in result.events]
     assert kinds.index(Starting) < kinds.index(CommandStarted)
     peak = result.usage.peak_memory_bytes
@@ -249,17 +205,15 @@ def rounds(*scripts: str) -> Callable[[], tuple[Step, ...]]:
     return more
 
 
-def test_further_rounds_run_where_the_first_one_did(subject: Subject):
+def test_further_rounds_run_where_the_first_one_did_and_nothing_between_them(
+    subject: Subject,
+):
     again = "echo again >> $RAI_BUILD_DIR/kept; wc -l < $RAI_BUILD_DIR/kept"
     result = run(subject, ["echo x > kept"], more=rounds(again, again))
     assert result.codes == [0, 0, 0]
     assert [f.index for f in result.finished] == [0, 1, 2]
     assert result.stdout.split() == [b"2", b"3"]
     assert result.content("build/kept") == b"x\nagain\nagain\n"
-
-
-def test_nothing_runs_between_a_rounds_end_and_the_next_event(subject: Subject):
-    result = run(subject, ["true"], more=rounds("echo one", "echo two"))
     told = [
         event.round
         for event in result.events
@@ -267,8 +221,7 @@ def test_nothing_runs_between_a_rounds_end_and_the_next_event(subject: Subject):
     ]
     assert told == [0, 0, 1, 1, 2, 2]
     kinds = [type(event) for event in result.events]
-    first = kinds.index(RoundEnded)
-    assert kinds[first + 1] is CommandStarted
+    assert kinds[kinds.index(RoundEnded) + 1] is CommandStarted
 
 
 def test_a_failure_in_a_further_round_is_the_end_and_the_build_folder_comes_back(
@@ -327,12 +280,10 @@ def test_a_command_may_tidy_up_when_its_time_is_over(subject: Subject):
     assert result.content("build/tidied") == b"bye\n"
 
 
-@pytest.mark.parametrize("left", [f"{LONG} &", f"(setsid {LONG} &) ;"])
-def test_what_is_left_behind_with_the_output_open_holds_nothing_up(
-    subject: Subject, left: str
-):
-    result = run(subject, [f"{left} echo started", "echo next"])
-    assert (result.codes, result.stdout) == ([0, 0], b"started\nnext\n")
+def test_what_is_left_behind_with_the_output_open_holds_nothing_up(subject: Subject):
+    left = [f"{LONG} & echo one", f"(setsid {LONG} &) ; echo two", "echo next"]
+    result = run(subject, left)
+    assert (result.codes, result.stdout) == ([0, 0, 0], b"one\ntwo\nnext\n")
 
 
 def test_a_cancelled_run_ends_its_command_skips_the_rest_and_gives_back_the_build(

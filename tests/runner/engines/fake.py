@@ -168,10 +168,11 @@ class FakeEngine:
             yield ev.GpuGiven(replace(use, after=after), over=True)
         yield ev.Usage(12345)
         files = {f"build/{name}": data for name, data in self.build.items()}
-        yield ev.BuildFolder(_tar(files))
+        yield ev.BuildFolder(tar_of(files))
 
 
-def _tar(files: Mapping[str, bytes]) -> bytes:
+def tar_of(files: Mapping[str, bytes]) -> bytes:
+    """Return a tar file of some files, which all may read."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, data in files.items():

@@ -9,9 +9,7 @@ import sys
 
 from runner.core import Profile
 from runner.engines.docker import DockerEngine
-from tests.runner.engines.running import Subject, run
-
-IMAGE = "debian:bookworm-slim"
+from tests.runner.engines.running import IMAGE, Subject, run
 
 
 def main(profile: str, run_id: str, line: str) -> int:

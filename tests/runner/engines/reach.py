@@ -10,8 +10,9 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
-WAIT_S = 1.0
+WAIT_S = 2.0
 IP_PKTINFO = 8
 ABSTRACT = "\0rai-test-abstract"
 
@@ -58,23 +59,24 @@ def abstract(*_: object) -> None:
         connection.connect(ABSTRACT)
 
 
-def report(how: str, what: object, *words: object) -> None:
+def reached(how: str, what: object, *words: object) -> str:
     try:
         what(*words)  # type: ignore[operator]
     except (OSError, StopIteration, AssertionError):
-        return
-    print(how, *words[:1])
+        return ""
+    return " ".join([how, *map(str, words[:1])]) + "\n"
 
 
 def main(port: int, addresses: list[str]) -> None:
+    ways: list[tuple[object, ...]] = [("abstract socket", abstract)]
+    ways.append(("name", lambda: socket.gethostbyname("a.name.example")))
     for address in addresses:
-        report("tcp", tcp, address, port)
-        report("udp", udp, address, port)
+        ways += [("tcp", tcp, address, port), ("udp", udp, address, port)]
         if ":" not in address and len(socket.if_nameindex()) > 1:
-            report("udp by interface", udp, address, port, outward())
-            report("tcp by interface", bound, address, port)
-    report("abstract socket", abstract)
-    report("name", lambda: socket.gethostbyname("a.name.example"))
+            ways.append(("udp by interface", udp, address, port, outward()))
+            ways.append(("tcp by interface", bound, address, port))
+    with ThreadPoolExecutor(len(ways)) as pool:
+        print(*pool.map(lambda way: reached(*way), ways), sep="", end="")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,10 @@ from runner.core.policy import PrivateTarget
 from runner.core.work import Secrets
 from runner.engines.base import Engine
 from runner.engines.docker import owner
+from tests.runner.engines.fake import tar_of
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
+IMAGE = "debian:bookworm-slim"
 NO_SECRETS = Secrets()
 RUN_ID = f"contract{secrets.token_hex(4)}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
@@ -79,6 +81,15 @@ class Result:
     @property
     def stderr(self) -> bytes:
         return self._output(Stream.STDERR)
+
+    @property
+    def said(self) -> list[bytes]:
+        """What each command that ended has printed on stdout, in their order."""
+        of = dict.fromkeys((each.index for each in self.finished), b"")
+        for event in self.events:
+            if isinstance(event, Output) and event.stream is Stream.STDOUT:
+                of[event.index] += event.data
+        return list(of.values())
 
     @property
     def finished(self) -> list[CommandFinished]:
@@ -122,13 +133,8 @@ class Result:
 
 def source(files: Mapping[str, bytes]) -> Callable[[], BinaryIO]:
     """Return a function that opens a project of some files as a tar stream."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(data), 0o644
-            tar.addfile(member, io.BytesIO(data))
-    return lambda: io.BytesIO(buffer.getvalue())
+    packed = tar_of(files)
+    return lambda: io.BytesIO(packed)
 
 
 def data_file(path: Path, content: bytes, within: Path | None = None) -> DataFile:

@@ -26,6 +26,7 @@ from runner.system import machine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.failing_calls import passing
 from tests.runner.engines.running import (
+    IMAGE,
     RUN_ID,
     Subject,
     data_file,
@@ -38,8 +39,6 @@ from tests.runner.engines.sandboxed import *  # noqa: F403 - the same
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-
-IMAGE = "debian:bookworm-slim"
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +161,7 @@ def test_a_container_that_is_gone_at_the_next_look_at_its_command_has_ended(
 
 def test_nothing_is_lost_on_a_reader_that_takes_its_time(subject):
     script = "head -c 5000000 /dev/zero"
-    result = run(subject, [script], pause_s=0.4)
+    result = run(subject, [script], pause_s=0.1)
     assert len(result.stdout) == 5_000_000
 
 

@@ -15,8 +15,7 @@ import pytest
 from runner.engines.docker import owner
 from runner.engines.docker.confinement import DATA_BYTES
 from tests.runner.engines.daemon import Daemon, daemon, problem
-from tests.runner.engines.one_docker_run import IMAGE
-from tests.runner.engines.running import left_on
+from tests.runner.engines.running import IMAGE, left_on
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 

@@ -15,11 +15,10 @@ from runner.core.events import Event, Warned
 from runner.engines.docker import DockerEngine, usage
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
-from tests.runner.engines.running import Subject, direct, run
+from tests.runner.engines.running import IMAGE, Subject, direct, run
 
 pytestmark = pytest.mark.docker
 
-IMAGE = "debian:bookworm-slim"
 MB = 1_000_000
 
 BIG = "head -c 30000000 /dev/zero >"

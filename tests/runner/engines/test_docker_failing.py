@@ -18,11 +18,10 @@ from runner.engines.docker.confinement import data_volume
 from runner.engines.docker.gpu import hold
 from runner.engines.docker.volumes import FULL
 from tests.runner.engines.failing_calls import How, failing
-from tests.runner.engines.running import Subject, data_file, left_on, run
+from tests.runner.engines.running import IMAGE, Subject, data_file, left_on, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-IMAGE = "debian:bookworm-slim"
 SOCKET = Path("/var/run/docker.sock")
 
 

@@ -16,11 +16,10 @@ from runner.engines.docker.gpu import GpuSupport, hold
 from runner.engines.gpu import installed
 from runner.system import machine
 from tests.runner.engines.gpus import StandIn, stand_in
-from tests.runner.engines.running import RUN_ID, Subject, run
+from tests.runner.engines.running import IMAGE, RUN_ID, Subject, run
 
 pytestmark = pytest.mark.docker
 
-IMAGE = "debian:bookworm-slim"
 HELD = Gpu(f"GPU-of {RUN_ID}", "X", 0)
 HOLDER = f"rai-gpu-GPU-of-{RUN_ID}"
 TOLD = {"index": "0", "clocks.sm": "345", "temperature.gpu": "31"}

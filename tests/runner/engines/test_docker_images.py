@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import tarfile
 import threading
 from pathlib import Path
 
@@ -35,6 +33,7 @@ from runner.engines.docker import DockerEngine
 from runner.pack import FolderProject
 from runner.spec import images
 from runner.system import machine
+from tests.runner.engines.fake import tar_of
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, long_sleep, run
 from tests.waiting import until
@@ -186,14 +185,9 @@ def foreign(client: docker.APIClient, name: str) -> None:
     config["rootfs"] = {"type": "layers", "diff_ids": []}
     config["config"] = {"Labels": {"rai-test": name}}
     manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": []}]
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for path, content in (("config.json", config), ("manifest.json", manifest)):
-            data = json.dumps(content).encode()
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    list(client.load_image(packed.getvalue()))
+    files = {"config.json": config, "manifest.json": manifest}
+    packed = {path: json.dumps(content).encode() for path, content in files.items()}
+    list(client.load_image(tar_of(packed)))
 
 
 @pytest.mark.skipif(machine.emulates("qemu-s390x"), reason="it is emulated here")

@@ -19,7 +19,7 @@ from runner import engines
 from runner.core import Profile
 from runner.engines.docker import confinement, owner
 from runner.engines.docker.attach import hold_stdin
-from tests.runner.engines.one_docker_run import IMAGE
+from tests.runner.engines.running import IMAGE
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker

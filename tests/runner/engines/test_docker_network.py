@@ -23,11 +23,10 @@ from runner.engines import network as private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
 from tests.program import run_program
-from tests.runner.engines.running import RUN_ID, Subject, run
+from tests.runner.engines.running import IMAGE, RUN_ID, Subject, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.root]
 
-IMAGE = "debian:bookworm-slim"
 RAI = str(Path(sys.executable).with_name("rai"))
 OLD_KERNEL = str(Path(__file__).with_name("old_kernel.py"))
 TRY = """\

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.engines.daemon import Daemon
-from tests.runner.engines.one_docker_run import IMAGE
-from tests.runner.engines.running import left_on
+from tests.runner.engines.running import IMAGE, left_on
 from tests.runner.engines.test_docker_daemon import own, rai
 from tests.waiting import until
 

@@ -27,11 +27,18 @@ from runner.engines.local import LocalEngine
 from runner.engines.local.sandbox import Sandbox
 from tests import needs
 from tests.runner.engines.ordinary import USER, as_ordinary_user
-from tests.runner.engines.running import LIMITS, SOURCE, Result, direct, shell, source
+from tests.runner.engines.running import (
+    IMAGE,
+    LIMITS,
+    SOURCE,
+    Result,
+    direct,
+    shell,
+    source,
+)
 
 pytestmark = pytest.mark.programs
 
-IMAGE = "debian:bookworm-slim"
 USUAL = replace(LIMITS, time_s=20)
 ENGINES = [
     BareEngine(),

@@ -12,9 +12,8 @@ from runner.core.events import Warned
 from runner.engines import cgroup
 from runner.engines.docker import DockerEngine, confinement, owner
 from runner.engines.docker.endpoint import Endpoint
-from tests.runner.engines.running import Subject, run
+from tests.runner.engines.running import IMAGE, Subject, run
 
-IMAGE = "debian:bookworm-slim"
 HERE = Endpoint("unix:///var/run/docker.sock", "the default socket")
 
 FIRST = """\

@@ -41,7 +41,14 @@ def run(folder: Path) -> tuple[int, str]:
 @pytest.mark.lengthy
 @pytest.mark.local
 @pytest.mark.cpp
-@pytest.mark.parametrize(("name", "sources"), ALL.items(), ids=ALL)
+@pytest.mark.parametrize(
+    ("name", "sources"),
+    [
+        pytest.param(*one, marks=pytest.mark.slow if one[0] == "final" else ())
+        for one in ALL.items()  # final's is checked as m3's
+    ],
+    ids=ALL,
+)
 def test_a_handout_is_a_wrong_answer_until_it_is_filled_in(tmp_path, name, sources):
     folder = tmp_path / "mine"
     done = rai("init", "--milestone", name.upper(), folder)

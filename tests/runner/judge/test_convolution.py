@@ -95,6 +95,12 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
             return source
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the comparison, once for all that check by it."""
+    return checking.compiled(tmp_path_factory.mktemp("check"))
+
+
 @pytest.fixture
 def place(tmp_path: Path, drawn: Path) -> Place:
     """Lay out a submission whose inputs were made up."""
@@ -115,8 +121,11 @@ def holds_large_values(folder: Path) -> bool:
 
 
 @pytest.fixture
-def play(place: Place) -> Callable[[str], tuple[int, str]]:
+def play(
+    place: Place, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[int, str]]:
     """Return a function that compiles a source and plays it, as runs do."""
+    monkeypatch.setattr(checking, "compiled", lambda _: program)
 
     def start(text: str) -> tuple[int, str]:
         (place.source / "team" / "convolution.cpp").write_text(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ from runner.pack import BuildWriter
 from runner.store import claim, runs
 from runner.store.paths import Home, RunPaths
 from tests.program import RAI
+from tests.runner.engines.fake import tar_of
 from tests.runner.server.web import WebServer
 from tests.runner.test_hangup import Terminal
 from tests.waiting import until
@@ -185,13 +185,8 @@ class FakeServer:
 
 def archive_of(folder: Path) -> bytes:
     """Return the archive of a build folder with one file, as an engine keeps it."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        member = tarfile.TarInfo("build/made")
-        member.size = 4
-        tar.addfile(member, io.BytesIO(b"made"))
     with BuildWriter(folder / "made.tar.zst", BUILD_FOLDER) as writer:
-        writer.write(stream.getvalue())
+        writer.write(tar_of({"build/made": b"made"}))
     return (folder / "made.tar.zst").read_bytes()
 
 

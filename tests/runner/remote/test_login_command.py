@@ -13,9 +13,9 @@ import pytest
 from runner.cli import suggestions
 from runner.client import profile
 from runner.client.profile import ProfileEntry
-from tests.program import rai
 from tests.runner.remote import played
 from tests.runner.remote.played import TOKEN, PlayedServer, as_json, refusal
+from tests.runner.server.calling import rai
 
 pytestmark = pytest.mark.programs
 

@@ -32,6 +32,7 @@ from tests.runner.remote.recorded import (
     remote,
     said,
 )
+from tests.runner.server import begun
 
 WRONG = Verdict(True, False, None, Reason.COMMAND_FAILED, "1 command failed")
 
@@ -101,11 +102,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.fixture
 def project(tmp_path: Path) -> str:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    spec = {"rai": {"image": "debian"}, "commands": {"build": ["echo 1"]}}
-    (folder / "rai_build.yml").write_text(json.dumps(spec))
-    return str(folder)
+    return str(begun.project(tmp_path / "project", "echo 1"))
 
 
 def home(tmp_path: Path) -> Home:

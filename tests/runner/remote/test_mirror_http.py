@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import random
 import signal
 import subprocess
@@ -15,22 +13,18 @@ from pathlib import Path
 import pytest
 
 from runner.cli.main import _status
-from runner.client import bounds
-from runner.client.api import ServerClient
-from runner.client.profile import ProfileEntry
-from runner.core import MIB, Reason, Stream
+from runner.core import Stream
 from runner.core.wire import FILES, QueueState
 from runner.run import places
-from runner.run.copies import Mirror
 from runner.store import runs
 from runner.store.paths import Home
 from tests.program import RAI
 from tests.runner.remote.recorded import (
-    handed_over,
     on_terminal,
     profile_of,
     told_of_its_end,
 )
+from tests.runner.server import begun
 from tests.runner.server.web import WebServer, serving
 from tests.waiting import until
 
@@ -55,16 +49,8 @@ class Stage:
         """Set the reason why the one run waits."""
         self.web.store.wait_reason({self.run(): "the GPU is in use"})
 
-    def start(self, run: str) -> None:
-        row = self.web.store.run(run)
-        assert row is not None
-        assert self.web.store.claim(run, row.attempt)
-        self.web.runs.start(run)
-        self.web.store.started(run, self.web.now())
-
-    def end(self, run: str, reason: Reason = Reason.DONE) -> None:
-        self.web.runs.end(run, reason)
-        self.web.store.ended(run, self.web.now(), reason)
+    def end(self, run: str) -> None:
+        self.web.end(run)
         told_of_its_end(self.web, run, self.token)
 
     def copied(self, run: str) -> bool:
@@ -87,10 +73,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> str:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    spec = {"rai": {"image": "debian"}, "commands": {"build": ["./program"]}}
-    (folder / "rai_build.yml").write_text(json.dumps(spec))
+    folder = begun.project(tmp_path / "project", "./program")
     (folder / "data").write_bytes(random.Random(1).randbytes(200_000))
     return str(folder)
 
@@ -104,7 +87,7 @@ def beside(play: Callable[[], None]) -> threading.Thread:
 def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
     def play() -> None:
         run = stage.run()
-        stage.start(run)
+        stage.web.begin(run)
         stage.web.runs.say(run, b"hello\n")
         stage.web.runs.say(run, b"oh\n", Stream.STDERR)
         stage.web.runs.write(run, "build.tar.zst", b"built")
@@ -138,48 +121,12 @@ def test_a_build_file_that_is_wrong_is_refused_before_anything_is_sent(
     assert runs.names(stage.home) == set()
 
 
-def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project):
-    assert _status(["run", "-p", project, "-d"]) == 0
-    run = stage.run()
-    stage.start(run)
-    for n in range(300):
-        stage.web.runs.say(run, b"%d\n" % n, list(Stream)[n % 2])
-    stage.end(run)
-    other = handed_over(stage.home.root.with_name("other"), run)
-    entry, chance = ProfileEntry(stage.url, stage.token), random.Random(3)
-    header = None
-    for _ in range(400):
-        most = bounds.MirrorBounds(MIB, MIB)
-        with (
-            ServerClient(entry) as client,
-            Mirror(other, most) as mirror,
-            client.tail(run, have := mirror.have, 0) as body,
-        ):
-            header = mirror.take(cut(body, chance.randrange(4000)), have)
-        served = stage.web.runs.paths(run)
-        for name in FILES:
-            had = (other.root / name).read_bytes()
-            assert (served.root / name).read_bytes().startswith(had)
-        if header and header.over:
-            break
-    assert header and header.over
-    assert (other.events.read_bytes()) == stage.web.runs.paths(run).events.read_bytes()
-
-
-def cut(stream: io.BufferedReader, most: int) -> io.BufferedReader:
-    """Return a stream that ends after so many bytes."""
-    found = b""
-    while (left := most - len(found)) and (piece := stream.read1(left)):
-        found += piece
-    return io.BufferedReader(io.BytesIO(found))  # type: ignore[arg-type]
-
-
 def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
     stage, project
 ):
     assert _status(["run", "-p", project, "-d"]) == 0
     run = stage.run()
-    stage.start(run)
+    stage.web.begin(run)
     chance, stop = random.Random(5), threading.Event()
 
     def talk() -> None:
@@ -266,7 +213,7 @@ def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
         if answer == b"d\n":
             terminal.until(b"goes on")
         elif answer == b"\n":
-            stage.start(run)
+            stage.web.begin(run)
             stage.end(run)
             terminal.until(b"done in")
         else:
@@ -283,7 +230,7 @@ def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
         terminal.until(b"\r\x1b[2K")
         terminal.until(b"Waiting")
         run = stage.run()
-        stage.start(run)
+        stage.web.begin(run)
         stage.web.runs.say(run, b"hello\n")
         terminal.until(b"hello")
         stage.end(run)

@@ -6,12 +6,12 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from runner.cli import remotely
 from runner.client import profile
+from tests.runner.server.begun import project
 from tests.runner.server.site import Person, Site, serving
 from tests.waiting import until
 
@@ -35,21 +35,15 @@ def ann(site: Site) -> Person:
     return found
 
 
-def project(folder: Path, *commands: str) -> Path:
-    made = folder / "project"
-    made.mkdir(exist_ok=True)
-    spec = {"rai": {"image": "debian"}, "commands": {"build": list(commands)}}
-    (made / "rai_build.yml").write_text(json.dumps(spec))
-    return made
-
-
 def facts(person: Person, run: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(person.rai("show", run, "--json").stdout)
     return found
 
 
 def test_a_run_there_is_as_a_run_here(ann, tmp_path):
-    made = project(tmp_path, "echo hello", "sh -c 'echo built > made; echo oh >&2'")
+    made = project(
+        tmp_path / "project", "echo hello", "sh -c 'echo built > made; echo oh >&2'"
+    )
 
     done = ann.rai("run", "-p", made, "-o", tmp_path / "out", "--json")
 
@@ -67,7 +61,7 @@ def test_a_run_there_is_as_a_run_here(ann, tmp_path):
 
 
 def test_a_detached_run_is_watched_and_ended_from_here(ann, tmp_path):
-    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
+    made = project(tmp_path / "project", "sh -c 'echo begun; sleep 300'")
     run = ann.rai("run", "-p", made, "--detach").stdout.strip()
     with ann.started("attach", run) as watching:
         assert watching.stdout is not None
@@ -81,7 +75,7 @@ def test_a_detached_run_is_watched_and_ended_from_here(ann, tmp_path):
 
 
 def test_sigterm_cancels_what_a_command_runs_there(ann, tmp_path):
-    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
+    made = project(tmp_path / "project", "sh -c 'echo begun; sleep 300'")
     with ann.started("run", "-p", made, "--ci") as client:
         assert client.stdout is not None
         while b"begun" not in client.stdout.readline():
@@ -93,7 +87,7 @@ def test_sigterm_cancels_what_a_command_runs_there(ann, tmp_path):
 
 def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
     loop = "for n in $(seq 200); do echo line $n; sleep 0.02; done"
-    made = project(tmp_path, f"sh -c '{loop}'")
+    made = project(tmp_path / "project", f"sh -c '{loop}'")
     with ann.started("run", "-p", made) as client:
         assert client.stdout is not None
         first = os.read(client.stdout.fileno(), 1 << 16)  # nothing stays in a buffer
@@ -109,7 +103,7 @@ def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
 def test_a_run_waits_for_a_server_that_starts_again_and_says_so_once(
     site, ann, tmp_path
 ):
-    made = project(tmp_path, "echo hello")
+    made = project(tmp_path / "project", "echo hello")
     site.stop()
     with ann.started("run", "-p", made) as client:
         assert client.stderr is not None
@@ -122,7 +116,7 @@ def test_a_run_waits_for_a_server_that_starts_again_and_says_so_once(
 
 
 def test_ctrl_c_ends_the_wait_for_a_server_at_once(site, ann, tmp_path):
-    made = project(tmp_path, "echo hello")
+    made = project(tmp_path / "project", "echo hello")
     site.stop()
     with ann.started("run", "-p", made) as client:
         assert client.stderr is not None
@@ -136,7 +130,7 @@ def test_ctrl_c_ends_the_wait_for_a_server_at_once(site, ann, tmp_path):
 
 def test_a_save_cancels_the_run_there_and_queues_the_next(site, ann, tmp_path):
     say = "cat $RAI_SOURCE_DIR/word; exec sleep $(cat $RAI_SOURCE_DIR/pause)"
-    made = project(tmp_path, f"sh -c '{say}'")
+    made = project(tmp_path / "project", f"sh -c '{say}'")
     (made / "word").write_text("one\n")
     (made / "pause").write_text("300")
     with ann.started("run", "-p", made, "--watch", "-o", tmp_path / "out") as client:

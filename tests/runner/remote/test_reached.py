@@ -13,7 +13,7 @@ import pytest
 
 from runner.cli.main import _status
 from runner.core import Reason, RunRequest
-from runner.core.request import from_json, to_json
+from runner.core.request import to_json
 from runner.store import claim, runs
 from runner.store.paths import Home
 from tests.runner.remote.recorded import archive_of, profile_of, told_of_its_end
@@ -62,20 +62,15 @@ class Room:
 
     def begun(self, team: str = "blue", person: str = "ann") -> str:
         run = self.queued(team, person)
-        row = self.web.store.run(run)
-        assert row is not None
-        assert self.web.store.claim(run, row.attempt)
-        self.web.runs.start(run, from_json(row.parcel))
+        self.web.begin(run)
         self.web.runs.write(run, "spec.yml", SPEC.encode())
-        self.web.store.started(run, self.web.now())
         return run
 
     def ended(self, team: str = "blue", person: str = "ann") -> str:
         run = self.begun(team, person)
         self.web.runs.say(run, b"hello\n")
         self.web.runs.write(run, "build.tar.zst", archive_of(self._folder))
-        self.web.runs.end(run)
-        self.web.store.ended(run, self.web.now(), Reason.DONE)
+        self.web.end(run)
         told_of_its_end(self.web, run, self.web.token(team, person))
         return run
 

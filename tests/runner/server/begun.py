@@ -25,12 +25,24 @@ from runner.store.paths import RunPaths
 from tests.waiting import until
 
 
-class SealedFiles(Struct, frozen=True):
-    """A sealed project: its two files, and what is asked."""
+class SealedProject(Struct, frozen=True):
+    """A sealed project, of which any number of runs are made: files, and the parcel."""
 
     parcel: Path
     source: Path
     asked: RunRequest
+
+
+def project(folder: Path, *commands: str, **resources: object) -> Path:
+    """Write a build file with these commands into a folder, and return that."""
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = {
+        "rai": {"image": "debian:bookworm-slim"},
+        "resources": resources,
+        "commands": {"build": list(commands)},
+    }
+    (folder / "rai_build.yml").write_text(json.dumps(spec))
+    return folder
 
 
 def sealed(
@@ -38,22 +50,15 @@ def sealed(
     *commands: str,
     options: prepare.Options = NONE_GIVEN,
     **resources: object,
-) -> SealedFiles:
+) -> SealedProject:
     """Pack a project whose build file has these commands, as a client does."""
-    project = folder / f"project-{secrets.token_hex(4)}"
-    project.mkdir()
-    spec = {
-        "rai": {"image": "debian:bookworm-slim"},
-        "resources": resources,
-        "commands": {"build": list(commands)},
-    }
-    (project / "rai_build.yml").write_text(json.dumps(spec))
-    return packed(project, folder, options)
+    made = project(folder / f"project-{secrets.token_hex(4)}", *commands, **resources)
+    return packed(made, folder, options)
 
 
 def packed(
     project: Path, folder: Path, options: prepare.Options = NONE_GIVEN
-) -> SealedFiles:
+) -> SealedProject:
     """Pack and seal a project's folder."""
     prepared = prepare.prepare(project, options)
     paths = RunPaths(folder / secrets.token_hex(5))
@@ -62,7 +67,7 @@ def packed(
         pass
     secret = prepared.request.asked.secret
     asked = replace(pack.read_parcel(paths.parcel), secret=secret)
-    return SealedFiles(paths.parcel, paths.source, asked)
+    return SealedProject(paths.parcel, paths.source, asked)
 
 
 class Begun:
@@ -87,7 +92,7 @@ class Begun:
     def start(
         self,
         run_id: str,
-        project: SealedFiles,
+        project: SealedProject,
         engine: str = "local",
         terms: Terms = NO_TERMS,
     ) -> Answer:

@@ -5,29 +5,20 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.client.api import ServerClient
 from runner.client.bounds import MirrorBounds
-from runner.core import RunRequest
 from runner.core.wire import QueueState, RemoteRun
 from runner.run.copies import Follower
 from runner.run.handover import upload
 from runner.store.paths import RunPaths
-from tests.runner.server.begun import packed
+from tests.runner.server.begun import SealedProject, packed
 from tests.runner.server.site import Person
 from tests.waiting import until
 
 MOST = 1 << 30
 BOUNDS = MirrorBounds(MOST, MOST)
-
-
-class SealedProject(Struct, frozen=True):
-    """A packed project and its parcel, which any number of runs are made of."""
-
-    parcel: RunRequest
-    source: Path
 
 
 def seal(folder: Path, commands: str, resources: str = "") -> SealedProject:
@@ -40,15 +31,14 @@ def seal(folder: Path, commands: str, resources: str = "") -> SealedProject:
     spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
     spec += f"resources: {resources}\n" if resources else ""
     (project / "rai_build.yml").write_text(spec)
-    files = packed(project, folder)
-    return SealedProject(files.asked, files.source)
+    return packed(project, folder)
 
 
 def queue(client: ServerClient, made: SealedProject, run: str = "") -> str:
     """Send a project, unless the server has it, and queue a run of it."""
     run = run or secrets.token_hex(5)
     sent = upload(client, made.source)
-    client.put_run(run, replace(made.parcel, upload=sent))
+    client.put_run(run, replace(made.asked, upload=sent))
     return run
 
 

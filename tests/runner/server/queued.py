@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from msgspec import json
-from sqlalchemy import event
 
 from runner.core import Reason, RunRequest
 from runner.core.request import to_json
 from runner.core.wire import QueueState
 from runner.core.work import Secrets
 from runner.server import messages
-from runner.server.database import Store, open_store
+from runner.server.database import Store
 from runner.server.feeder import Feeder
 from runner.server.judging import Judging
 from runner.server.paths import upload_path
 from runner.server.scheduling import QueueRow, Role, ServerRules
+from tests.runner.database.rows import new_store
 from tests.runner.server.fake_runs import FakeRuns
 
 NOW = 1_800_000_000.0
@@ -30,22 +27,12 @@ OFFLINE = Role("student", ceilings={"network": 0.0})
 RULES = ServerRules(roles={"student": OFFLINE}, slots=2)
 
 
-@cache
-def empty_store() -> bytes:
-    """Return the file of a store in which there is nothing."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "store.sqlite")
-        open_store(f"sqlite:///{file}").close()
-        return file.read_bytes()
-
-
 class CountedStore(Store):
-    """A store that counts how often each run was ended, and waits for no disk."""
+    """A store that counts how often each run was ended."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.ends: Counter[str] = Counter()
-        event.listen(self.engine, "connect", _unsafe)
 
     def ended(
         self,
@@ -60,17 +47,11 @@ class CountedStore(Store):
         return done
 
 
-def _unsafe(made: Any, _: object) -> None:
-    made.execute("PRAGMA synchronous=OFF")
-
-
 class Queue:
     """What a server is, but for its web part; ``step`` lets a second go by."""
 
     def __init__(self, folder: Path, gpus: int = 0, rules: ServerRules = RULES) -> None:
-        file = folder / "store.sqlite"
-        file.write_bytes(empty_store())
-        self.store = CountedStore(f"sqlite:///{file}")
+        self.store = new_store(folder, CountedStore)
         self.runs = FakeRuns(folder / "home", gpus)
         self.folder = folder / "uploads"
         self.rules = rules

@@ -12,14 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from runner.client.api import Patience, ServerClient
 from runner.client.profile import ProfileEntry
+from runner.core.quantities import DAY_S
+from runner.server.database import open_store
+from runner.server.database.accounts import Invitation
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.system import machine
+from tests.program import ROOT, rai
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -54,16 +58,9 @@ class Person:
         timeout_s: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run rai to its end as this person."""
-        return subprocess.run(
-            [*RAI, *map(str, words)],
-            env=self.env,
-            cwd=cwd or tempfile.gettempdir(),  # outside of projects
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        outside = cwd or tempfile.gettempdir()  # of projects
+        given = {"input": input, "timeout_s": timeout_s}
+        return rai(*words, env=self.env, cwd=outside, **given)
 
     def started(
         self, *words: str | Path, cwd: Path | None = None
@@ -162,22 +159,15 @@ class Site:
         self, *words: str | Path, input: str = "", timeout_s: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
         """Run `rai server WORDS --state ...` to its end, as staff."""
-        return subprocess.run(
-            [*RAI, "server", *map(str, words), "--state", str(self.state)],
-            env=self.env,
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        given = {"env": self.env, "input": input, "timeout_s": timeout_s}
+        return rai("server", *words, "--state", self.state, **given)
 
     def codes(self, team: str, *people: str, role: str = "") -> list[str]:
-        """Invite people; return their codes."""
-        words = ("--team", team, *(("--role", role) if role else ()))
-        done = self.rai("invite", *words, "--json", *people)
-        assert done.returncode == 0, done.stderr
-        return [one["code"] for one in json.loads(done.stdout)["codes"]]
+        """Invite people without a program; return their codes."""
+        file = f"sqlite:///{self.state}/store.sqlite"
+        invited = [Invitation(team, name, role) for name in people]
+        with closing(open_store(self.environ.get("RAI_DATABASE_URL", file))) as store:
+            return [one.code for one in store.invite(invited, time.time(), DAY_S)]
 
     def person(self, team: str, name: str, role: str = "") -> Person:
         """Invite somebody, who logs in without a program."""
@@ -222,9 +212,22 @@ class Site:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, **named: str) -> Iterator[Site]:
-    """Serve in a folder for as long as the context lasts."""
-    site = Site(folder, *options, **named)
+def serving(
+    folder: Path,
+    *options: str,
+    listen: str = LOOPBACK,
+    module: str = "",
+    **environ: str,
+) -> Iterator[Site]:
+    """Serve in a folder, with these variables, for as long as the context lasts.
+
+    ``module`` is one of the tests that serves in the place of rai.
+    """
+    site = Site(folder, *options, listen=listen)
+    if module:
+        site.program = [sys.executable, "-m", module]
+        site.environ["PYTHONPATH"] = str(ROOT)
+    site.environ |= environ
     try:
         site.start()
         yield site

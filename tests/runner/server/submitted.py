@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from runner.server.paths import upload_path
 from runner.server.submissions import receipt
 from runner.spec import milestones
 from runner.submit import files, submission
+from tests.runner.engines.fake import tar_of
 from tests.runner.judge import made
 from tests.runner.server.queued import Queue
 from tests.runner.submission import sample
@@ -39,13 +38,8 @@ def sealed(project: Path, into: Path, name: str = "final") -> bytes:
 
 def built(contents: Mapping[str, bytes]) -> bytes:
     """Return the archive of a build folder."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for name, content in contents.items():
-            info = tarfile.TarInfo(f"build/{name}")
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return zstd.compress(raw.getvalue())
+    files = {f"build/{name}": content for name, content in contents.items()}
+    return zstd.compress(tar_of(files))
 
 
 def measured(*entries: dict[str, Any]) -> bytes:

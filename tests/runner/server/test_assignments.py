@@ -24,10 +24,7 @@ pytestmark = [
 def test_a_team_is_timed_by_files_that_it_never_gets(tmp_path: Path):
     folder = assignment(tmp_path / "site", points="[{points: 10, ms: 3}]")
     team = written(tmp_path / "team", add_py="def add(a, b):\n    return a + b\n")
-    with serving(tmp_path / "server") as site:
-        site.kill()
-        site.environ["RAI_MILESTONES"] = str(folder)
-        site.start()
+    with serving(tmp_path / "server", RAI_MILESTONES=str(folder)) as site:
         ada, ta = site.person("red", "ada"), site.person("crew", "ta", "staff")
         (code,) = site.codes("red", "ada")
         words = (site.url, "--fingerprint", site.fingerprint)

@@ -18,7 +18,7 @@ from runner.server.database import Store, open_store
 from runner.server.paths import ServerFolder, upload_path
 from tests.runner.database import postgres
 from tests.runner.database import test_submissions as submissions
-from tests.runner.database.rows import NOW, run, token
+from tests.runner.database.rows import NOW, new_store, run, token
 
 
 def served(root: Path, url: str = "") -> tuple[ServerFolder, Store, str]:
@@ -28,7 +28,7 @@ def served(root: Path, url: str = "") -> tuple[ServerFolder, Store, str]:
     for path in (folder.rules, folder.certificate, folder.key):
         path.write_text(path.name)
         path.chmod(0o600)
-    store = open_store(url or f"sqlite:///{folder.database}")
+    store = open_store(url) if url else new_store(root, Store)
     kept = token(store)
     made = submissions.add(store, "key", sha256="sent")[0]
     store.judge(made, replace(made, reason=None, ended_at=NOW))

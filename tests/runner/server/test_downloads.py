@@ -7,16 +7,9 @@ from pathlib import Path
 import pytest
 
 from runner.server.downloads import byte_range
+from tests.runner.server.web import RUN
 
-RUN = "0123456789"
 RUNS = f"/api/v1/runs/{RUN}"
-
-
-@pytest.fixture
-def token(web):
-    found = web.token("blue")
-    assert web.put(found, RUN).status == 201
-    return found
 
 
 def started(web, **files):

@@ -33,13 +33,15 @@ class KilledError(BaseException):
 class Killer:
     """Ends the process before or after the call of a number."""
 
-    def __init__(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch, *more: str
+    ) -> None:
         self.queue = queue
         self.calls = 0
         self.at: int | None = None
         self.before = True
         self.armed = False
-        for owner, names in ((queue.store, STORE), (queue.runs, RUNS_ASKED)):
+        for owner, names in ((queue.store, (*STORE, *more)), (queue.runs, RUNS_ASKED)):
             for name in names:
                 monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
@@ -126,7 +128,7 @@ def made(tmp_path, monkeypatch):
         queue.close()
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 6])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 11])
 def test_a_server_may_be_killed_before_each_call(made, every):
     queue, killer = made("whole")
     for _ in life(queue):
@@ -178,7 +180,7 @@ FAULTS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(FAULTS)
 def test_whatever_fails_every_run_ends_once_and_has_one_worker_at_most(faults):
     with TemporaryDirectory() as folder:

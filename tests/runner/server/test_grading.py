@@ -13,16 +13,17 @@ from runner.core import Reason
 from runner.core.quantities import DAY_S
 from runner.core.wire import Decision, StandingsPage
 from runner.server import rules
-from runner.server.database import Store, open_store
+from runner.server.database import Store
 from runner.server.database.accounts import Invitation
 from runner.server.grading import Grading
 from runner.server.paths import upload_path
 from runner.server.scheduling import STAFF
 from runner.spec.milestones import reader
-from tests.program import rai
+from tests.runner.database.rows import new_store
 from tests.runner.database.test_submissions import SHA256
 from tests.runner.judge import made
 from tests.runner.server import graded
+from tests.runner.server.calling import rai
 from tests.runner.server.graded import TERM, add, measurement
 from tests.runner.server.submitted import sealed
 from tests.runner.submission import sample
@@ -53,7 +54,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(state: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{state}/store.sqlite")
+    opened = new_store(state, Store)
     teams = ("red", "ada"), ("red", "amy"), ("blue", "bo"), ("green", "cy")
     opened.invite([Invitation(*who) for who in teams], graded.AT, 60)
     yield opened

@@ -17,10 +17,9 @@ from runner.server.decision import decide
 from runner.server.runs import MOST_SHOWN
 from runner.server.scheduling import QueueHistory, ServerRules
 from tests.runner.server.follower import Follower, joined
-from tests.runner.server.web import SPEC, request
+from tests.runner.server.web import RUN, SPEC, request
 from tests.waiting import until
 
-RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"
 
 

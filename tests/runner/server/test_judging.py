@@ -26,7 +26,7 @@ from tests.runner.server.submitted import (
     sealed,
     unpacked,
 )
-from tests.runner.server.test_feeder_crashes import RUNS_ASKED, STORE, KilledError
+from tests.runner.server.test_feeder_crashes import Killer
 from tests.runner.submission import sample
 
 TIGHT = ServerRules(
@@ -270,39 +270,19 @@ def test_where_gpus_differ_one_of_the_first_ones_model_measures(
     assert dict(queue.runs.asked)[run].gpus == "GPU-2"
 
 
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_a_server_that_is_killed_anywhere_gives_one_verdict(
-    queue: Queue, site: Submitting, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, site: Submitting, monkeypatch: pytest.MonkeyPatch, every: int
 ):
     judged = ("judge", "unjudged", "add_upload", "submission")
-    calls, at, before = 0, 0, True
-
-    def counted(call):
-        def called(*args, **other):
-            nonlocal calls
-            calls += 1
-            if calls == at and before:
-                raise KilledError
-            result = call(*args, **other)
-            if calls == at:
-                raise KilledError
-            return result
-
-        return called
-
-    for owner, names in ((queue.store, (*STORE, *judged)), (queue.runs, RUNS_ASKED)):
-        for name in names:
-            monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+    killer = Killer(queue, monkeypatch, *judged)
 
     def life() -> list[str]:
         """Let a submission go to its end, however often the server is killed."""
-        nonlocal calls
         number, ends = site.put(), {COMPILE: built(CUBINS), MEASURE: measured(ACCEPTED)}
-        calls = 0
+        killer.calls = 0
         for _ in range(60):
-            try:
-                queue.step()
-            except KilledError:
-                queue.restart()
+            killer.step()
             found = [one for one in queue.store.submissions() if one.number == number]
             one = found[0]
             if one.ended_at is not None:
@@ -316,9 +296,9 @@ def test_a_server_that_is_killed_anywhere_gives_one_verdict(
         raise AssertionError("no verdict")
 
     assert life() == [COMPILE, MEASURE]
-    most = calls
+    most = killer.calls
     assert most > 30
-    for number in range(1, most, 3):
-        at, before = number, not before
+    for number in range(1, most, every):
+        killer.at, killer.before = number, not killer.before
         assert life() == [COMPILE, MEASURE]
     assert max(map(queue.runs.workers.count, queue.runs.workers)) == 1

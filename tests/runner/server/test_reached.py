@@ -6,8 +6,8 @@ import pytest
 
 from runner.core.wire import Scope
 from runner.server.database.accounts import Invitation
+from tests.runner.server.web import RUN
 
-RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"
 READ = [
     ("GET", PATH),
@@ -39,11 +39,7 @@ EXPECTED = {
 }
 
 
-@pytest.fixture
-def run(web):
-    """Queue a run of ann, of the team blue."""
-    assert web.put(web.token("blue", "ann"), RUN).status == 201
-    return RUN
+pytestmark = pytest.mark.usefixtures("token")  # of ann, of the team blue
 
 
 def token_of(web, who):
@@ -56,7 +52,7 @@ def token_of(web, who):
 
 
 @pytest.mark.parametrize("who", EXPECTED)
-def test_who_reaches_a_run_by_which_route(web, run, who):
+def test_who_reaches_a_run_by_which_route(web, who):
     token, expected = token_of(web, who), EXPECTED[who]
     for method, path in READ:
         assert web.ask(method, path, token).status == expected["read"], path
@@ -72,7 +68,7 @@ def test_who_reaches_a_run_by_which_route(web, run, who):
     assert web.store.run(RUN).cancelled is (expected["cancel"] == 202)
 
 
-def test_what_staff_read_and_ended_is_kept_with_who_did(web, run):
+def test_what_staff_read_and_ended_is_kept_with_who_did(web):
     staff = web.token("crew", "sue", "staff")
     for _ in range(2):
         for method, path in READ:
@@ -91,7 +87,7 @@ def test_what_staff_read_and_ended_is_kept_with_who_did(web, run):
     assert len(web.store.audited()) == 4
 
 
-def test_staff_see_whose_runs_wait(web, run):
+def test_staff_see_whose_runs_wait(web):
     staff, other = web.token("crew", "sue", "staff"), web.token("red", "eve")
     (seen,) = web.ask("GET", "/api/v1/queue", staff).json["waiting"]
     assert (seen["person"], seen["mine"]) == ("ann", False)
@@ -99,7 +95,7 @@ def test_staff_see_whose_runs_wait(web, run):
     assert seen.get("person", "") == ""
 
 
-def test_a_role_that_a_team_gets_later_widens_no_token_made_before(web, run):
+def test_a_role_that_a_team_gets_later_widens_no_token_made_before(web):
     before = web.token("crew", "sue")
     web.store.invite([Invitation("crew", "tom", "staff")], web.now(), 60.0)
     web.ahead = 10.0

@@ -14,10 +14,9 @@ from runner.core.request import Terms, from_json
 from runner.core.wire import QueueState
 from runner.core.work import Secrets
 from runner.server.scheduling import Role, ServerRules
-from tests.runner.server.web import SPEC, request, serving
+from tests.runner.server.web import RUN, SPEC, request, serving
 
 GPU = SPEC.replace("commands:", "resources:\n  gpu:\n    count: 2\ncommands:")
-RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"
 
 
@@ -249,8 +248,7 @@ def test_a_run_needs_its_project(web):
 def test_a_cancel_of_a_run_that_runs_is_told_to_its_worker(web):
     token = web.token("blue")
     put(web, token)
-    assert web.store.claim(RUN, 0)
-    web.store.started(RUN, web.now())
+    web.begin(RUN)
     found = web.ask("DELETE", PATH, token)
     assert (found.status, found.json["state"]) == (202, "running")
     assert found.json["cancelled"]

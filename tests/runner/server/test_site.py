@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 
 from runner.core.wire import API_VERSION
 from runner.store.paths import RunPaths
-from tests.runner.server import direct, newer
+from tests.runner.server import begun, direct, newer
 from tests.runner.server.site import Site, serving
 from tests.waiting import until
 
@@ -24,17 +23,18 @@ SLOW = (
 )
 
 
-@pytest.fixture
-def site(tmp_path):
-    with serving(tmp_path) as found:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("site")) as found:
         yield found
 
 
-def project(folder: Path, commands: str) -> Path:
-    folder.mkdir(parents=True)
-    spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
-    (folder / "rai_build.yml").write_text(spec)
-    return folder
+@pytest.fixture
+def site(served):
+    """A server that serves, with what earlier tests left there."""
+    if served.process.poll() is not None:
+        served.start()
+    return served
 
 
 def test_from_an_invitation_to_a_second_persons_run(site, tmp_path):
@@ -48,7 +48,7 @@ def test_from_an_invitation_to_a_second_persons_run(site, tmp_path):
         words = ("--fingerprint", invited["fingerprint"])
         logged_in = person.rai("login", invited["url"], *words, input=one["code"])
         assert logged_in.returncode == 0, logged_in.stderr
-        folder = project(tmp_path / one["person"], '["echo hello > out", "echo hi"]')
+        folder = begun.project(tmp_path / one["person"], "echo hello > out", "echo hi")
         ran = person.rai("run", "-p", folder, "-o", person.home / "out")
         assert ran.returncode == 0, ran.stderr
         assert "hi\n" in ran.stdout
@@ -58,11 +58,7 @@ def test_from_an_invitation_to_a_second_persons_run(site, tmp_path):
 
 
 def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
-    site = Site(tmp_path)
-    site.program = [sys.executable, "-m", "tests.runner.server.newer"]
-    site.environ["PYTHONPATH"] = str(ROOT)
-    try:
-        site.start()
+    with serving(tmp_path, module=newer.__name__) as site:
         ada = site.person("red", "ada")
         with ada.client() as client:
             facts = client.facts()
@@ -75,8 +71,6 @@ def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
             assert client.run(run).reason == "done"
             assert client.queue().waiting == ()
             assert copy.build.exists()
-    finally:
-        site.close()
 
 
 @pytest.mark.parametrize(
@@ -85,12 +79,10 @@ def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
 def test_a_follower_gets_every_byte_once_while_the_server_is_killed(
     request, tmp_path, store
 ):
-    site = Site(tmp_path)
+    given = {}
     if store == "postgresql":
-        url = request.getfixturevalue("postgresql_url")
-        site.environ["RAI_DATABASE_URL"] = url
-    try:
-        site.start()
+        given["RAI_DATABASE_URL"] = request.getfixturevalue("postgresql_url")
+    with serving(tmp_path, **given) as site:
         ada = site.person("red", "ada")
         with ada.client(60.0) as client:
             run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
@@ -111,8 +103,6 @@ def test_a_follower_gets_every_byte_once_while_the_server_is_killed(
         if site.environ.pop("RAI_DATABASE_URL", ""):
             assert not (site.state / "store.sqlite").exists()
             assert "RAI_DATABASE_URL" in site.rai("people").stderr
-    finally:
-        site.close()
 
 
 def test_what_a_killed_server_had_of_an_upload_goes_at_its_start(site, tmp_path):
@@ -146,11 +136,12 @@ def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
         assert direct.ended(client, run).reason == "done"
 
 
-def test_a_backup_of_a_live_server_is_restored_elsewhere(site, tmp_path):
+def test_a_backup_of_a_live_server_is_restored_elsewhere(request, site, tmp_path):
     ada = site.person("red", "ada")
     site.rai("drain")
     with ada.client() as client:
         run = direct.queue(client, direct.seal(tmp_path / "p", '["echo again"]'))
+    request.addfinalizer(lambda: site.rai("drain", "--off"))
     kept = tmp_path / "kept"
     site.environ["RAI_MILESTONES"] = str(tmp_path / "nowhere")
     done = site.rai("backup", kept)
@@ -174,13 +165,14 @@ def test_a_backup_of_a_live_server_is_restored_elsewhere(site, tmp_path):
         other.close()
 
 
-def test_the_doctor_finds_a_server_that_is_well(site):
+def test_the_doctor_finds_a_server_that_is_well(request, site):
     done = site.rai("doctor", "--json")
     found = {one["subject"]: one for one in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
     for name in ("store", "server", "engines", "folder", "certificate"):
         assert found[name]["state"] == "ok"
     site.state.chmod(0o755)
+    request.addfinalizer(lambda: site.state.chmod(0o700))
     site.kill()
     done = site.rai("doctor", "--json")
     found = {one["subject"]: one for one in json.loads(done.stdout)}

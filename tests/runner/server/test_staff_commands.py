@@ -14,12 +14,11 @@ from runner.cli.main import _status
 from runner.core import Reason
 from runner.core.wire import Capacity, Scope, ServerGpu
 from runner.server import rules, workers
-from runner.server.database import open_store
+from runner.server.database import Store
 from runner.server.scheduling import QueueRow
 from runner.store.home import make
-from tests.program import rai
-
-pytestmark = pytest.mark.programs
+from tests.runner.database.rows import new_store
+from tests.runner.server.calling import rai
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def store(state):
-    opened = open_store(f"sqlite:///{state}/store.sqlite")
+    opened = new_store(state, Store)
     yield opened
     opened.close()
 

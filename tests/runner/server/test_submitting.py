@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from runner.client import profile
 from runner.client.profile import ProfileEntry
 from tests.needs import ROOT
 from tests.runner.server import standin
-from tests.runner.server.site import Person, Site
+from tests.runner.server.site import Person, Site, serving
 from tests.runner.submission import sample
 from tests.runner.test_submit_cli import CPP, END
 from tests.waiting import until
@@ -28,16 +27,12 @@ TIMES = "deadline: 2099-12-11 12:00 America/Chicago\nattempts: 2\n"
 
 @pytest.fixture
 def site(tmp_path):
-    made, own = Site(tmp_path), tmp_path / "milestones"
+    own = tmp_path / "milestones"
     own.mkdir()
     text = (ROOT / "runner/spec/milestones/m2.yml").read_text()
     (own / "m2.yml").write_text(text + TIMES)
-    made.environ["RAI_MILESTONES"] = str(own)
-    try:
-        made.start()
+    with serving(tmp_path, RAI_MILESTONES=str(own)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
@@ -124,14 +119,12 @@ def test_a_wrong_answer_is_told_and_ctrl_c_leaves_a_submission_going(site, proje
 
 @pytest.mark.kernels
 def test_kernels_are_measured_one_after_another_and_compared(tmp_path):
-    own, made = tmp_path / "milestones", Site(tmp_path)
+    own = tmp_path / "milestones"
     own.mkdir()
     (own / "final.yml").write_text(standin.milestone())
-    made.environ |= {"RAI_MILESTONES": str(own), "PYTHONPATH": str(ROOT)}
-    made.program = [sys.executable, "-m", "tests.runner.server.standin"]
     folder = sample.write(tmp_path / "team", final=[standin.entry()])
-    try:
-        made.start()
+    given = {"module": standin.__name__, "RAI_MILESTONES": str(own)}
+    with serving(tmp_path, **given) as made:
         ada = joined(made, "red", "ada")
 
         done = ada.rai("submit", "final", "-p", folder, "--json")
@@ -149,5 +142,3 @@ def test_kernels_are_measured_one_after_another_and_compared(tmp_path):
         assert [line.split()[0] for line in table[1:]] == ["3", "2", "1"]
         counted = r"accepted +\w+ +\S+ [µm]s +[0-9.]+ +[0-9.]+ to [0-9.]+ +counts$"
         assert re.search(counted, table[3])
-    finally:
-        made.close()

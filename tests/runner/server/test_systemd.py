@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from runner.server import systemd
-from tests.program import rai
+from tests.runner.server.calling import rai
 
 WORDS = ["--listen", "[::]:8443", "--url", "https://x/%20$HOME a"]
 
@@ -61,7 +61,6 @@ def test_systemd_changes_nothing_of_the_words():
     assert line.endswith('"https://x/%%20$$HOME a"')
 
 
-@pytest.mark.programs
 def test_units_are_written_once_and_changed_ones_are_kept(tmp_path):
     words = ("server", "units", "--dir", str(tmp_path))
     assert rai(*words).returncode == 0

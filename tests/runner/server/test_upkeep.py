@@ -177,7 +177,7 @@ ACTS = st.lists(
 
 
 @pytest.mark.lengthy
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(ACTS)
 def test_nothing_is_removed_that_a_run_needs_which_has_not_ended(acts):
     with TemporaryDirectory() as folder:

@@ -16,9 +16,8 @@ from runner.server import messages
 from runner.server.bounds import STRANGER_LINE_S, STRANGER_LINES
 from runner.server.decision import decide
 from runner.server.scheduling import QueueHistory, ServerRules
+from tests.runner.server.web import RUN
 from tests.waiting import until
-
-RUN = "0123456789"
 
 
 def metrics(web):

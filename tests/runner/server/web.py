@@ -21,22 +21,25 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 
-from runner.core import RunRequest
+from runner.core import Reason, RunRequest
+from runner.core.request import from_json
 from runner.core.wire import Scope
 from runner.server import listening
 from runner.server.app import make_app
 from runner.server.connections import Listener, PatientProtocol, served
-from runner.server.database import Store, open_store
+from runner.server.database import Store
 from runner.server.database.accounts import Invitation
 from runner.server.decision import QueueDecision
 from runner.server.requests import Site
 from runner.server.scheduling import ServerRules
+from tests.runner.database.rows import new_store
 from tests.runner.remote import certificates
 from tests.runner.server.fake_runs import FakeRuns
 
 ANSWER_S = 60.0
 SPEC = "rai:\n  version: 0.2\n  image: gcc:12\ncommands:\n  build:\n    - ./program\n"
 PROJECT = b"a packed project"
+RUN = "0123456789"
 
 
 class Reply(msgspec.Struct):
@@ -87,7 +90,7 @@ class WebServer:
 
     def __init__(self, folder: Path, rules: ServerRules, gpus: int = 0) -> None:
         self.folder = folder
-        self.store: Store = open_store(f"sqlite:///{folder}/store.sqlite")
+        self.store = new_store(folder, Store)
         self.runs = FakeRuns(folder / "home", gpus)
         self.clock, self.ahead = time.time, 0.0
         self.woken = 0
@@ -174,6 +177,18 @@ class WebServer:
         run_id = run_id or os.urandom(5).hex()
         asked = msgspec.structs.replace(request(self.upload(token)), **changes)
         return self.ask("PUT", f"/api/v1/runs/{run_id}", token, asked)
+
+    def begin(self, run_id: str) -> None:
+        """Have a worker take a run that waits, as the server's feeder does."""
+        row = self.store.run(run_id)
+        assert row is not None and self.store.claim(run_id, row.attempt)
+        self.runs.start(run_id, from_json(row.parcel))
+        self.store.started(run_id, self.now())
+
+    def end(self, run_id: str, reason: Reason = Reason.DONE) -> None:
+        """End a run that a worker took."""
+        self.runs.end(run_id, reason)
+        self.store.ended(run_id, self.now(), reason)
 
 
 def request(upload: str, spec: str = SPEC, **more: Any) -> RunRequest:

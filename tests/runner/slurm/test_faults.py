@@ -44,8 +44,13 @@ def of(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A user of a cluster that no other test has: what is killed leaves its marks."""
+def site(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return of(slurm, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A user of a cluster that no other test has: a killed daemon leaves its marks."""
     with cluster() as made:
         yield of(made, tmp_path, monkeypatch)
 
@@ -84,41 +89,41 @@ def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(s
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_a_run_outlives_its_slurmd(site, comes_back):
-    run = held(site)
+def test_a_run_outlives_its_slurmd(own, comes_back):
+    run = held(own)
     node = run.node
-    site.cluster.kill("slurmd", node)
+    own.cluster.kill("slurmd", node)
     if comes_back:
-        site.cluster.start("slurmd", node)
-    go(site)
+        own.cluster.start("slurmd", node)
+    go(own)
     assert run.kept_its_word().state is State.DONE
 
 
 @pytest.mark.slow
-def test_a_run_outlives_its_controller(site):
-    run = held(site)
-    site.cluster.kill("slurmctld", with_=signal.SIGTERM)
-    go(site)
+def test_a_run_outlives_its_controller(own):
+    run = held(own)
+    own.cluster.kill("slurmctld", with_=signal.SIGTERM)
+    go(own)
     assert run.kept_its_word().state is State.DONE
-    refused = rai("run", "--on", "slurm", "-p", site.project(["true"]))
+    refused = rai("run", "--on", "slurm", "-p", own.project(["true"]))
     assert refused.returncode == 8
     assert "Unable to contact slurm controller" in refused.stderr
 
 
-def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(site):
-    run = site.hand_over("sleep 60").begun()
+def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(own):
+    run = own.hand_over("sleep 60").begun()
     node = run.node
-    site.cluster.power_off(node)
-    site.cluster.down(node, "no power")
+    own.cluster.power_off(node)
+    own.cluster.down(node, "no power")
     found = run.ended(TOLD_S)
     assert found.state is State.LOST
     assert found.verdict is not None
     # Slurm may see first that the job's processes are gone, that its node is, or that
     # it cannot tell the node to start it.
     assert f"Slurm's job {run.job} " in found.verdict.message
-    site.cluster.start("slurmd", node)
-    site.cluster.wait(["idle"], [node])
-    assert site.hand_over("true").kept_its_word().state is State.DONE
+    own.cluster.start("slurmd", node)
+    own.cluster.wait(["idle"], [node])
+    assert own.hand_over("true").kept_its_word().state is State.DONE
     assert run.times == 1
 
 

@@ -18,7 +18,7 @@ from runner.core.wire import QueueState, RemoteRun
 from runner.store.paths import Home
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject, ended, queue
-from tests.runner.server.site import Site
+from tests.runner.server.site import Site, serving
 from tests.runner.slurm.cluster import Cluster
 from tests.waiting import until
 
@@ -27,15 +27,22 @@ pytestmark = [pytest.mark.slurm, pytest.mark.programs, pytest.mark.local]
 SMALL = "{limits: {memory: 256MiB, time: 5m}}"
 
 
-@pytest.fixture
-def site(tmp_path: Path, slurm: Cluster) -> Iterator[Site]:
-    made = Site(tmp_path / "site", "--place", "slurm", listen="")
-    made.environ["SLURM_CONF"] = str(slurm.conf)
-    try:
-        made.start()
+@pytest.fixture(scope="module")
+def served(
+    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: Cluster
+) -> Iterator[Site]:
+    given = {"SLURM_CONF": str(slurm_cluster.conf)}
+    folder = tmp_path_factory.mktemp("site")
+    with serving(folder, "--place", "slurm", listen="", **given) as made:
         yield made
-    finally:
-        made.close()
+
+
+@pytest.fixture
+def site(served: Site, slurm: Cluster) -> Site:
+    """A server that serves, and a cluster without jobs."""
+    if served.process is None or served.process.poll() is not None:
+        served.start()
+    return served
 
 
 def seal(folder: Path, *commands: str, resources: str = SMALL) -> SealedProject:
@@ -107,7 +114,7 @@ def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(site, slurm, tmp_
 def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
     site, slurm, tmp_path
 ):
-    slow = seal(tmp_path / "slow", "sleep 15")
+    slow = seal(tmp_path / "slow", "sleep 8")
     packed = seal(tmp_path / "p", "echo hi")
     with site.person("red", "ann").client() as client:
         first = queue(client, slow)

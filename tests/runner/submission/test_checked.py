@@ -11,6 +11,7 @@ from runner.core import Reason
 from runner.core.errors import Cancel
 from runner.engines import make
 from runner.run.prepare import Options
+from runner.spec.milestones import OURS
 from runner.submit import judging, submission
 from runner.submit.outcome import SubmissionOutcome
 from tests.runner.submission import sample
@@ -33,6 +34,16 @@ __attribute__((constructor)) void play() { BODY; _exit(0); }
 void rai_convolve(float *, const float *, const float *, int, int, int, int, int, int,
                   int) {}
 """
+
+
+@pytest.fixture(autouse=True)
+def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let milestone 2 be of 4 images in place of 100."""
+    text = (OURS / "m2.yml").read_text()
+    (tmp_path / "site").mkdir()
+    few = text.replace("images: 100", "images: 4")
+    (tmp_path / "site/m2.yml").write_text(few)
+    monkeypatch.setenv("RAI_MILESTONES", str(tmp_path / "site"))
 
 
 def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
@@ -65,7 +76,7 @@ def test_the_shipped_convolution_is_correct(tmp_path):
         pytest.param(
             'ftruncate(open("/build/0.y", O_CREAT | O_WRONLY, 0666), 1ll << 40)',
             Reason.WRONG_ANSWER,
-            "expected 20,908,800",
+            "expected 836,352",
             marks=pytest.mark.slow,
         ),
         pytest.param(
