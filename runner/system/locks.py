@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,7 +45,8 @@ def scratch(parent: Path, prefix: str = "") -> Iterator[Path]:
             with suppress(OSError):
                 _remove_abandoned(parent / name)
     while True:
-        made = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        made = parent / f"{prefix}{secrets.token_hex(8)}"
+        made.mkdir(mode=0o700)
         with suppress(FileNotFoundError):
             handle = os.open(made, trees.FOLDER)
             lock(handle, wait=True)
