@@ -38,8 +38,8 @@ def wait(
     common.warn_elsewhere(*found)
     console = Console()
     ended: dict[RunPaths, RunRecord] = {}
-    told_trouble = partial(copies.print_connection, console)
-    for paths in places.as_they_end(found, most_s, told_trouble):
+    on_trouble = partial(copies.print_connection, console)
+    for paths in places.as_they_end(found, most_s, on_trouble):
         ended[paths] = record_of(paths)
         console.line(*end_of(ended[paths]))
     if len(ended) < len(found):

@@ -82,13 +82,13 @@ PUBLIC = ("/", "/login")
 
 
 class Patience(Struct, frozen=True):
-    """How long to ask again after a server was not reached, and who is told why.
+    """How long to ask again after a server was not reached, and what is told why.
 
     While a laptop sleeps no time passes.
     """
 
     seconds: float = 0.0
-    told: Callable[[UnreachableError], None] | None = None
+    notify: Callable[[UnreachableError], None] | None = None
 
 
 NONE = Patience()
@@ -114,8 +114,8 @@ class Pauses:
         left = self._by - time.monotonic()
         if left <= 0:
             raise error
-        if self._patience.told is not None:
-            self._patience.told(error)
+        if self._patience.notify is not None:
+            self._patience.notify(error)
         # So that many clients do not come back in the same moment.
         pause_s = self._pause_s * random.uniform(0.5, 1.0)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

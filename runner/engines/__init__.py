@@ -101,7 +101,7 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
 
 
 def _confines(spec: BuildSpec) -> bool:
-    """Whether the local engine works here, but for the network that a run wants."""
+    """Whether the local engine works here except that it cannot give a network."""
     return spec.limits.network and not make("local").check(BuildSpec(spec.file))
 
 

@@ -234,14 +234,14 @@ def upload(
 class _Sent(io.FileIO):
     """A file that tells how much of it was read, as requests reads what it sends."""
 
-    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
         super().__init__(path)
-        self._told = told
+        self._progress = progress
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next bytes."""
         found = super().read(-1 if size is None else size)
-        self._told(self.tell())
+        self._progress(self.tell())
         return found
 
 

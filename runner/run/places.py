@@ -38,7 +38,7 @@ STOPS_WITHIN_S = 1.0
 AT_ONCE = 16
 """How many copies are brought up to date at the same time."""
 
-Told = Callable[[str], None]
+OnTrouble = Callable[[str], None]
 
 
 def standing(paths: RunPaths) -> Standing:
@@ -183,12 +183,12 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
 def as_they_end(
     runs: Sequence[RunPaths],
     timeout_s: float | None = None,
-    told: Told = lambda _: None,
+    on_trouble: OnTrouble = lambda _: None,
 ) -> Iterator[RunPaths]:
     """Yield each run when it has ended; after ``timeout_s`` no more.
 
-    Its end is recorded where its holder could not. ``told`` gets each server's trouble
-    that is new, "" when it is over.
+    Its end is recorded where its holder could not. ``on_trouble`` is called with each
+    server's trouble that is new, "" when it is over.
     """
     deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
     left, trouble = list(runs), ""
@@ -206,7 +206,7 @@ def as_they_end(
                 return
             now = next((one.trouble for one in followers if one.trouble), "")
             if now != trouble:
-                told(now)
+                on_trouble(now)
             trouble = now
             _check(followers)
             time.sleep(min(max(POLL_S, SHARE * took_s), MOST_PAUSE_S))
