@@ -11,8 +11,6 @@ are loaded by the first call, so that importing the package costs nothing.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from runner.core import Findings
     from runner.core.errors import Cancel
     from runner.core.events import Event
-    from runner.run.validation import Validation
+    from runner.execution.validation import Validation
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "parse", "run", "validate"]
@@ -68,7 +66,7 @@ def run(
 
     from runner.core.errors import Cancel
     from runner.core.work import Secrets
-    from runner.run import prepare, session
+    from runner.execution import prepare, session
 
     options = prepare.Options(
         engine=engine,
@@ -99,7 +97,7 @@ def validate(project: str | Path = ".", *, engine: str | None = None) -> Validat
     """
     from pathlib import Path
 
-    from runner.run import prepare, validation
+    from runner.execution import prepare, validation
 
     return validation.validate(Path(project), prepare.Options(engine=engine))
 
@@ -115,21 +113,3 @@ def parse(output: bytes | BinaryIO) -> Findings:
         while data := output.read(1 << 20):
             scanner.feed(data)
     return scanner.findings()
-
-
-_RUN = run
-
-
-class _Package(ModuleType):
-    """This package: importing its room ``run`` leaves ``runner.run`` the function."""
-
-    @property
-    def run(self) -> object:
-        return _RUN
-
-    @run.setter
-    def run(self, room: object) -> None:
-        pass
-
-
-sys.modules[__name__].__class__ = _Package

@@ -35,7 +35,7 @@ FOUND_BY = ("PATH", "HOME", "PYTHONUSERBASE", "CUDA_VISIBLE_DEVICES")
 """Variables by which rai finds what it then remembers of this machine."""
 USUAL = [os.environ.get(name) for name in FOUND_BY]
 STREAMS = ("stdin", "stdout", "stderr")
-LOADED = ("cli", "run", "terminal", "engines", "report", "store")
+LOADED = ("cli", "execution", "terminal", "engines", "report", "store")
 """The packages that the server loads with all in them."""
 Streams = Mapping[int, str | None]
 PIPES: Streams = {}

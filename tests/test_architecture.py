@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import runner
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "runner"
 PROJECT = ROOT / "project"
@@ -65,7 +67,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "backports": ("runner/pack/write.py",),
     "compression": ("runner/pack/write.py",),
     "pathspec": ("runner/pack/ignore.py",),
-    "watchfiles": ("runner/run/watching.py",),
+    "watchfiles": ("runner/execution/watching.py",),
     "platformdirs": ("runner/store/settings.py", "runner/server/paths.py"),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),
@@ -140,6 +142,7 @@ def test_each_package_is_imported_only_in_its_home():
 def test_every_room_is_there_and_in_the_table():
     entries = {owner(path) for path in RUNNER.rglob("*.py")} - {"__init__"}
     assert entries == set(ROOMS)
+    assert not set(ROOMS) & set(runner.__all__), "a room would replace a function"
     assert sum(map(pure, RUNNER.glob("*/*.py"))) > 60
 
 

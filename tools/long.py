@@ -35,7 +35,7 @@ SUITES = {
     "runner/store runner/submit runner/system runner/terminal",
     "tests/hostile": "tests/marks.py tests/odd_files.py tests/odd_servers.py "
     "tests/topics.py tools/benchmarks/rows.py runner/core runner/engines "
-    "runner/figures runner/pack runner/report/evidence.py runner/run runner/spec "
+    "runner/figures runner/pack runner/report/evidence.py runner/execution runner/spec "
     "runner/store runner/system runner/terminal",
     "image/nvprof/tests": "image/nvprof tests/data/transcripts",
     "project/tests": "project plan.json docs/kernels docs/kernels.md docs/project.md",

@@ -13,8 +13,8 @@ import typer
 from runner.cli import common, copies
 from runner.core.errors import BusyError, Cancel, RaiError
 from runner.core.events import Finished
-from runner.run import places
-from runner.run.places import record_of
+from runner.execution import places
+from runner.execution.places import record_of
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from runner.store.runs import Tail

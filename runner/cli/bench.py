@@ -16,14 +16,8 @@ from runner.core import Problem, Reason, Severity
 from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.work import Secrets
-from runner.figures.comparison import LEAST
-from runner.figures.gate import Condition, GateOutcome, parse
-from runner.figures.statistics import MOST_PAIRS
-from runner.report import Block, Pairs, diff_blocks, evidence, plans
-from runner.report import diff as differing
-from runner.report.diff_nouns import RunDiff
-from runner.run import prepare, session
-from runner.run.bench import (
+from runner.execution import prepare, session
+from runner.execution.bench import (
     BenchEvent,
     BenchOutcome,
     BenchPlan,
@@ -31,8 +25,14 @@ from runner.run.bench import (
     SideEvent,
     take_turns,
 )
-from runner.run.bench_sides import LABELS, BenchSides, prepared, source
-from runner.run.prepare import Options, settings
+from runner.execution.bench_sides import LABELS, BenchSides, prepared, source
+from runner.execution.prepare import Options, settings
+from runner.figures.comparison import LEAST
+from runner.figures.gate import Condition, GateOutcome, parse
+from runner.figures.statistics import MOST_PAIRS
+from runner.report import Block, Pairs, diff_blocks, evidence, plans
+from runner.report import diff as differing
+from runner.report.diff_nouns import RunDiff
 from runner.store import removal
 from runner.store.paths import Home
 from runner.terminal import messages

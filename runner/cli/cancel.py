@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
+from runner.execution import places
+from runner.execution.places import record_of
 from runner.report.phrases import words
-from runner.run import places
-from runner.run.places import record_of
 from runner.store.paths import RunPaths
 from runner.terminal.streams import say
 

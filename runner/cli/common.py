@@ -222,7 +222,7 @@ def home() -> Home:
 def opened() -> tuple[Home, Settings]:
     """Return the home folder as ``home`` does, and the settings that name it."""
     from runner import engines
-    from runner.run import places
+    from runner.execution import places
 
     engines.reap()
     found = settings()
@@ -234,7 +234,7 @@ def find_run(run: str, *, fresh: bool = True) -> RunPaths:
 
     If it shall be ``fresh``, the copy of a run on a server is brought up to date.
     """
-    from runner.run import places
+    from runner.execution import places
 
     found = places.find(home(), run)
     if fresh:
@@ -250,7 +250,7 @@ def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
     """
-    from runner.run import places
+    from runner.execution import places
 
     _, found, wrong = look_up(given, places.find)
     if wrong:
@@ -295,7 +295,7 @@ def confirm(question: str, *, yes: bool) -> None:
 def warn_elsewhere(*runs: RunPaths) -> None:
     """Warn of runs whose machine cannot be seen from here: it may be gone."""
     from runner import report
-    from runner.run import places
+    from runner.execution import places
 
     away = {paths.id: places.unseen(paths) for paths in runs}
     for run, on in away.items():

@@ -13,7 +13,7 @@ from runner.cli import common, suggestions
 from runner.core import LIMITS
 from runner.core.errors import UsageError
 from runner.core.policy import Policy
-from runner.run.prepare import NONE_GIVEN, Options
+from runner.execution.prepare import NONE_GIVEN, Options
 from runner.store import policy
 from runner.store import settings as stored
 from runner.terminal.streams import say

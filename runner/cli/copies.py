@@ -11,9 +11,9 @@ from runner.cli import common
 from runner.client.problems import standing
 from runner.core.errors import RaiError
 from runner.core.wire import QueueState
-from runner.run import places
-from runner.run.local import Following
-from runner.run.places import record_of
+from runner.execution import places
+from runner.execution.local import Following
+from runner.execution.places import record_of
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from runner.terminal.console import Console
@@ -52,7 +52,7 @@ class KeptCopy:
         """Warn of what could not be fetched of a run that has ended."""
         if not self.is_one:
             return
-        from runner.run.copies import NOT_FETCHED
+        from runner.execution.copies import NOT_FETCHED
 
         for text in record_of(self._paths).warnings[-1:]:
             if text.startswith(NOT_FETCHED):

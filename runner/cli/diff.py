@@ -9,10 +9,10 @@ import typer
 from runner.cli import ci, common, copies, gating
 from runner.core import Reason, RunRecord
 from runner.core.errors import UsageError
+from runner.execution import places
 from runner.figures.gate import parse
 from runner.report import diff as differing
 from runner.report import diff_blocks, evidence
-from runner.run import places
 from runner.store.home import before, latest
 from runner.store.paths import RunPaths
 from runner.terminal.layout import blocks

@@ -20,9 +20,9 @@ from runner.engines import remedies
 from runner.engines.base import WithResult
 from runner.engines.doctor import Finding
 from runner.engines.remedies import Remedy
+from runner.execution import prepare
+from runner.execution.project import folder_project
 from runner.report import Table
-from runner.run import prepare
-from runner.run.project import folder_project
 from runner.spec import images
 from runner.store.settings import Settings
 from runner.system import process

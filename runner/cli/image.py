@@ -31,9 +31,9 @@ from runner.core.events import BuildStarted
 from runner.core.quantities import size
 from runner.engines import base
 from runner.engines.docker import DockerEngine
+from runner.execution import prepare
+from runner.execution.project import build_file, folder_project, read_spec
 from runner.report import Block, Pairs, Table, ago
-from runner.run import prepare
-from runner.run.project import build_file, folder_project, read_spec
 from runner.spec import image_names, images
 from runner.spec.image_names import Kept
 from runner.store.settings import Settings

@@ -14,9 +14,9 @@ import typer
 from runner.cli import common
 from runner.core import Stream, quantities
 from runner.core.errors import UsageError
-from runner.run import places
-from runner.run.local import Following
-from runner.run.project import MOST_BYTES
+from runner.execution import places
+from runner.execution.local import Following
+from runner.execution.project import MOST_BYTES
 from runner.spec import buildfile
 from runner.store.excerpt import Chunk, Excerpt, Part
 from runner.store.paths import RunPaths

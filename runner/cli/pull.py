@@ -12,7 +12,7 @@ from runner import pack
 from runner.cli import common, copies, running
 from runner.core import Limits
 from runner.core.errors import UsageError
-from runner.run import places
+from runner.execution import places
 from runner.store import outputs
 from runner.store.home import record_of
 from runner.terminal.streams import say, write_line

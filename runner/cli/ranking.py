@@ -15,10 +15,10 @@ from runner.client.profile import ProfileEntry
 from runner.core.addresses import SlurmTarget
 from runner.core.milestone import TIMED_BY, Trust
 from runner.core.wire import StandingsPage
+from runner.execution import prepare
 from runner.report import Table, date
 from runner.report.blocks import filled
 from runner.report.findings import timed
-from runner.run import prepare
 from runner.spec import milestones
 from runner.store import run_files, runs
 from runner.terminal.layout import blocks

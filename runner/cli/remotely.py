@@ -16,10 +16,10 @@ from runner.core.addresses import SLURM, SlurmTarget, slurm_target
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Event, Warned
 from runner.engines.base import WithResult
+from runner.execution import prepare
+from runner.execution.prepare import Prepared, settings
+from runner.execution.session import StartedRun
 from runner.pack import PackCache
-from runner.run import prepare
-from runner.run.prepare import Prepared, settings
-from runner.run.session import StartedRun
 from runner.terminal.console import Console
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def start(
     cancel = Cancel()
     with common.cancel_on_signals(cancel, console):
         if isinstance(to, SlurmTarget):
-            from runner.run import handover
+            from runner.execution import handover
 
             named = to.partition
             where = f"partition {named}" if named else "the default partition"
@@ -134,8 +134,8 @@ class RunSender:
         Raises:
             RaiError: the server refuses the run, or it was cancelled before.
         """
-        from runner.run import handover
-        from runner.run.server import name_of
+        from runner.execution import handover
+        from runner.execution.server import name_of
 
         client = self._client
         if not self._team:

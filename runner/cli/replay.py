@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, running
+from runner.execution import prepare, session
 from runner.report import diff, diff_blocks, evidence
-from runner.run import prepare, session
 from runner.store.home import record_of
 from runner.terminal.console import Console
 from runner.terminal.layout import blocks

@@ -15,13 +15,13 @@ from runner.cli.common import show
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import Milestone
+from runner.execution import places
 from runner.report import diff, document, evidence, exports
 from runner.report.diff_nouns import RunDiff
 from runner.report.document import checklist
 from runner.report.document import sections as document_sections
 from runner.report.document.nouns import Report
 from runner.report.exports import VISIBILITIES
-from runner.run import places
 from runner.spec import milestones
 from runner.store import outputs
 from runner.store.paths import RunPaths

@@ -11,7 +11,7 @@ from runner.cli import common, copies
 from runner.core import Problem, State
 from runner.core.errors import UsageError
 from runner.core.quantities import size
-from runner.run import places
+from runner.execution import places
 from runner.store import prune, removal, run_files
 from runner.store.home import find
 from runner.store.paths import RunPaths

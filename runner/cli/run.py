@@ -17,11 +17,11 @@ from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Event, Finished
 from runner.core.work import Secrets
 from runner.engines.base import WithResult
+from runner.execution import prepare, session
+from runner.execution.project import build_file, folder_project
 from runner.figures.gate import parse
 from runner.pack import Survey
 from runner.report import Table
-from runner.run import prepare, session
-from runner.run.project import build_file, folder_project
 from runner.store.paths import RunPaths
 from runner.system.process import Detached, python
 from runner.terminal.console import Console
@@ -140,7 +140,9 @@ def run(
         options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
 
     # It loads its modules while this process loads the same and packs the project.
-    loading = Detached(python("runner.run.worker")) if detach and to is None else None
+    loading = (
+        Detached(python("runner.execution.worker")) if detach and to is None else None
+    )
     if watch:
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")

@@ -12,7 +12,7 @@ from runner import pack
 from runner.cli import common
 from runner.cli.ci import CiSession
 from runner.core.errors import Cancel, RaiError, UsageError
-from runner.run.session import Run, StartedRun
+from runner.execution.session import Run, StartedRun
 from runner.store import outputs
 from runner.terminal.console import Console
 

@@ -22,9 +22,9 @@ from runner.client.profile import ProfileEntry
 from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
+from runner.execution import places, server
+from runner.execution.copies import listed
 from runner.report import Listed, Table
-from runner.run import places, server
-from runner.run.copies import listed
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths

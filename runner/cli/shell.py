@@ -16,10 +16,10 @@ from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Event
 from runner.core.work import Secrets
-from runner.run import prepare
-from runner.run import shell as session
-from runner.run.prepare import Options, Prepared
-from runner.run.shell import Shell
+from runner.execution import prepare
+from runner.execution import shell as session
+from runner.execution.prepare import Options, Prepared
+from runner.execution.shell import Shell
 from runner.terminal.console import Console
 from runner.terminal.own import OwnTerminal
 from runner.terminal.streams import problems

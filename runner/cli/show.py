@@ -7,7 +7,7 @@ import time
 from runner import report
 from runner.cli import common
 from runner.client.problems import standing
-from runner.run import places
+from runner.execution import places
 from runner.store import run_files, runs
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say

@@ -16,9 +16,9 @@ from runner.client.profile import ProfileEntry
 from runner.core import Problem
 from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
+from runner.execution import prepare
+from runner.execution.session import Run
 from runner.report.exports import submission as results
-from runner.run import prepare
-from runner.run.session import Run
 from runner.spec import milestones
 from runner.submit import judging, outcome, standings, submission
 from runner.submit.outcome import SubmissionOutcome

@@ -18,11 +18,11 @@ from runner.core import Reason, quantities
 from runner.core.errors import RaiError
 from runner.core.quantities import duration_text
 from runner.core.wire import Decision, MilestoneView, Submission
+from runner.execution import places
+from runner.execution.prepare import settings as read_settings
+from runner.execution.server import copied, name_of
 from runner.report import Table
 from runner.report.blocks import filled
-from runner.run import places
-from runner.run.prepare import settings as read_settings
-from runner.run.server import copied, name_of
 from runner.store import runs
 from runner.store.paths import RunPaths
 from runner.submit import standings, submission

@@ -32,7 +32,7 @@ def unended(incomplete: str) -> list[str]:
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return what selects a command of the project that the command line names."""
-    from runner.run.project import read_spec
+    from runner.execution.project import read_spec
     from runner.spec.buildfile import selecting
 
     # DIR is among the rest while the option at the end has no value.

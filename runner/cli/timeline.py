@@ -15,9 +15,9 @@ from runner import pack
 from runner.cli import common
 from runner.core import Limits, Problem, RunRecord
 from runner.core.errors import UsageError
+from runner.execution import places
 from runner.figures import traces
 from runner.report.evidence import BuildFiles
-from runner.run import places
 from runner.store import outputs as kept
 from runner.store.home import find
 from runner.store.paths import Home, RunPaths

@@ -8,8 +8,8 @@ import typer
 
 from runner import report
 from runner.cli import common
-from runner.run import prepare, validation
-from runner.run.validation import Validation
+from runner.execution import prepare, validation
+from runner.execution.validation import Validation
 from runner.terminal.layout import blocks
 from runner.terminal.streams import problems
 

@@ -11,8 +11,8 @@ from runner.cli import common, copies
 from runner.core import RunRecord
 from runner.core.errors import UsageError
 from runner.core.quantities import duration_s
-from runner.run import places
-from runner.run.places import record_of
+from runner.execution import places
+from runner.execution.places import record_of
 from runner.store.paths import RunPaths
 from runner.terminal.console import Console
 from runner.terminal.messages import end_of

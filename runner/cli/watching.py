@@ -17,9 +17,9 @@ from runner.client.profile import ProfileEntry
 from runner.core import Problem, Reason, RunRecord
 from runner.core import events as ev
 from runner.core.errors import Cancel, RaiError, UsageError
-from runner.run import prepare, session, watching
-from runner.run.prepare import settings
-from runner.run.session import StartedRun
+from runner.execution import prepare, session, watching
+from runner.execution.prepare import settings
+from runner.execution.session import StartedRun
 from runner.terminal import messages
 from runner.terminal.console import Console
 from runner.terminal.streams import problems

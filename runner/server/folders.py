@@ -30,7 +30,7 @@ from runner.core import events as ev
 from runner.core.errors import BusyError, RaiError, UsageError
 from runner.core.request import Answer, to_json
 from runner.core.wire import Capacity, QueueState
-from runner.run import places
+from runner.execution import places
 from runner.server.decision import RunStatus
 from runner.server.workers import Executor
 from runner.store import claim, removal, runs
@@ -304,7 +304,7 @@ def _is_known(paths: RunPaths) -> bool:
 
 def _in_slurm(paths: RunPaths, home: Home) -> RunStatus:
     """Return a run that Slurm has, with what it waits for in words."""
-    from runner.run import slurm
+    from runner.execution import slurm
 
     found, trouble = slurm.run_of(paths, home)
     why = trouble or found.why or "Slurm has it"

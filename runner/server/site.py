@@ -18,7 +18,7 @@ from runner import __version__
 from runner.core import Problem, addresses
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import BusyError, UsageError
-from runner.run import places, slurm_programs
+from runner.execution import places, slurm_programs
 from runner.server import connections, listening, messages, paths, rules, workers
 from runner.server.app import make_app
 from runner.server.connections import Listener

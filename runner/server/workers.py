@@ -28,11 +28,11 @@ from runner.core.request import (
     to_json,
 )
 from runner.core.wire import Capacity
-from runner.run import prepare, slurm_programs
-from runner.run import slurm as cluster
-from runner.run.handover import needs_of
-from runner.run.local import ANSWERED_WITHIN_S, WORKER
-from runner.run.prepare import Options
+from runner.execution import prepare, slurm_programs
+from runner.execution import slurm as cluster
+from runner.execution.handover import needs_of
+from runner.execution.local import ANSWERED_WITHIN_S, WORKER
+from runner.execution.prepare import Options
 from runner.server.decision import RunStatus
 from runner.store import claim
 from runner.store import settings as stored

@@ -23,8 +23,8 @@ from runner.core.measurement import (
 )
 from runner.core.milestone import Held, HeldKind, Milestone, MilestoneRun, Trust
 from runner.engines import Choice
-from runner.run import prepare, session
-from runner.run.session import Run
+from runner.execution import prepare, session
+from runner.execution.session import Run
 from runner.store import runs as measurements
 from runner.store.paths import RunPaths
 from runner.submit import outcome, staging

@@ -17,11 +17,11 @@ from runner.core.measurement import JudgeJob
 from runner.core.milestone import Milestone, MilestoneRun
 from runner.core.wire import Submission, SubmissionRequest
 from runner.engines.base import Engine
+from runner.execution.handover import upload
+from runner.execution.prepare import Options
+from runner.execution.prepare import settings as read_settings
 from runner.pack import MemberKind, git
 from runner.pack.contents import Member, Survey
-from runner.run.handover import upload
-from runner.run.prepare import Options
-from runner.run.prepare import settings as read_settings
 from runner.spec import milestones
 from runner.spec.milestones import reader
 from runner.store import outputs, removal

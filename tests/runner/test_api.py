@@ -20,9 +20,9 @@ from runner.core import Reason
 from runner.core import events as ev
 from runner.core.errors import Cancel, UsageError
 from runner.core.request import from_json, to_json
+from runner.execution import prepare, session
+from runner.execution.places import sweep
 from runner.pack.write import zstd
-from runner.run import prepare, session
-from runner.run.places import sweep
 from runner.store.paths import Home, RunPaths
 from tests.needs import ROOT
 from tests.program import run_program

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from runner.core import Reason, RunRequest, State, events
 from runner.core.request import to_json
-from runner.run import places
+from runner.execution import places
 from runner.store import claim, runs
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths

@@ -19,8 +19,8 @@ from runner.core import GIB, BuildSpec, DataResource, Reason, Verdict, events, r
 from runner.core.errors import ConfigError, UsageError
 from runner.core.policy import NO_POLICY
 from runner.core.quantities import DAY_S
+from runner.execution import places
 from runner.pack import datafiles
-from runner.run import places
 from runner.store import home as homes
 from runner.store import prune, removal, run_files, runs
 from runner.store.claim import Claim

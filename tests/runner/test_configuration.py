@@ -10,7 +10,7 @@ import pytest
 
 from runner.cli import config
 from runner.cli.config import ConfigEntry
-from runner.run.prepare import NONE_GIVEN, Options
+from runner.execution.prepare import NONE_GIVEN, Options
 from runner.store import settings
 from tests.runner import policies
 from tests.runner.test_cli import rai

@@ -17,7 +17,7 @@ from runner.core import Reason, RunRequest, record
 from runner.core.errors import RaiError
 from runner.core.work import Secrets
 from runner.engines.docker import DockerEngine
-from runner.run import local, places, prepare, session
+from runner.execution import local, places, prepare, session
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
 from runner.system.machine import descendants
@@ -238,7 +238,7 @@ def test_a_program_that_is_left_to_itself_leaves_no_zombie():
 
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = subprocess.Popen(python("runner.run.worker"), stdin=subprocess.PIPE)
+    worker = subprocess.Popen(python("runner.execution.worker"), stdin=subprocess.PIPE)
     worker.stdin.write(json.dumps(str(run.root)).encode() + b"\n")
     worker.stdin.flush()
     waiting.until(run.holder.exists)
@@ -253,7 +253,9 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     said(run, "waiting")
 
     said_to_it = json.dumps(str(run.root)).encode() + b"\n" + run.parcel.read_bytes()
-    second = subprocess.run(python("runner.run.worker"), input=said_to_it, check=False)
+    second = subprocess.run(
+        python("runner.execution.worker"), input=said_to_it, check=False
+    )
     assert second.returncode == 0
 
     gate.touch()

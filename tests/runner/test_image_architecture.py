@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Reason
-from runner.run import prepare, validation
+from runner.execution import prepare, validation
 from runner.spec import images
 from runner.system import machine
 

@@ -17,8 +17,8 @@ from runner.core import (
     Substitute,
 )
 from runner.core.errors import ConfigError, ImageError, UsageError
+from runner.execution import prepare, validation
 from runner.report.phrases import named_by
-from runner.run import prepare, validation
 from runner.spec import image_names, images
 from runner.spec.image_names import Rule
 from runner.store import settings

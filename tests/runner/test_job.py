@@ -22,10 +22,10 @@ from runner.core import (
     record,
 )
 from runner.core.errors import Cancel
+from runner.execution import job, places
+from runner.execution.job import GoOn
+from runner.execution.preparation import Preparation
 from runner.pack import FolderProject, SealedProject, datafiles
-from runner.run import job, places
-from runner.run.job import GoOn
-from runner.run.preparation import Preparation
 from runner.spec import buildfile
 from runner.store import run_files, runs
 from runner.store.claim import Claim

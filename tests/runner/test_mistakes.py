@@ -11,8 +11,8 @@ from runner.cli import common, init, main, original
 from runner.core import BuildSpec, Command, Place, Reason
 from runner.core.errors import EngineError, ImageError, UsageError
 from runner.core.work import Secrets
-from runner.run import prepare, validation
-from runner.run.project import build_file
+from runner.execution import prepare, validation
+from runner.execution.project import build_file
 from runner.spec import buildfile, images
 
 

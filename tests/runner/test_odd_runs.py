@@ -18,8 +18,8 @@ from runner.cli.main import _status
 from runner.core import Reason, State, Verdict, events, work
 from runner.core.errors import RaiError
 from runner.engines import doctor
+from runner.execution import places
 from runner.pack import read
-from runner.run import places
 from runner.store import runs
 from runner.store.claim import Claim, Standing
 from runner.store.paths import Home, RunPaths

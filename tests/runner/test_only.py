@@ -10,7 +10,7 @@ from runner import engines
 from runner.core import Command, Outcome, Reason, RunRecord
 from runner.core.errors import Cancel, UsageError
 from runner.engines import Choice
-from runner.run import prepare, session
+from runner.execution import prepare, session
 from runner.spec.buildfile import left_out
 from tests.runner.engines.fake import FakeEngine, FakeResult
 

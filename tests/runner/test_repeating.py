@@ -13,9 +13,9 @@ from runner.core.errors import Cancel, NotAllowedError, UsageError
 from runner.core.policy import NO_POLICY, Ceiling, Policy
 from runner.core.record import MOST_ROUNDS
 from runner.engines import Choice
-from runner.run import prepare as session
-from runner.run import session as run_session
-from runner.run.prepare import Options
+from runner.execution import prepare as session
+from runner.execution import session as run_session
+from runner.execution.prepare import Options
 from runner.spec import buildfile
 from runner.spec.buildfile import repeating
 from tests.program import rai

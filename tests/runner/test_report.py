@@ -24,11 +24,11 @@ from runner.core import (
     Source,
 )
 from runner.core.quantities import brief
+from runner.execution import preparation
 from runner.figures import table as figures
 from runner.report.findings import profile
 from runner.report.phrases import day, shortened
 from runner.report.runs import op_time_s
-from runner.run import preparation
 from runner.spec import images
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)

@@ -11,7 +11,7 @@ import pytest
 from runner.core import Reason, RunRecord, Workspace, events, record
 from runner.core.errors import Cancel
 from runner.core.screen import Terminal
-from runner.run import job
+from runner.execution import job
 from runner.store import runs
 from tests.runner import test_job
 from tests.runner.engines.fake import FakeEngine, FakeResult

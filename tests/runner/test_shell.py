@@ -161,7 +161,7 @@ def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
 ):
     line, rai = "stty raw -echo; echo ready; sleep 60", (RAI,)
     if how == "time":
-        policy = "import runner.run.shell as s; s.TIME_S = 1.0"
+        policy = "import runner.execution.shell as s; s.TIME_S = 1.0"
         (tmp_path / "sitecustomize.py").write_text(policy)
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         rai = (sys.executable, "-m", "runner.cli.main")

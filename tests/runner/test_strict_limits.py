@@ -10,8 +10,8 @@ from runner.core import EngineFacts, Reason
 from runner.core import events as ev
 from runner.core.errors import Cancel, NotAllowedError
 from runner.engines import base
-from runner.run import prepare, session
-from runner.run.prepare import Options
+from runner.execution import prepare, session
+from runner.execution.prepare import Options
 from tests.runner import policies
 
 SETTING = "the setting strict_limits"

@@ -12,7 +12,7 @@ from runner.core import Reason
 from runner.core.errors import Cancel, UsageError
 from runner.core.work import Secrets
 from runner.engines import Choice
-from runner.run import prepare, session
+from runner.execution import prepare, session
 from runner.spec import buildfile
 from tests.runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_spec import wrong

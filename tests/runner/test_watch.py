@@ -25,9 +25,9 @@ from runner.core import (
     Verdict,
 )
 from runner.core.errors import Cancel
+from runner.execution import watching
+from runner.execution.watching import Watcher
 from runner.report.ending import Series, versus
-from runner.run import watching
-from runner.run.watching import Watcher
 from runner.store.settings import Settings
 from tests.program import Forked
 from tests.runner import records

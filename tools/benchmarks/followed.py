@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from runner.core.wire import FILES, MOST_HEADER_BYTES, QueueState, from_line
-from runner.run.copies import Follower
+from runner.execution.copies import Follower
 from runner.store.paths import RunPaths
 from tests.runner.server import direct
 from tests.runner.server.site import Person, Site, serving

@@ -24,7 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from runner.core import RunRecord, State, record
-from runner.run.slurm_jobs import JobStage, stage
+from runner.execution.slurm_jobs import JobStage, stage
 from runner.store.paths import Home, RunPaths
 from tests.runner.slurm.cluster import Cluster
 from tools.benchmarks import rows, slurm_cluster

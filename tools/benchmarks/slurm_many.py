@@ -14,9 +14,9 @@ from pathlib import Path
 
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import Cancel
-from runner.run import handover
-from runner.run.prepare import Options, prepare
-from runner.run.slurm_programs import INTERVAL_S
+from runner.execution import handover
+from runner.execution.prepare import Options, prepare
+from runner.execution.slurm_programs import INTERVAL_S
 from runner.store.paths import RunPaths
 from tools.benchmarks import rows, slurm_cluster
 from tools.benchmarks.slurm_cluster import SlurmSite, ended, timed

@@ -11,7 +11,7 @@ from runner.core import Gpu
 from runner.core.errors import BusyError
 from runner.engines.base import Engine
 from runner.engines.gpu import nvidia
-from runner.run.bench_sides import shared
+from runner.execution.bench_sides import shared
 from tests.runner.engines.fake import FakeEngine
 
 FIRST = Gpu("GPU-a", "Model", 0)

@@ -14,11 +14,11 @@ from runner.core import Gpu, GpuSituation, GpuWay, Reason, RunRecord, State, Way
 from runner.core import events as ev
 from runner.core.errors import Cancel
 from runner.engines import Choice
+from runner.execution import bench, prepare
+from runner.execution.bench import BenchOutcome, BenchPlan, PairEnded
+from runner.execution.bench_sides import BenchSides, shared, source
+from runner.execution.places import open_home
 from runner.figures.comparison import Change
-from runner.run import bench, prepare
-from runner.run.bench import BenchOutcome, BenchPlan, PairEnded
-from runner.run.bench_sides import BenchSides, shared, source
-from runner.run.places import open_home
 from runner.store import runs
 from runner.store.paths import RunPaths
 from tests.runner.engines.fake import FakeEngine, FakeResult

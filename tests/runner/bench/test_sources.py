@@ -10,8 +10,8 @@ import pytest
 
 from runner.core.errors import Cancel, RaiError, UsageError
 from runner.core.work import Caps
-from runner.run import bench_sides as bench
-from runner.run.prepare import Options
+from runner.execution import bench_sides as bench
+from runner.execution.prepare import Options
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs

@@ -15,7 +15,7 @@ from runner.client.problems import RefusedError
 from runner.core import MIB, Reason, State, Verdict
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.wire import FILES, MOST_TAIL_BYTES, QueueState, Refusal, RemoteRun
-from runner.run.copies import Follower, Mirror, MirroredError
+from runner.execution.copies import Follower, Mirror, MirroredError
 from runner.store import run_files, runs
 from runner.store.paths import RunPaths
 from tests.runner.remote.played import Playing

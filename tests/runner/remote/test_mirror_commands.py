@@ -16,7 +16,7 @@ from runner.client.problems import RefusedError
 from runner.client.profile import ProfileEntry
 from runner.core import Problem, Reason, RunRequest, State, Verdict
 from runner.core.wire import QueueState, Refusal, RemoteRun
-from runner.run import places
+from runner.execution import places
 from runner.store import claim, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
@@ -93,7 +93,7 @@ class Site(FakeServer):
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path / "site")
     monkeypatch.setattr("runner.client.api.ServerClient", made.client)
-    monkeypatch.setattr("runner.run.server.ServerClient", made.client)
+    monkeypatch.setattr("runner.execution.server.ServerClient", made.client)
     monkeypatch.setenv("RAI_PROFILE_FILE", profile_of(tmp_path, URL, "rai_x_y"))
     monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CI", raising=False)

@@ -15,7 +15,7 @@ import pytest
 from runner.cli.main import _status
 from runner.core import Stream
 from runner.core.wire import FILES, QueueState
-from runner.run import places
+from runner.execution import places
 from runner.store import runs
 from runner.store.paths import Home
 from tests.program import RAI

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner.client.problems import RefusedError, UnreachableError
-from runner.run import handover
-from runner.run.handover import upload
+from runner.execution import handover
+from runner.execution.handover import upload
 from tests.runner.remote.played import refusal
 
 CONTENT = bytes(range(64)) * 10_000  # more than one piece of what is sent

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from runner import pack
 from runner.core import RunRequest
 from runner.core.request import NO_TERMS, Answer, Terms, from_json
-from runner.run import prepare
-from runner.run import session as running
-from runner.run.prepare import NONE_GIVEN
+from runner.execution import prepare
+from runner.execution import session as running
+from runner.execution.prepare import NONE_GIVEN
 from runner.server.decision import RunStatus
 from runner.server.folders import ServerRuns
 from runner.server.workers import ThisMachine, children

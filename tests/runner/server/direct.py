@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from runner.client.api import ServerClient
 from runner.client.bounds import MirrorBounds
 from runner.core.wire import QueueState, RemoteRun
-from runner.run.copies import Follower
-from runner.run.handover import upload
+from runner.execution.copies import Follower
+from runner.execution.handover import upload
 from runner.store.paths import RunPaths
 from tests.runner.server.begun import SealedProject, packed
 from tests.runner.server.site import Person

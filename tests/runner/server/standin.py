@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from runner.cli.main import main
 from runner.core import Gpu, HostGpus
 from runner.engines.gpu import nvidia, watch
-from runner.run import local, worker
+from runner.execution import local, worker
 from runner.spec.milestones import OURS
 from runner.submit import staging
 from runner.submit.staging import GoldenFiles

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from runner.core import GpuWay, WayTried
 from runner.engines.gpu import access, nvidia
-from runner.run.worker import surveyed
+from runner.execution.worker import surveyed
 from runner.server.workers import GPUS, LEAST_OUT_S, GpusOut
 from tests.runner.gpus import machines
 

@@ -71,7 +71,7 @@ class TwoUsers(Site):
                 *("systemd-socket-activate", "--accept", "--inetd"),
                 *(f"--setenv={key}={value}" for key, value in given.items()),
                 *(f"--listen={self.home}/worker.sock", sys.executable),
-                *("-m", "runner.run.worker", FOR_SERVER),
+                *("-m", "runner.execution.worker", FOR_SERVER),
             ],
         )
         until((self.home / "worker.sock").is_socket)

@@ -18,7 +18,7 @@ from runner.core.errors import RaiError
 from runner.core.policy import RolePolicy
 from runner.core.request import Terms, answer_from, to_json
 from runner.core.work import Secrets
-from runner.run.prepare import Options
+from runner.execution.prepare import Options
 from runner.server import workers
 from runner.store import claim
 from runner.system import process

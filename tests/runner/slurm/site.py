@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from runner.core import RunRecord, record
-from runner.run import places
+from runner.execution import places
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runner.core import Reason
-from runner.run import slurm_jobs as slurms
-from runner.run.slurm_jobs import SlurmJob, how_ended, verdict
+from runner.execution import slurm_jobs as slurms
+from runner.execution.slurm_jobs import SlurmJob, how_ended, verdict
 from runner.store.claim import Standing
 from tests.runner.slurm.test_jobs import NEVER as REASONS
 from tests.runner.slurm.test_jobs import OVER

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from runner.core import Reason, State
-from runner.run import places
-from runner.run.slurm_jobs import SILENT_S
+from runner.execution import places
+from runner.execution.slurm_jobs import SILENT_S
 from tests.program import rai
 from tests.runner.slurm.cluster import AT_ONCE, Cluster, cluster
 from tests.runner.slurm.site import HandedOver, Site

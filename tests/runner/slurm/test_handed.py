@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import Cancel
-from runner.run import node, session
+from runner.execution import node, session
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from runner.store.run_files import LifeSign, SlurmSubmission

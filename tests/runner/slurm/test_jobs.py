@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.run import slurm_jobs
-from runner.run.slurm_jobs import JobStage, SlurmJob
-from runner.run.slurm_programs import environment
+from runner.execution import slurm_jobs
+from runner.execution.slurm_jobs import JobStage, SlurmJob
+from runner.execution.slurm_programs import environment
 
 RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
 """What squeue of Slurm 22.05.8 printed: waiting, held, running and ended jobs."""

@@ -79,7 +79,7 @@ def workers(run: str) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"runner.run.node" in words and run.encode() in words[-2]:
+            if b"runner.execution.node" in words and run.encode() in words[-2]:
                 found.append(int(entry.name))
     return found
 

@@ -8,10 +8,10 @@ import pytest
 
 from runner.core import GIB
 from runner.core.errors import UsageError
-from runner.run import prepare
-from runner.run.handover import STAGING_S, WORKER_BYTES, needs_of
-from runner.run.prepare import Options
-from runner.run.slurm_programs import JobNeeds
+from runner.execution import prepare
+from runner.execution.handover import STAGING_S, WORKER_BYTES, needs_of
+from runner.execution.prepare import Options
+from runner.execution.slurm_programs import JobNeeds
 
 FILE = """\
 resources:

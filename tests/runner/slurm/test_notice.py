@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import Reason
-from runner.run import node, slurm_programs
+from runner.execution import node, slurm_programs
 
 AGAIN, TAKEN, LATE = "REQUEUED", "PREEMPTED", "TIMEOUT"
 STOPPED = "CANCELLED"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner.run import places, slurm_programs
-from runner.run.slurm import SlurmPlace
+from runner.execution import places, slurm_programs
+from runner.execution.slurm import SlurmPlace
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from tests.program import RAI, rai
@@ -221,7 +221,7 @@ def test_a_second_worker_of_a_run_does_nothing(cluster_home, tmp_path, slurm):
     run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
     until((tmp_path / "ran").exists)
     again = slurm.submit(
-        f"exec {sys.executable} -m runner.run.node {cluster_home.run(run).root}"
+        f"exec {sys.executable} -m runner.execution.node {cluster_home.run(run).root}"
     )
     assert rai("wait", run).returncode == 0
     slurm.until(lambda: slurm.state(again) == "COMPLETED")

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from runner.core import Reason
 from runner.core.errors import EngineError
 from runner.core.wire import QueueState
-from runner.run import slurm as place
-from runner.run import slurm_jobs, slurm_programs
-from runner.run.slurm import SlurmWatch, queued_run
-from runner.run.slurm_jobs import SlurmJob
-from runner.run.slurm_programs import NoAnswerError, QueueLook
+from runner.execution import slurm as place
+from runner.execution import slurm_jobs, slurm_programs
+from runner.execution.slurm import SlurmWatch, queued_run
+from runner.execution.slurm_jobs import SlurmJob
+from runner.execution.slurm_programs import NoAnswerError, QueueLook
 from runner.store.paths import Home
 from runner.store.removal import alone
 from runner.system import files

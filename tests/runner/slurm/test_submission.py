@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from runner.core import GIB, Reason
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError
-from runner.run.slurm_programs import (
+from runner.execution.slurm_programs import (
     JobNeeds,
     UncertainError,
     environment,
@@ -37,7 +37,8 @@ def asked(
         extra,
         target,
         folder=folder,
-        **{"worker": ("/opt/rai/bin/python", "-m", "runner.run.node", folder)} | more,  # type: ignore[arg-type]
+        **{"worker": ("/opt/rai/bin/python", "-m", "runner.execution.node", folder)}
+        | more,  # type: ignore[arg-type]
     )
 
 
@@ -114,9 +115,11 @@ def test_a_folder_that_sbatch_reads_otherwise_is_refused(folder):
 
 def test_the_script_starts_the_worker_in_the_shells_place(tmp_path):
     odd = str(tmp_path / 'it\'s $HOME; "x" `y` %j')
-    _, script = asked(folder=odd, worker=("/bin/echo", "-m", "runner.run.node", odd))
+    _, script = asked(
+        folder=odd, worker=("/bin/echo", "-m", "runner.execution.node", odd)
+    )
     done = subprocess.run(["/bin/sh"], input=script, capture_output=True, check=True)
-    assert done.stdout.decode() == f"-m runner.run.node {odd}\n"
+    assert done.stdout.decode() == f"-m runner.execution.node {odd}\n"
     assert script.decode().splitlines()[-1].startswith("exec /bin/echo ")
 
 

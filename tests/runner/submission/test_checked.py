@@ -10,7 +10,7 @@ import pytest
 from runner.core import Reason
 from runner.core.errors import Cancel
 from runner.engines import make
-from runner.run.prepare import Options
+from runner.execution.prepare import Options
 from runner.spec.milestones import OURS
 from runner.submit import judging, submission
 from runner.submit.outcome import SubmissionOutcome

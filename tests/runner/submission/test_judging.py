@@ -13,7 +13,7 @@ from runner.core import Gpu, GpuSituation, GpuWay, Reason, WayTried
 from runner.core.errors import Cancel, RaiError
 from runner.core.measurement import Measurement, read
 from runner.core.milestone import Trust
-from runner.run.prepare import Options
+from runner.execution.prepare import Options
 from runner.spec import milestones
 from runner.store import runs
 from runner.store.paths import Home

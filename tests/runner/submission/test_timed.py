@@ -11,7 +11,7 @@ import pytest
 from runner.core import Reason
 from runner.core.errors import Cancel, ConfigError
 from runner.core.milestone import TIMED_BY, HeldKind, Trust
-from runner.run.prepare import Options
+from runner.execution.prepare import Options
 from runner.spec import milestones
 from runner.spec.milestones import reader
 from runner.store import runs

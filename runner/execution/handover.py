@@ -24,13 +24,13 @@ from runner.core.errors import Cancel, RaiError, UsageError
 from runner.core.request import Terms
 from runner.core.wire import Me, RemoteRun
 from runner.engines.base import in_background
-from runner.run import places, server, slurm_programs
-from runner.run import slurm as cluster
-from runner.run.copies import Mirror
-from runner.run.prepare import WITHOUT_IMAGES, Prepared, in_ci
-from runner.run.session import StartedRun, discard, go_on, sealed
-from runner.run.slurm_jobs import NAME
-from runner.run.slurm_programs import JobNeeds
+from runner.execution import places, server, slurm_programs
+from runner.execution import slurm as cluster
+from runner.execution.copies import Mirror
+from runner.execution.prepare import WITHOUT_IMAGES, Prepared, in_ci
+from runner.execution.session import StartedRun, discard, go_on, sealed
+from runner.execution.slurm_jobs import NAME
+from runner.execution.slurm_programs import JobNeeds
 from runner.store import claim, run_files, runs
 from runner.store import settings as stored
 from runner.store.claim import Claim

@@ -16,12 +16,12 @@ from runner.core.errors import Cancel, EngineError, NotAllowedError, RaiError
 from runner.core.request import Terms
 from runner.engines import Choice
 from runner.engines.base import Engine, WithResult
+from runner.execution import job, local, places
+from runner.execution.job import GoOn
+from runner.execution.preparation import Preparation
+from runner.execution.prepare import Prepared, in_ci, opened
+from runner.execution.project import folder_project
 from runner.pack import Caps, PackCache, Project, SealedProject, datafiles
-from runner.run import job, local, places
-from runner.run.job import GoOn
-from runner.run.preparation import Preparation
-from runner.run.prepare import Prepared, in_ci, opened
-from runner.run.project import folder_project
 from runner.store import home as homes
 from runner.store import prune, removal, run_files, runs
 from runner.store import settings as stored

@@ -18,12 +18,12 @@ from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.errors import Cancel
 from runner.engines import Choice
+from runner.execution import session
+from runner.execution.bench_sides import LABELS, BenchSides
+from runner.execution.prepare import Prepared
 from runner.figures.comparison import Comparison, stands
 from runner.figures.statistics import looks
 from runner.report import diff, diff_nouns
-from runner.run import session
-from runner.run.bench_sides import LABELS, BenchSides
-from runner.run.prepare import Prepared
 from runner.store.paths import RunPaths
 
 

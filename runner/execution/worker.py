@@ -1,4 +1,4 @@
-"""Run one detached run on this machine: `python -m runner.run.worker`.
+"""Run one detached run on this machine: `python -m runner.execution.worker`.
 
 What it shares with the worker of a cluster's node stands here too.
 """
@@ -36,7 +36,7 @@ from runner.core.request import (
 )
 from runner.core.wire import Capacity, ServerGpu
 from runner.engines.gpu import watch
-from runner.run import session, verdicts
+from runner.execution import session, verdicts
 from runner.store import removal, run_files, runs, settings
 from runner.store.claim import Claim, ClaimedError
 from runner.store.home import make

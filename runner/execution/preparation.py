@@ -32,8 +32,8 @@ from runner.core.work import LEFT_OUT, NO_GPU_HERE
 from runner.engines import base
 from runner.engines.base import Engine
 from runner.engines.gpu import allocation
+from runner.execution import places
 from runner.pack import Project, datafiles
-from runner.run import places
 from runner.spec import image_names, images
 from runner.spec.commandline import plan as plan_command
 from runner.store import prune

@@ -21,8 +21,8 @@ from runner.core.errors import BusyError, Cancel, EngineError, NotAllowedError, 
 from runner.core.quantities import size_text
 from runner.core.screen import printable
 from runner.core.work import PASSED
-from runner.run import slurm_jobs
-from runner.run.slurm_jobs import NAME, Partition, SlurmJob
+from runner.execution import slurm_jobs
+from runner.execution.slurm_jobs import NAME, Partition, SlurmJob
 from runner.store.paths import Home
 from runner.store.removal import alone
 from runner.system import files, process

@@ -23,7 +23,7 @@ from runner.client.problems import NoServerError, RefusedError, UnreachableError
 from runner.core import Problem, Reason, RunRecord, State, Verdict, record, wire
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.wire import FILES, QueueState, RemoteRun, TailHeader
-from runner.run.local import Following
+from runner.execution.local import Following
 from runner.store import claim, run_files, runs
 from runner.store.paths import RunPaths
 from runner.store.removal import alone

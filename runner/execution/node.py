@@ -1,4 +1,4 @@
-"""Run one run as a job of a cluster: `python -m runner.run.node FOLDER`.
+"""Run one run as a job of a cluster: `python -m runner.execution.node FOLDER`.
 
 The order lies in the run's folder. Nobody waits for an answer: the record tells all. A
 job that Slurm starts a second time finds the run claimed. It stays while the first
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from runner.core import Reason
 from runner.core.errors import Cancel, RaiError
-from runner.run import session, slurm_programs
-from runner.run.slurm_jobs import SILENT_S, JobStage, how_ended, shown, stage
-from runner.run.worker import cancel_on_signals, order_of, refuse
+from runner.execution import session, slurm_programs
+from runner.execution.slurm_jobs import SILENT_S, JobStage, how_ended, shown, stage
+from runner.execution.worker import cancel_on_signals, order_of, refuse
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
 from runner.store.run_files import LifeSign, beat_age_s

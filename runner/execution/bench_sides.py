@@ -19,12 +19,12 @@ from runner.core.screen import printable
 from runner.core.work import Caps
 from runner.engines import Choice
 from runner.engines.base import Engine
+from runner.execution import prepare
+from runner.execution.prepare import Options, Prepared, in_ci
 from runner.pack import git
 from runner.pack import source as sources
 from runner.pack.git import ProjectCommit
 from runner.pack.meter import ArchiveMeter, DamagedError, OverCapsError
-from runner.run import prepare
-from runner.run.prepare import Options, Prepared, in_ci
 from runner.system import trees
 
 LABELS = "ABCDEFGH"

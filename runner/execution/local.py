@@ -17,7 +17,7 @@ from runner.store.paths import RunPaths
 from runner.system import files
 from runner.system.process import Detached, python
 
-WORKER = python("runner.run.worker")
+WORKER = python("runner.execution.worker")
 ANSWERED_WITHIN_S = 600.0
 """More than an engine that does not answer takes to be given up."""
 

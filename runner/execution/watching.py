@@ -11,8 +11,8 @@ from typing import Self
 import watchfiles
 from msgspec.structs import replace
 
+from runner.execution.project import build_file, folder_project
 from runner.pack.contents import MemberKind, Survey
-from runner.run.project import build_file, folder_project
 from runner.store import outputs
 from runner.store.settings import Settings
 

@@ -30,9 +30,9 @@ from runner.core.masking import Mask
 from runner.core.record import MOST_ROUNDS
 from runner.core.work import UPLOAD, Caps
 from runner.engines.base import Engine
+from runner.execution import verdicts
+from runner.execution.preparation import Preparation
 from runner.figures.answers import CommandOutput
-from runner.run import verdicts
-from runner.run.preparation import Preparation
 from runner.spec import commandline
 from runner.store import runs
 from runner.system import files

@@ -20,8 +20,8 @@ from runner.core import (
 )
 from runner.core.errors import EngineError, ImageError, NotAllowedError, SpecError
 from runner.engines import KEEPING
-from runner.run.preparation import steps
-from runner.run.prepare import (
+from runner.execution.preparation import steps
+from runner.execution.prepare import (
     NONE_GIVEN,
     WITHOUT_IMAGES,
     Options,
@@ -30,7 +30,7 @@ from runner.run.prepare import (
     refusals,
     settings,
 )
-from runner.run.project import read_spec
+from runner.execution.project import read_spec
 from runner.spec import images
 from runner.store import policy as policies
 from runner.system import machine

@@ -28,7 +28,7 @@ from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.work import NO_SECRETS, Secrets, wrong_name, wrong_value
 from runner.engines import KEEPING
 from runner.engines.gpu import choice
-from runner.run.project import read_spec
+from runner.execution.project import read_spec
 from runner.spec import buildfile, image_names, images
 from runner.store import policy as policies
 from runner.store import settings as stored

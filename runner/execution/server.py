@@ -20,9 +20,9 @@ from runner.core import request as requests
 from runner.core.errors import BusyError, RaiError
 from runner.core.wire import RemoteRun
 from runner.engines.base import in_background
-from runner.run import copies
-from runner.run.copies import Follower
-from runner.run.local import RunPlace
+from runner.execution import copies
+from runner.execution.copies import Follower
+from runner.execution.local import RunPlace
 from runner.store import claim, run_files, runs
 from runner.store.paths import Home, RunPaths
 from runner.system import files, trees

@@ -18,10 +18,10 @@ from runner.core.addresses import SLURM, SlurmTarget
 from runner.core.errors import Cancel, RaiError
 from runner.core.request import Answer, to_json
 from runner.core.wire import QueueState, RemoteRun
-from runner.run import slurm_jobs, slurm_programs
-from runner.run.local import Following, RunPlace, last_words
-from runner.run.slurm_jobs import NAME, JobStage, SlurmJob, stage, why_waits
-from runner.run.slurm_programs import ANSWERS_WITHIN_S, JobNeeds, NoAnswerError
+from runner.execution import slurm_jobs, slurm_programs
+from runner.execution.local import Following, RunPlace, last_words
+from runner.execution.slurm_jobs import NAME, JobStage, SlurmJob, stage, why_waits
+from runner.execution.slurm_programs import ANSWERS_WITHIN_S, JobNeeds, NoAnswerError
 from runner.store import claim, run_files
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
@@ -29,7 +29,7 @@ from runner.store.run_files import SlurmSubmission
 from runner.system import files
 from runner.system.process import python
 
-WORKER = python("runner.run.node")
+WORKER = python("runner.execution.node")
 LOOK_S = 1.0
 WITHDRAWN_WITHIN_S = 5.0
 """A job that stays finds no folder of its run, and ends."""

@@ -20,7 +20,7 @@ from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.addresses import SLURM
 from runner.core.errors import Cancel, UsageError
-from runner.run.local import Following, RunPlace
+from runner.execution.local import Following, RunPlace
 from runner.store import claim, home, removal, run_files, runs
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
@@ -129,7 +129,7 @@ def find(opened: Home, text: str) -> RunPaths:
     except UsageError:
         if not re.fullmatch(runs.ID, text) or profile.login() is None:
             raise
-        from runner.run import server
+        from runner.execution import server
 
         if (found := server.copied(opened, text)) is None:
             raise
@@ -352,11 +352,11 @@ def _place_name(paths: RunPaths) -> str:
 def _place(name: str) -> RunPlace:
     """Return a place; it is loaded where there is a run of it."""
     if name == SLURM:
-        from runner.run.slurm import SlurmPlace
+        from runner.execution.slurm import SlurmPlace
 
         return SlurmPlace()
     if name == claim.SERVER:
-        from runner.run.server import Server
+        from runner.execution.server import Server
 
         return Server()
     return HERE

@@ -16,9 +16,9 @@ from runner.core.errors import Cancel
 from runner.core.policy import Policy
 from runner.core.screen import Terminal
 from runner.engines.imageless import temporary
+from runner.execution.prepare import Prepared
+from runner.execution.session import preparation, ready
 from runner.pack import Unpacked
-from runner.run.prepare import Prepared
-from runner.run.session import preparation, ready
 from runner.store import outputs
 from runner.store.paths import RunPaths
 
