@@ -16,7 +16,7 @@ SLOW   := slow and not (long or smoke) and $(HERE)
 USUAL  := (smoke or not (long or slow or hostile)) and $(HERE)
 
 LINTER := tests/workflows/node_modules/.package-lock.json
-AXE    := tests/runner/pages/node_modules/.package-lock.json
+AXE    := tests/report/pages/node_modules/.package-lock.json
 
 .PHONY: help run test marked slow long workflows actionlint axe hostile test-all fast mxnet check format kernels \
 	gpu soak bench results table plan clean

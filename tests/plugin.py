@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import needs, outside
+from tests.kit import needs, outside
 from tools import long
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from device import Device
 
-    from tests.runner.slurm.cluster import Cluster
+    from tests.kit.cluster import Cluster
 
 SLOW = ("slow", "hostile", "gpu", "mxnet", "train")
 SLOW_S = 900
@@ -167,7 +167,7 @@ def rng() -> np.random.Generator:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """Start a PostgreSQL of our own; the URL of its database ``postgres``."""
-    from tests.runner.database import postgres
+    from tests.kit import postgres
 
     with postgres.cluster() as url:
         yield url
@@ -176,7 +176,7 @@ def postgresql_server() -> Iterator[str]:
 @pytest.fixture
 def postgresql_url(postgresql_server: str) -> Iterator[str]:
     """Make an empty database on PostgreSQL; tests of it are marked ``postgresql``."""
-    from tests.runner.database import postgres
+    from tests.kit import postgres
 
     with postgres.database(postgresql_server) as url:
         yield url
@@ -185,7 +185,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[Cluster]:
     """Start a Slurm of our own: two nodes of two cores, with a pretended GPU each."""
-    from tests.runner.slurm.cluster import cluster
+    from tests.kit.cluster import cluster
 
     with cluster() as made:
         yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from tests.runner.judge import made
+from tests.kit import judge_cases as made
 from tools.benchmarks import judged
 
 

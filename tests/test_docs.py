@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-if __name__ == "__main__":  # there is a tests/runner too
+if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from tests import schemas
-from tests.program import rai
+from tests.kit import schemas
+from tests.kit.program import rai
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

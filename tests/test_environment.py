@@ -10,8 +10,8 @@ import tomllib
 
 import pytest
 
-from tests.needs import ROOT
-from tests.program import run_program
+from tests.kit.needs import ROOT
+from tests.kit.program import run_program
 from tools import environment
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import ROOT
-from tests.program import run_program
+from tests.kit.needs import ROOT
+from tests.kit.program import run_program
 
 TOUR = ROOT / "docs" / "tour.md"
 SPEC = "rai: {version: 0.2}\ncommands:\n  build:\n    - echo Op Time 0.5\n"

@@ -22,19 +22,20 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = "tests/passed.json"
 
 EVERY = (
-    "pyproject.toml tests/plugin.py tests/needs.py tests/outside.py tests/kept.py "
-    "tests/program.py tests/waiting.py"
+    "pyproject.toml tests/plugin.py tests/kit/__init__.py tests/kit/needs.py "
+    "tests/kit/outside.py tests/kit/kept.py tests/kit/program.py tests/kit/waiting.py"
 )
 """What every suite depends on."""
 
 SUITES = {
-    "tests/exploits": "tests/marks.py tests/odd_files.py tests/topics.py "
+    "tests/exploits": "tests/kit/marks.py tests/kit/odd_files.py tests/kit/topics.py "
     "project/cuda runner/core runner/judge runner/spec/milestones runner/submit "
     "runner/system/trees.py",
     "tests/fuzz": "runner/core runner/figures runner/pack runner/report runner/spec "
     "runner/store runner/submit runner/system runner/terminal",
-    "tests/hostile": "tests/marks.py tests/odd_files.py tests/odd_servers.py "
-    "tests/topics.py tools/benchmarks/rows.py runner/core runner/engines "
+    "tests/hostile": "tests/kit/marks.py tests/kit/odd_files.py "
+    "tests/kit/odd_servers.py tests/kit/topics.py tools/benchmarks/rows.py "
+    "runner/core runner/engines "
     "runner/figures runner/pack runner/report/evidence.py runner/execution runner/spec "
     "runner/store runner/system runner/terminal",
     "image/nvprof/tests": "image/nvprof tests/data/transcripts",

@@ -9,8 +9,8 @@ import checkpoints
 import numpy as np
 import pytest
 
-from tests import outside
-from tests.program import run_program
+from tests.kit import outside
+from tests.kit.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 

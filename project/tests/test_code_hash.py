@@ -10,7 +10,7 @@ from kernels import VARIANTS
 
 from project.tests import copied
 from project.tests.test_results import both, forward, script
-from tests.program import run_program
+from tests.kit.program import run_program
 
 GPU = {"gpu": "NVIDIA H200", "architecture": "sm_90"}
 CONV2 = {"B": 10_000, "M": 24, "C": 12, "H": 33, "W": 33, "K": 5}

@@ -15,7 +15,7 @@ from errors import NoGpuError, ProjectError
 from kernels import BEST, VARIANTS
 from layers import LAYERS
 
-from tests.kept import kept
+from tests.kit.kept import kept
 
 
 class Counting:

@@ -13,7 +13,7 @@ from errors import CompilerError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.program import run_program
+from tests.kit.program import run_program
 
 pytestmark = [
     pytest.mark.programs,

@@ -9,7 +9,7 @@ import pytest
 from errors import ProjectError
 
 from project.tests.pictures import idx
-from tests import outside
+from tests.kit import outside
 
 IMAGES = "t10k-images-idx3-ubyte"
 LABELS = "t10k-labels-idx1-ubyte"

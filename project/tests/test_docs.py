@@ -10,7 +10,7 @@ import checkpoints
 import pytest
 
 from project.tests import copied
-from tests.program import run_program
+from tests.kit.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 

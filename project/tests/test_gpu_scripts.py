@@ -12,8 +12,8 @@ import pytest
 from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
 from runner.figures import scanner
-from tests import outside
-from tests.program import run_program
+from tests.kit import outside
+from tests.kit.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 

@@ -20,9 +20,9 @@ from graph import convolutions
 from kernels import VARIANTS
 from mxnet_package import INSTALL
 
-from tests import outside
-from tests.needs import ROOT
-from tests.program import run_program
+from tests.kit import outside
+from tests.kit.needs import ROOT
+from tests.kit.program import run_program
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 

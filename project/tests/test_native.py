@@ -9,7 +9,7 @@ import pytest
 from errors import CompilerError
 from native import Library
 
-from tests import needs
+from tests.kit import needs
 
 pytestmark = pytest.mark.programs
 

@@ -17,7 +17,7 @@ from errors import ProjectError
 from graph import lenet
 from resize import resize
 
-from tests import outside
+from tests.kit import outside
 
 COURSE_MODEL = outside.path("course-models", "2019sp-ece408-0002.params")
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from params import Layout
 
-from tests import outside
+from tests.kit import outside
 
 COURSE_MODEL = outside.path("course-models", "2019sp-ece408-0002.params")
 EVERY = params.NAMES

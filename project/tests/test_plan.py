@@ -17,7 +17,7 @@ from errors import ProjectError, UsageError
 from kernels import VARIANTS
 from plan import Choice
 
-from tests.program import run_program
+from tests.kit.program import run_program
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 from compiler import FOLDER
 
 from project.tests.guarded import SERVING, mistaken
-from tests.program import run_program
+from tests.kit.program import run_program
 
 pytestmark = pytest.mark.gpu
 

@@ -10,8 +10,8 @@ import checkpoints
 import pytest
 
 from project.tests import copied
-from tests import outside
-from tests.program import run_program
+from tests.kit import outside
+from tests.kit.program import run_program
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 

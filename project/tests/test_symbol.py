@@ -12,7 +12,7 @@ from graph import Convolution, Dense, Flatten, Pooling, Softmax, Tanh, lenet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import outside
+from tests.kit import outside
 
 COURSE = outside.path("course-models")
 LENET = lenet((12, 5), (24, 5), hidden=160, classes=10, own=False)

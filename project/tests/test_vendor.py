@@ -18,7 +18,7 @@ from device import Device
 from errors import NoGpuError
 from shapes import ConvShape
 
-from tests.program import run_program
+from tests.kit.program import run_program
 
 SCRIPT = checkpoints.MODELS.parent / "m1.2.py"
 SHAPES = [

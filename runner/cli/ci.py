@@ -29,8 +29,8 @@ from runner.system import files
 from runner.terminal import streams
 
 if TYPE_CHECKING:
-    from runner.report.exports import Annotation, ReportedRun
     from runner.report.markdown import Conclusion
+    from runner.report.reported import Annotation, ReportedRun
     from runner.terminal.ci import CiLog
     from runner.terminal.console import Console
 
@@ -134,7 +134,7 @@ class CiSession:
 
     def warn(self, problems: Iterable[Problem]) -> None:
         """Print warnings on stderr, and annotate their places."""
-        from runner.report.exports import of_problem
+        from runner.report.reported import of_problem
 
         found = list(problems)
         streams.problems(found)
@@ -153,7 +153,7 @@ class CiSession:
         """
         if not (self._log or self._junit or self._gradescope):
             return
-        from runner.report.exports import of_record
+        from runner.report.reported import of_record
 
         self._runs.append(of_run(paths, record))
         if self._log is not None:
@@ -166,8 +166,8 @@ class CiSession:
         gate: GateOutcome | None = None,
     ) -> None:
         """Head the summary with a comparison, and annotate what its gate failed."""
-        from runner.report.exports import Annotation
         from runner.report.markdown import Conclusion
+        from runner.report.reported import Annotation
 
         self._concluded.append(Conclusion(title, tuple(blocks)))
         failed = gate.failed if gate else ()
@@ -175,13 +175,13 @@ class CiSession:
 
     def failed(self, title: str, sentences: Iterable[str]) -> None:
         """Take in what failed beside the runs, and annotate it."""
-        from runner.report.exports import Annotation
+        from runner.report.reported import Annotation
 
         self._fail(self._failures, [Annotation(title, text) for text in sentences])
 
     def refused(self, error: RaiError) -> None:
         """Take in why the command ended before its time."""
-        from runner.report.exports import of_problem
+        from runner.report.reported import of_problem
 
         title = f"rai: {report.words(error.reason)}"
         found = [of_problem(problem, title) for problem in error.problems]
@@ -234,14 +234,14 @@ class CiSession:
 
 def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
     """Return a run with its tag, and the ends of what its failed commands printed."""
-    from runner.report import exports
+    from runner.report import reported
     from runner.store.excerpt import last_output
 
     good = (Outcome.OK, Outcome.SKIPPED)
     failed = [c.index for c in record.commands if c.outcome not in good]
     tails = {}
-    for index in failed[: exports.MOST_TAILS]:
+    for index in failed[: reported.MOST_TAILS]:
         with suppress(OSError, RaiError):  # a damaged log is no reason to say nothing
-            data, whole = last_output(paths, index, exports.TAIL_BYTES)
-            tails[index] = exports.readable(data, whole=whole)
-    return exports.ReportedRun(record, run_files.read_tag(paths), tails)
+            data, whole = last_output(paths, index, reported.TAIL_BYTES)
+            tails[index] = reported.readable(data, whole=whole)
+    return reported.ReportedRun(record, run_files.read_tag(paths), tails)

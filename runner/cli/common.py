@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,8 @@ from runner.terminal.console import Console
 from runner.terminal.streams import problems, say, write_line
 
 if TYPE_CHECKING:
+    from webbrowser import BaseBrowser
+
     from runner.client.profile import ProfileEntry
     from runner.store.paths import Home, RunPaths
 
@@ -482,11 +483,13 @@ def show(path: Path) -> None:
     say(f"There is no browser here that could open it: open {path.resolve()}.")
 
 
-def _browser() -> webbrowser.BaseBrowser | None:
+def _browser() -> BaseBrowser | None:
     named = bool(os.environ.get("BROWSER"))
     over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
     if os.environ.get("CI") or (over_ssh and not named):
         return None
+    import webbrowser
+
     try:
         found = webbrowser.get()
     except webbrowser.Error:

@@ -10,7 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from runner import pack, report
-from runner.cli import ci, common, gating, remotely, running, suggestions, watching
+from runner.cli import ci, common, gating, remotely, running, suggestions
 from runner.core import Severity, quantities, record
 from runner.core.addresses import SlurmTarget
 from runner.core.errors import NotAllowedError, UsageError
@@ -144,6 +144,8 @@ def run(
         Detached(python("runner.execution.worker")) if detach and to is None else None
     )
     if watch:
+        from runner.cli import watching
+
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")
         assert not isinstance(to, SlurmTarget)

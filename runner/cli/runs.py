@@ -22,7 +22,7 @@ from runner.client.profile import ProfileEntry
 from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
-from runner.execution import places, server
+from runner.execution import places
 from runner.execution.copies import listed
 from runner.report import Listed, Table
 from runner.store import removal, run_files
@@ -155,6 +155,8 @@ def _there(
         return None
     else:
         entry = found
+
+    from runner.execution import server
 
     here, now, on = names(home), time.time(), server.name_of(entry.url)
     asked = server.listing(

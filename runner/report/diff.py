@@ -23,18 +23,10 @@ from runner.report.diff_nouns import (
     FilesChange,
     InferenceChange,
     Mismatch,
-    Networks,
-    Pair,
     ProfileChange,
     ProfileRowChange,
     RunDiff,
     TextChange,
-    aligned,
-    alike,
-    commands,
-    identity,
-    networks,
-    paired,
 )
 from runner.report.mismatches import (
     BOTH,
@@ -44,6 +36,16 @@ from runner.report.mismatches import (
     inputs,
     surroundings,
     unlike,
+)
+from runner.report.pairs import (
+    Networks,
+    Pair,
+    aligned,
+    alike,
+    commands,
+    identity,
+    networks,
+    paired,
 )
 from runner.report.phrases import commit
 

@@ -10,7 +10,7 @@ from runner.core.record import CommandSamples, Spread, samples
 from runner.figures import table
 from runner.figures.table import NetworkFigures, main_part, one_line
 from runner.report.blocks import Table
-from runner.report.diff_nouns import Pair, alike, identity, networks, paired
+from runner.report.pairs import Pair, alike, identity, networks, paired
 from runner.report.phrases import in_round, seconds, titled, words
 
 MOST_ROWS = 9

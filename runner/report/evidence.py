@@ -20,7 +20,7 @@ from runner.core.kernel_shapes import FILE, KernelShapes
 from runner.core.work import Caps
 from runner.figures import traces
 from runner.report.diff_nouns import DiffSide
-from runner.report.exports import readable
+from runner.report.reported import readable
 from runner.spec import commandline
 from runner.store import run_files, runs
 from runner.store.paths import RunPaths

@@ -1,13 +1,12 @@
-"""Runs as others read them: annotations, JUnit's XML, Gradescope's JSON."""
+"""Runs as the results.json of Gradescope, and as JUnit's XML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import PurePath
-from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
@@ -17,23 +16,19 @@ from msgspec import Struct
 from runner.core import (
     CommandRecord,
     Outcome,
-    Place,
-    Problem,
     Reason,
     RunRecord,
-    Severity,
 )
-from runner.core.screen import TerminalFilter, printable, uncoloured
+from runner.core.screen import printable
 from runner.core.work import LEFT_OUT, NO_GPU_HERE
-from runner.figures import table
-from runner.figures.statistics import keys, known, samples
 from runner.report import ending, phrases
-
-MOST_TAILS = 100
-"""So many commands that failed are shown with the end of their output."""
-
-TAIL_BYTES = 8 << 10
-"""The most of a command's output that is shown."""
+from runner.report.reported import (
+    Annotation,
+    ReportedRun,
+    fault_text,
+    how,
+    reported_figures,
+)
 
 VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
 """Who sees a test: students always, never, after the due date, or with the grades."""
@@ -52,118 +47,8 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 """What is outside the production Char of XML 1.0, section 2.2."""
 
 
-class ReportedRun(Struct, frozen=True):
-    """A run's record, its tag, and by index the end of what its commands printed."""
-
-    record: RunRecord
-    tag: str = ""
-    tails: Mapping[int, str] = {}
-
-    def tail(self, command: CommandRecord) -> str:
-        """Return the end of a command's output; "" where none is kept."""
-        return self.tails.get(command.index, "")
-
-
-def readable(data: bytes, *, whole: bool) -> str:
-    """Return the end of a program's output as plain text.
-
-    Sequences of terminals are gone, other controls are escaped. Unless it is ``whole``
-    it begins with a line's beginning, if it has one.
-    """
-    shown = uncoloured(TerminalFilter().feed(data).decode(errors="replace"))
-    if not whole:
-        first, end, rest = shown.partition("\n")
-        shown = f"...\n{rest if end else first}"
-    return printable(shown.replace("\r\n", "\n").replace("\r", "\n")).rstrip("\n")
-
-
-def reported_figures(record: RunRecord) -> dict[str, float]:
-    """Return the figures of a run's commands that ended well, by name.
-
-    A name is as a gate has it: ``op_time[final]``, ``command[2].wall``; of a command
-    that was repeated they are medians. Shares are from 0 to 1, times in seconds, memory
-    in bytes. Agreement and accuracy, which no gate judges, are a command's least.
-    """
-    found = {name: median(known(each)) for name, each in samples(record).items()}
-    named = keys(record.commands)
-    for one in table.networks(record, layers=False):
-        shares = {"agreement": one.agreement, "accuracy": one.accuracy}
-        for kind, share in shares.items():
-            if share is not None and share >= 0:
-                name = f"{kind}[{named.get(one.number - 1, one.number)}]"
-                found[name] = min(share, found.get(name, share))
-    return found
-
-
-class Annotation(Struct, frozen=True):
-    """A problem with a title; ``place`` is where in a file it is, if it is in one."""
-
-    title: str
-    text: str
-    severity: Severity = Severity.ERROR
-    place: Place | None = None
-
-
-def of_problem(problem: Problem, title: str) -> Annotation:
-    """Return the annotation of a problem of a file or of this machine."""
-    return Annotation(title, problem.finding, problem.severity, problem.place)
-
-
-def of_record(
-    record: RunRecord, places: Mapping[int, Place | None]
-) -> Iterator[Annotation]:
-    """Yield what went wrong in a run, command by command, then its warnings.
-
-    ``places`` says by index where in the build file a command stands.
-    """
-    found = [
-        one
-        for command in record.commands
-        for one in _of_command(command, places.get(command.number - 1))
-    ]
-    yield from found
-    verdict = record.verdict
-    if verdict and verdict.reason is not Reason.DONE and not found:
-        text = f"{verdict.message}\n{verdict.advice}"
-        yield Annotation(f"rai: {phrases.words(verdict.reason)}", text)
-    for text in record.warnings:
-        yield Annotation("rai", text, Severity.WARNING)
-
-
-def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
-    fault, number = _fault(command), f"Command {command.number}"
-    named = phrases.titled(command.name, command.text)
-    text = f"{named}\n{fault}" if fault else named
-    if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
-        title = f"{number}: {how(command)}{phrases.in_round(command)}"
-        yield Annotation(title, text, place=place)
-    elif fault:
-        yield Annotation(f"{number}: GPU fault", text, Severity.WARNING, place)
-    for check in command.checks:
-        if not check.holds:
-            wrong = phrases.mismatch(check)
-            yield Annotation(
-                f"{number}: wrong answer", wrong, place=check.place or place
-            )
-
-
-def _fault(command: CommandRecord) -> str:
-    """Return the fault of a GPU that a command reported, and its line."""
-    found = command.findings.gpu_fault
-    return f"{found.kind.words}: {found.line}" if found else ""
-
-
 def _wrong(command: CommandRecord) -> list[str]:
     return [phrases.mismatch(check) for check in command.checks if not check.holds]
-
-
-def how(command: CommandRecord) -> str:
-    """Describe in a few words how a command ended."""
-    if command.reason:
-        return phrases.words(command.reason)
-    if command.outcome is Outcome.FAILED:
-        return f"exit status {command.exit_code}"
-    return command.outcome.value
 
 
 def results(
@@ -244,7 +129,7 @@ def _test(
 ) -> dict[str, Any]:
     good = command.outcome is Outcome.OK
     lines = ["" if good else how(command), command.why, *_wrong(command)]
-    lines += [_fault(command), ending.figures(command.findings), run.tail(command)]
+    lines += [fault_text(command), ending.figures(command.findings), run.tail(command)]
     scored = {
         "status": "passed" if good else "failed",
         "score": points if good else 0.0,
@@ -362,7 +247,7 @@ def _case(group: str, command: CommandRecord, tail: str) -> _Case:
             return _Case(name, group, took, "skipped", body=command.why)
         case Outcome.FAILED:
             kind = (command.reason or Reason.COMMAND_FAILED).value
-            fault = _fault(command)
+            fault = fault_text(command)
             more = f"{fault}\n" if fault else ""
             return _Case(name, group, took, "failure", kind, ended, more + tail)
         case Outcome.WRONG:

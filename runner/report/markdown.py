@@ -26,7 +26,7 @@ from runner.report.blocks import (
     Table,
     TimelineView,
 )
-from runner.report.exports import Annotation, ReportedRun
+from runner.report.reported import Annotation, ReportedRun
 
 LONGEST_CELL = 1000
 """Characters of a cell; what is longer, such as a name of a template, is cut."""

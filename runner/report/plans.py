@@ -10,7 +10,8 @@ from runner.figures.gate import GateOutcome
 from runner.figures.statistics import amount, keys, parsed, percent, samples
 from runner.figures.table import one_line
 from runner.report.blocks import Block, Pairs, Table, filled
-from runner.report.diff_nouns import RunDiff, aligned
+from runner.report.diff_nouns import RunDiff
+from runner.report.pairs import aligned
 from runner.report.phrases import named_by, titled
 
 MOST_SENTENCES = 20

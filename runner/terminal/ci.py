@@ -31,7 +31,7 @@ from runner.core import Severity
 from runner.core import events as ev
 from runner.core.screen import printable
 from runner.report import one_line
-from runner.report.exports import Annotation
+from runner.report.reported import Annotation
 from runner.terminal import messages
 from runner.terminal.console import Console
 from runner.terminal.streams import Cursor, Sink

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tests.hostile.case import Case, Site
-from tests.needs import ROOT
+from tests.kit.needs import ROOT
 
 USER = 4321
 SOCKET = Path("/var/run/docker.sock")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runner.core import Reason
-from tests import topics
 from tests.hostile.case import Case, Ended
 from tests.hostile.columns import Column
+from tests.kit import topics
 
 VARIABLE = "RAI_HOSTILE_RESULTS"
 HELD, SAID = "held", "not enforced, reported"

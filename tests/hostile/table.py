@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests import marks, topics
 from tests.hostile import cases
 from tests.hostile.case import Case
 from tests.hostile.columns import COLUMNS
 from tests.hostile.results import HELD, SAID
-from tests.needs import ROOT
+from tests.kit import marks, topics
+from tests.kit.needs import ROOT
 from tools.benchmarks import rows
 
 RESULTS = Path(__file__).with_name("results.jsonl")

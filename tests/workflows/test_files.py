@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from runner.spec import buildfile
-from tests.program import run_program
+from tests.kit.program import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

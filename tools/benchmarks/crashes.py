@@ -29,11 +29,9 @@ from runner.core.wire import FILES, QueueState, RemoteRun
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.system import machine
-from tests.runner.database import postgres
-from tests.runner.engines import daemon
-from tests.runner.server.site import Person, Site
-from tests.runner.slurm import cluster
-from tests.waiting import until
+from tests.kit import cluster, daemon, postgres
+from tests.kit.site import Person, Site
+from tests.kit.waiting import until
 from tools.benchmarks import projects, rows
 
 STORES = os.environ.get("RAI_BENCH_STORES", "SQLite PostgreSQL Slurm").split()

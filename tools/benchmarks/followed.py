@@ -16,9 +16,9 @@ from pathlib import Path
 from runner.core.wire import FILES, MOST_HEADER_BYTES, QueueState, from_line
 from runner.execution.copies import Follower
 from runner.store.paths import RunPaths
-from tests.runner.server import direct
-from tests.runner.server.site import Person, Site, serving
-from tests.waiting import until
+from tests.kit import direct
+from tests.kit.site import Person, Site, serving
+from tests.kit.waiting import until
 from tools.benchmarks import rows
 
 KILLS = int(os.environ.get("RAI_BENCH_KILLS", "50"))

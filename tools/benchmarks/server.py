@@ -25,10 +25,10 @@ from runner.core.wire import API, RemoteRun
 from runner.server.database import open_store
 from runner.store import claim
 from runner.store.paths import RunPaths
-from tests.runner.server import direct
-from tests.runner.server.direct import SealedProject
-from tests.runner.server.site import Person, Site, serving
-from tests.waiting import until
+from tests.kit import direct
+from tests.kit.direct import SealedProject
+from tests.kit.site import Person, Site, serving
+from tests.kit.waiting import until
 from tools.benchmarks import rows
 
 CLIENTS = 50

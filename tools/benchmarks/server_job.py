@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from tests.runner.server.site import RAI, Person, Site
+from tests.kit.site import RAI, Person, Site
 from tools.benchmarks import projects, rows
 
 ROUNDS = int(os.environ.get("RAI_BENCH_RUNS", "3"))

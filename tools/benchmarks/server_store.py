@@ -21,7 +21,7 @@ from runner.core.wire import QueueState, Scope
 from runner.server.database import Store, open_store, tables
 from runner.server.database.accounts import Invitation
 from runner.server.scheduling import QueueRow
-from tests.runner.database import postgres
+from tests.kit import postgres
 from tools.benchmarks import rows
 
 RUNS = 40_000

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from runner.store.paths import RunPaths
 from runner.store.runs import stamped
-from tests.runner.slurm.cluster import AT_ONCE
-from tests.waiting import until
+from tests.kit.cluster import AT_ONCE
+from tests.kit.waiting import until
 from tools.benchmarks import rows, slurm_cluster
 from tools.benchmarks.slurm_cluster import SlurmSite, ended, timed
 

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 from runner.core import RunRecord, record
 from runner.store.paths import RunPaths
-from tests.runner.slurm import cluster
-from tests.runner.slurm.site import Site
-from tests.waiting import until
+from tests.kit import cluster
+from tests.kit.slurm_site import Site
+from tests.kit.waiting import until
 from tools.benchmarks import projects
 
 PATIENCE_S = 120.0

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.runner.slurm import cluster, gpunode
+from tests.kit import cluster, gpunode
 from tools.benchmarks import projects, rows
 
 ROUNDS = int(os.environ.get("RAI_BENCH_RUNS", "3"))

@@ -26,7 +26,7 @@ from msgspec import Struct
 from runner.core import RunRecord, State, record
 from runner.execution.slurm_jobs import JobStage, stage
 from runner.store.paths import Home, RunPaths
-from tests.runner.slurm.cluster import Cluster
+from tests.kit.cluster import Cluster
 from tools.benchmarks import rows, slurm_cluster
 from tools.benchmarks.slurm_cluster import SlurmSite
 

@@ -17,9 +17,8 @@ from runner.core import Reason, record
 from runner.core.wire import QueueState
 from runner.server.scheduling import ServerRules
 from runner.store.paths import Home
-from tests.runner.server import direct
-from tests.runner.server.site import Site
-from tests.runner.slurm import cluster
+from tests.kit import cluster, direct
+from tests.kit.site import Site
 from tools.benchmarks import rows
 from tools.benchmarks.followed import BEATS, CLOCK
 

@@ -24,19 +24,13 @@ from runner.core.wire import API
 from runner.server.database import open_store
 from runner.server.grading import Grading
 from runner.server.scheduling import Role, ServerRules
-from tests.runner.judge import made
-from tests.runner.server import graded
-from tests.runner.server.graded import TERM, add, measurement
-from tests.runner.server.queued import Queue
-from tests.runner.server.submitted import (
-    CUBINS,
-    Submitting,
-    built,
-    measured,
-    sealed,
-)
-from tests.runner.server.web import serving
-from tests.runner.submission import sample
+from tests.kit import graded
+from tests.kit import judge_cases as made
+from tests.kit import sample_submission as sample
+from tests.kit.graded import TERM, add, measurement
+from tests.kit.queued import Queue
+from tests.kit.submitted import CUBINS, Submitting, built, measured, sealed
+from tests.kit.web import serving
 from tools.benchmarks import rows
 
 TEAMS = 80

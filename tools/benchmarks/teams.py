@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.runner.submission import sample
+from tests.kit import sample_submission as sample
 from tools.benchmarks import projects, rows
 
 TEAMS = ("best", "per_layer", "implicit_gemm")

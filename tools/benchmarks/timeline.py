@@ -19,7 +19,7 @@ from runner.cli.timeline import MOST
 from runner.core.evidence import Lane, LaneKind, Timeline
 from runner.figures import traces
 from runner.report import page as pages
-from tests.runner.pages import browsing
+from tests.kit import browsing
 from tools.benchmarks import rows
 
 MOST_CPU_MS, MOST_MB = 1000 / 30, 2.0

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.runner.server.site import serving
+from tests.kit.site import serving
 from tools.benchmarks import rows, watching
 
 DELAY_S, BYTES_A_SECOND, LATE_S = 0.02, 10e6 / 8, 0.01

@@ -165,7 +165,7 @@ alone() { # tests that measure, one after the other
 }
 
 tests() { # others; what they need and the machine lacks is skipped
-  marked_gpu -n 8 --dist worksteal ${TESTS:-project/tests tests/runner/engines tests/runner/gpus}
+  marked_gpu -n 8 --dist worksteal ${TESTS:-project/tests tests/engines tests/engines/gpu}
 }
 
 marked_gpu() { # without plugins that the machine may have beside PyTorch
@@ -186,7 +186,7 @@ server() { # the default job by a server, beside the same job without one
 slurm() { # a Slurm that gives out the GPU: tests, then the default job by it and without it
   local lines status=0; lines=$(wc -l <tools/benchmarks/results.jsonl)
   bash "$TOOLS/slurm.sh" "$HERE/debs/slurm" "$WORK/slurm" || return
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/runner/slurm/test_gpus.py \
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/execution/slurm/test_gpus.py \
     >"$OUT/slurm.log" 2>&1 || status=$?
   grep -E '^(PASSED|FAILED|ERROR|SKIPPED|[0-9]+ |=+ .* in )' "$OUT/slurm.log"
   timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tools.benchmarks slurm_job || status=$?

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from image.nvprof.tests.whole import DEADLINE_S, PROGRAM
-from tests.program import run_program
+from tests.kit.program import run_program
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 from nvprof import layout, manual, store
 
-from tests.needs import ROOT
+from tests.kit.needs import ROOT
 
 pytestmark = pytest.mark.smoke
 

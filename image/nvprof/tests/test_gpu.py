@@ -18,8 +18,8 @@ import pytest
 
 from runner.core.kernel_shapes import FILE, read
 from runner.figures import analysis, traces
-from tests import needs
-from tests.program import run_program
+from tests.kit import needs
+from tests.kit.program import run_program
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ from nvprof.stream import Section
 from nvprof.summary import Row, Total, at_level, rows
 
 from image.nvprof.tests.printed import nanoseconds
-from tests import needs, outside
+from tests.kit import needs, outside
 
 OURS = needs.ROOT / "tests" / "data" / "transcripts" / "profile.txt"
 FOLDER = outside.path("transcripts")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import needs
-from tests.kept import kept
-from tests.program import run_program
+from tests.kit import needs
+from tests.kit.kept import kept
+from tests.kit.program import run_program
 
 pytestmark = pytest.mark.programs
 

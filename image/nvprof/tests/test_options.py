@@ -12,7 +12,7 @@ from nvprof import manual
 from nvprof.filter import KernelFilter
 from nvprof.options import FLAGS, LISTS, VALUES, OptionError, Options, parse
 
-from tests import outside
+from tests.kit import outside
 
 BUILD_FILES = outside.path("rai_build")
 

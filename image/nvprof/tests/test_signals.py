@@ -17,7 +17,7 @@ from nvprof.users import birth
 
 from image.nvprof.tests import recording
 from image.nvprof.tests.whole import CUDA, DEADLINE_S, PROGRAM, shown
-from tests.waiting import until
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.programs
 

@@ -11,7 +11,7 @@ import pytest
 from nvprof import users
 from nvprof.users import Users
 
-from tests.waiting import until
+from tests.kit.waiting import until
 
 
 @pytest.fixture

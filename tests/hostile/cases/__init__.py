@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests import topics
 from tests.hostile.case import Case
+from tests.kit import topics
 
 
 def by_topic() -> dict[str, tuple[Case, ...]]:

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from subprocess import Popen
 
 from runner.core import Reason
-from tests import odd_files, odd_servers
 from tests.hostile.case import Case, Ended, Site
-from tests.odd_servers import OK, Answer, endlessly, whole
+from tests.kit import odd_files, odd_servers
+from tests.kit.odd_servers import OK, Answer, endlessly, whole
 
 HERE = 'private: ["127.0.0.1"]\n'
 CONTENT = b"from the host's network"

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from runner.core import Reason
 from tests.hostile.case import Case, Ended, Site
-from tests.kept import alone
+from tests.kit.kept import alone
 
 LIMIT = {"disk": "20MB", "time": 30}
 UNSEEN = "disk of removed and empty files"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runner.core import Reason
-from tests import odd_files
 from tests.hostile.case import FEW, Case, Ended, Site
+from tests.kit import odd_files
 
 
 def _says_that_it_is_large(ended: Ended) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.kept import kept
+from tests.kit.kept import kept
 
 FLAGS = ("-static", "-O1", "-Wall", "-Werror", "-pthread")
 

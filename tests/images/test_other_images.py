@@ -1,0 +1,87 @@
+"""What else the Dockerfile builds: with cuDNN, for older drivers, on a toolkit."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import docker
+import pytest
+
+from tests.images.test_gpu_image import COMPILE_S, IMPORTS, MB, project
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+
+@pytest.fixture
+def inspect(client: docker.DockerClient) -> Callable[[str], dict]:
+    return client.api.inspect_image
+
+
+def test_cudnn_is_one_layer_more_and_loads_without_pytorch(built, confined, inspect):
+    gpu, full = inspect(built("gpu")), inspect(built("full"))
+    below, above = gpu["RootFS"]["Layers"], full["RootFS"]["Layers"]
+    assert above[: len(below)] == below
+    assert full["Size"] <= 2000 * MB
+    assert full["Config"]["Labels"]["rai.cudnn"] == "9"
+    assert full["Config"]["Labels"]["org.opencontainers.image.title"] == "rai full"
+
+    result = confined(
+        built("full"),
+        'python -c "import cudnn; print(cudnn.backend_version() // 10000)"',
+        "python -c \"import ctypes; ctypes.CDLL('libcudnn.so.9')\"",
+        "python -c \"import ctypes; ctypes.CDLL('libcublasLt.so.13')\"",
+    )
+    assert result.codes == [0, 0, 0], result.stderr
+    assert result.stdout == b"9\n"
+
+
+def test_cuda_12_compiles_without_nvcc_for_volta_and_newer(built, confined, inspect):
+    image = built("gpu", CUDA="12")
+    assert inspect(image)["Config"]["Labels"]["rai.cuda"] == "12"
+
+    result = confined(
+        image,
+        f'python -c "{IMPORTS}"',
+        "nvprof true",
+        "python /src/project/compile.py --edition 2019fa",
+        files=project(),
+        time_s=COMPILE_S,
+    )
+    assert result.codes == [0, 0, 0], result.stderr
+    assert {b"sm_70", b"sm_90"} <= set(result.stdout.split())
+
+
+def test_cudnn_for_cuda_12_loads_too(built, confined):
+    said = confined(
+        built("full", CUDA="12"),
+        'python -c "import cudnn; print(cudnn.backend_version())"',
+    )
+    assert said.stdout == b"91002\n", said.stderr
+
+
+def test_a_base_with_a_toolkit_keeps_its_own(built, confined, client, inspect):
+    # A stand-in for NVIDIA's devel images: a base with a toolkit where theirs is. Its
+    # name says what it is made of, as checkouts alike may share an engine.
+    gpu = built("gpu")
+    toolkit = "rai-test/toolkit:" + gpu.rpartition(":")[2]
+    text = (
+        f"FROM {gpu} AS gpu\n"
+        "RUN cp -rL /usr/local/cuda /toolkit\n"
+        "FROM debian:bookworm-slim\n"
+        "COPY --from=gpu /toolkit /usr/local/cuda\n"
+        "ENV CUDA_VERSION=13.0.2\n"
+    )
+    client.images.build(fileobj=io.BytesIO(text.encode()), tag=toolkit, rm=True)
+    image = built("gpu", BASE=toolkit)
+    assert inspect(image)["Config"]["Labels"]["rai.cuda"] == "13.0.2"
+
+    result = confined(
+        image,
+        f'python -c "{IMPORTS}"',
+        "test ! -e /opt/venv/site-packages/nvidia && test ! -L /usr/local/cuda",
+        "nvprof --version",
+        "nvcc -o square /src/square.cu",
+        files={"square.cu": b"__global__ void f() {}\nint main() { f<<<1, 1>>>(); }\n"},
+    )
+    assert result.codes == [0, 0, 0, 0], result.stderr

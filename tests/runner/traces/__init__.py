@@ -1,1 +1,0 @@
-"""Files of profilers: their sums and their timelines."""
