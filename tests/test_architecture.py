@@ -198,8 +198,8 @@ def test_what_rai_says_passes_the_place_that_escapes_what_it_quotes():
         "cli/attach.py",  # a question, without an end of its line
         "submit/handouts/common/check.py",  # a student's own program
         "terminal/streams.py",
-        "run/worker.py",
-        "run/node.py",  # to a log
+        "execution/worker.py",
+        "execution/node.py",  # to a log
     }
     found = {
         path.relative_to(RUNNER).as_posix()

@@ -18,13 +18,11 @@ from runner.core import BuildSpec, Limits, Reason
 from runner.core.errors import EngineError
 from runner.engines import network
 from runner.engines.local import LocalEngine
-from tests.kit import needs
-from tests.kit.needs import ROOT
+from tests.kit.needs import ROOT, SANDBOXES
 from tests.kit.ordinary import as_ordinary_user
 from tests.kit.program import run_program
 from tests.kit.waiting import until
 
-HERE = Path(__file__).parent
 PUBLIC = {
     "tcp 198.51.100.1",
     "tcp by interface 198.51.100.1",
@@ -50,7 +48,7 @@ def in_the_world(*words: str, user: str = "root") -> subprocess.CompletedProcess
     lines = (
         'held=$(mktemp -d); mknod -m 666 "$held/tun" c 10 200',
         'mount --bind "$held/tun" /dev/net/tun',
-        shlex.join(["bash", str(HERE / "internet.sh"), *program]),
+        shlex.join(["bash", str(ROOT / "tests/kit/internet.sh"), *program]),
         'code=$?; umount /dev/net/tun; rm -rf "$held"; exit $code',
     )
     return run_program(
@@ -63,7 +61,7 @@ def in_the_world(*words: str, user: str = "root") -> subprocess.CompletedProcess
 @needs_programs
 @pytest.mark.local
 @pytest.mark.parametrize("way", ["pasta", "slirp4netns"])
-@pytest.mark.parametrize("kind", needs.SANDBOXES)
+@pytest.mark.parametrize("kind", SANDBOXES)
 def test_a_run_with_a_network_reaches_what_is_public_and_a_name_server_alone(
     kind: str, way: str
 ) -> None:
@@ -74,7 +72,7 @@ def test_a_run_with_a_network_reaches_what_is_public_and_a_name_server_alone(
 
 @needs_programs
 @pytest.mark.local
-@pytest.mark.parametrize("kind", needs.SANDBOXES)
+@pytest.mark.parametrize("kind", SANDBOXES)
 def test_so_it_is_for_an_ordinary_user(kind: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = in_the_world(kind, "pasta", user=str(tmp_path))

@@ -171,6 +171,26 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def forked(
+    *words: str | Path,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run rai to its end as ``rai`` does, in a process of its own."""
+    with ExitStack() as opened:
+        files = [opened.enter_context(tempfile.TemporaryFile()) for _ in STREAMS]
+        files[0].write(input.encode())
+        files[0].seek(0)
+        given = dict(zip(STREAMS, files, strict=True))
+        child = Forked(*words, cwd=cwd, env=env, **given)
+        status = child.wait(600.0)
+        for file in files[1:]:
+            file.seek(0)
+        out, error = (_text(file.read()) for file in files[1:])
+    return subprocess.CompletedProcess(child.args, status, out, error)
+
+
 def _text(data: bytes) -> str:
     return data.decode(errors="replace").replace("\r\n", "\n")
 

@@ -23,7 +23,7 @@ from runner.server.database.accounts import Invitation
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.system import machine
-from tests.kit.program import ROOT, rai
+from tests.kit.program import ROOT, forked
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -55,12 +55,10 @@ class Person:
         *words: str | Path,
         input: str = "",
         cwd: Path | None = None,
-        timeout_s: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run rai to its end as this person."""
         outside = cwd or tempfile.gettempdir()  # of projects
-        given = {"input": input, "timeout_s": timeout_s}
-        return rai(*words, env=self.env, cwd=outside, **given)
+        return forked(*words, env=self.env, cwd=outside, input=input)
 
     def started(
         self, *words: str | Path, cwd: Path | None = None
@@ -156,11 +154,11 @@ class Site:
         return self._end(signal.SIGTERM)
 
     def rai(
-        self, *words: str | Path, input: str = "", timeout_s: float = 120.0
+        self, *words: str | Path, input: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """Run `rai server WORDS --state ...` to its end, as staff."""
-        given = {"env": self.env, "input": input, "timeout_s": timeout_s}
-        return rai("server", *words, "--state", self.state, **given)
+        given = {"env": self.env, "input": input}
+        return forked("server", *words, "--state", self.state, **given)
 
     def codes(self, team: str, *people: str, role: str = "") -> list[str]:
         """Invite people without a program; return their codes."""
