@@ -63,7 +63,7 @@ def of(
 ) -> list[Block]:
     """Return the whole record as blocks, the most important first.
 
-    ``away`` is the machine that carries it out, if it cannot be seen from this one, or
+    ``away`` is the machine that runs it, if it cannot be seen from this one, or
     a server; ``about`` is what to say of the run there, None for a machine.
     """
     if about is None:
@@ -100,7 +100,7 @@ def expected(commands: Sequence[CommandRecord]) -> list[Block]:
 class Listed(Struct, frozen=True):
     """A run, with its tag, the space that it takes on disk once it ended, its note.
 
-    ``away`` is a machine that carries it out and cannot be seen from this one, or the
+    ``away`` is a machine that runs it and cannot be seen from this one, or the
     server that has it alone. ``whose`` is a run of somebody else there.
     """
 

@@ -39,7 +39,7 @@ class RunSummary(Struct, frozen=True):
     """One run, without what its commands printed.
 
     ``problems`` says what of its folder could not be read. ``away`` is the machine that
-    carries it out, if it cannot be seen from this one.
+    runs it, if it cannot be seen from this one.
     """
 
     run: str
