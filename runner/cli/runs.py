@@ -266,16 +266,16 @@ def _queue(on: str | None, *, as_json: bool) -> None:
     if view.note:
         common.warn_of(view.note)
     if view.running or view.waiting:
-        blocks([_table(view)])
+        blocks([_queue_table(view)])
         say()
     say(_free(view))
 
 
-def _table(view: QueueView) -> Table:
+def _queue_table(view: QueueView) -> Table:
     """Return the runs; a column that is empty for all is left out."""
     now = time.time()
     heads = ("place", "run", "state", "team", "person", "project", "gpus", "start", "")
-    rows = [_row(run, now) for run in (*view.running, *view.waiting)]
+    rows = [_queue_row(run, now) for run in (*view.running, *view.waiting)]
     kept = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     right = frozenset(kept.index(at) for at in (0, 6) if at in kept)
     asides = frozenset(kept.index(at) for at in (8,) if at in kept)
@@ -288,7 +288,7 @@ def _table(view: QueueView) -> Table:
     )
 
 
-def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
+def _queue_row(run: RemoteRun, now: float) -> tuple[str, ...]:
     waits = run.state is QueueState.WAITING
     place = str(run.ahead + 1) if waits and run.ahead is not None else ""
     start = estimate(run.estimate_s) if waits else ""

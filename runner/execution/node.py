@@ -131,10 +131,11 @@ def _sent_soon(paths: RunPaths) -> Iterator[None]:
 
 def _run(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     try:
-        asked = order_of(paths)
-        os.environ |= asked.terms.settings
-        for _ in session.resume(paths, claim, asked).events(cancel):
-            pass
+        with files.disk_faults(paths.root):
+            asked = order_of(paths)
+            os.environ |= asked.terms.settings
+            for _ in session.resume(paths, claim, asked).events(cancel):
+                pass
     except RaiError as error:
         print(error, file=sys.stderr)
         refuse(paths, error)

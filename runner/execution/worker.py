@@ -121,10 +121,12 @@ def _take(
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
         try:
-            if (asked := asked_of(paths)) is None:
-                return 0
-            for event in session.resume(paths, claim, asked).events(cancel):
-                client.follow(event)
+            # Of a disk that is full once the run has begun, job.run says so.
+            with files.disk_faults(paths.root):
+                if (asked := asked_of(paths)) is None:
+                    return 0
+                for event in session.resume(paths, claim, asked).events(cancel):
+                    client.follow(event)
         except RaiError as error:
             print(error, file=sys.stderr)
             if not client.tell(Answer(error.problems[:MOST_PROBLEMS], error.reason)):

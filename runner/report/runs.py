@@ -1,4 +1,4 @@
-"""A record as blocks, and a list of records."""
+"""A record as blocks (`rai show`), and a list of records (`rai runs`)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def table(
     for one in found:
         row = dict(zip(HEADS, _row(one, now, projects), strict=True))
         rows.append(tuple(row[head] for head in shown))
-    whole = frozenset(n for n, head in enumerate(shown) if head in _WHOLE)
+    whole = frozenset(n for n, head in enumerate(shown) if head in _RIGHT_ALIGNED)
     asides = frozenset(n for n, head in enumerate(shown) if head == "note")
     return Table("", tuple(shown), tuple(rows), whole, asides=asides)
 
@@ -157,7 +157,7 @@ def _row(one: Listed, now: float, projects: Set[str]) -> tuple[str, ...]:
     )
 
 
-_WHOLE = frozenset({"date", "took", "op time", "size"})
+_RIGHT_ALIGNED = frozenset({"date", "took", "op time", "size"})
 """What is aligned to the right, and so never wrapped."""
 
 

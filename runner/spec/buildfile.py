@@ -202,7 +202,11 @@ KEYS: Grammar = {
     ),
     "commands.build[].expect": (*WHAT, ANY),
 }
-"""The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
+"""The keys of each mapping, by its dotted path; ``[]`` are the items of a list.
+
+A key that is not here only warns. One that is refused stays, and its reader (here, in
+``resources`` or in ``commands``) says so by ``Fields.error``.
+"""
 
 
 LONGEST_WORD = 100

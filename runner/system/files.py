@@ -193,6 +193,17 @@ def disk_fault(error: Exception, folder: Path) -> RaiError | None:
 
 
 @contextmanager
+def disk_faults(folder: Path) -> Iterator[None]:
+    """Raise what ``disk_fault`` returns of an OSError, if it is of the disk."""
+    try:
+        yield
+    except OSError as error:
+        if (fault := disk_fault(error, folder)) is None:
+            raise
+        raise fault from error
+
+
+@contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Name the path in an OSError of a file that is open, which names none."""
     try:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,26 @@ def test_a_worker_that_fails_is_told_in_one_line():
         worker.begin(asked)
 
     assert "\n" not in str(caught.value)
+
+
+FULL_DISK = """
+import errno, sys
+from pathlib import Path
+from runner.execution import worker
+from runner.store.paths import RunPaths
+
+def asked_of(paths):
+    raise OSError(errno.ENOSPC, "No space left on device", str(paths.order))
+
+sys.exit(worker._take(RunPaths(Path(sys.argv[1])), asked_of))
+"""
+
+
+def test_a_worker_whose_disk_is_full_before_the_run_begins_says_so():
+    run = runs.create(Home(Path(os.environ["RAI_HOME"])))
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, run.root], check=False)
+    assert done.returncode == Reason.DISK_FULL.exit_code
+    assert "No space left on device" in run.worker_log.read_text()
 
 
 def test_a_program_that_is_left_to_itself_leaves_no_zombie():
