@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -117,10 +118,15 @@ def folder(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which one process or thread has at a time."""
+    """Hold the lock of a folder, which one process or thread has at a time.
+
+    Raises:
+        OSError: its file system has no locks.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        locks.lock(handle, wait=True)
+        if not locks.lock(handle, wait=True):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(folder))
         yield
     finally:
         os.close(handle)
