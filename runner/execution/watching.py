@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,12 +21,19 @@ from runner.store.settings import Settings
 QUIET_MS, LONGEST_MS = 50, 1000
 """A change has settled when nothing follows it for so long, or after so long."""
 
+SHARE = 1 / 50
+"""How much of a processor's time looking at files may take while none is saved."""
+
+TRIES = 5
+
 Changes = set[tuple[watchfiles.Change, str]]
+Signature = tuple[int, ...]
 
 
 class Watcher:
     """Follows, in a thread, the files of a project that would be sent.
 
+    Only the folders of these are watched: none that is ignored, and none behind a link.
     Of changes on a network's file system by another machine it learns nothing.
     """
 
@@ -34,7 +43,10 @@ class Watcher:
         self._over, self._settled = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._failure: Exception | None = None
-        self._files: set[Path] = set()
+        self._files: Mapping[Path, Signature] = {}
+        self._folders: set[Path] = set()
+        self._watched: set[Path] = set()
+        self._batches: Iterator[Changes] = iter(())
         self._changed: set[Path] = set()
         self._saved: Callable[[], None] = lambda: None
         self._thread = threading.Thread(
@@ -42,14 +54,8 @@ class Watcher:
         )
 
     def __enter__(self) -> Self:
-        # What it yields first, after a moment, says that the folders are watched.
-        try:
-            self._batches = self._watch()
-            next(self._batches)
-        except (OSError, RuntimeError):  # too many folders for the system
-            self._batches = self._watch(polling=True)
-            next(self._batches)
-        self._files = self._look()
+        self._look()
+        self._begin()
         self._thread.start()
         return self
 
@@ -91,9 +97,29 @@ class Watcher:
             for path in sorted(changed)
         ]
 
-    def _watch(self, *, polling: bool = False) -> Iterator[Changes]:
+    def _begin(self) -> None:
+        """Watch the folders that there are now."""
+        for _ in range(TRIES):
+            watched = self._folders
+            for polling in (False, True):
+                try:
+                    self._batches = self._watch(watched, polling=polling)
+                    next(self._batches)  # after a moment, when they are watched
+                except FileNotFoundError:  # one is gone since the last look
+                    break
+                except (OSError, RuntimeError):  # too many folders for the system
+                    if polling:
+                        raise
+                else:
+                    self._watched = watched
+                    self._note()  # what changed before they were watched
+                    return
+            self._note()
+        raise OSError(f"folders of {self.folder} come and go too fast")
+
+    def _watch(self, folders: set[Path], *, polling: bool) -> Iterator[Changes]:
         return watchfiles.watch(
-            self.folder,
+            *folders,
             watch_filter=None,
             debounce=LONGEST_MS,
             step=QUIET_MS,
@@ -101,34 +127,59 @@ class Watcher:
             rust_timeout=QUIET_MS,
             yield_on_timeout=True,
             force_polling=polling or None,
-            ignore_permission_denied=True,
+            recursive=False,
         )
-
-    def _look(self) -> set[Path]:
-        """Return the files that would be sent, and the build file."""
-        found = self._survey()
-        kept = (one for one in found.members if one.kind is not MemberKind.FOLDER)
-        return {self._build_file, *(found.project / one.name for one in kept)}
 
     def _follow(self) -> None:
         try:
-            for batch in self._batches:
-                if batch or not self.folder.exists():
-                    self._note({Path(name) for _, name in batch})
+            while self._folders and not self._over.is_set():
+                if self._folders != self._watched:
+                    self._begin()
+                batch = next(self._batches, None)
+                if batch or not self.folder.is_dir():
+                    began = time.thread_time()
+                    if not self._note():
+                        # Ignored files come and go, of which there may be many.
+                        took_s = time.thread_time() - began
+                        self._over.wait(min(took_s / SHARE, LONGEST_MS / 1000))
         except Exception as error:
             self._failure = error
             self._settled.set()
 
-    def _note(self, touched: set[Path]) -> None:
-        """Keep what changed of what is sent, if anything did."""
-        before, self._files = self._files, self._look()
-        changed = (before ^ self._files) | (touched & self._files)
-        if not changed:
-            return
-        with self._lock:
-            self._changed |= changed
-            self._settled.set()
-        self._saved()
+    def _note(self) -> bool:
+        """Look at the files; keep what changed of what is sent, if anything did."""
+        changed = self._look()
+        if changed:
+            with self._lock:
+                self._changed |= changed
+                self._settled.set()
+            self._saved()
+        return bool(changed)
+
+    def _look(self) -> set[Path]:
+        """Return the files that changed since the last look.
+
+        A project that is gone has neither files nor folders.
+        """
+        found = self._survey()
+        kinds = {found.project / one.name: one.kind for one in found.members}
+        kinds[found.project] = MemberKind.FOLDER
+        folders = {path for path, kind in kinds.items() if kind is MemberKind.FOLDER}
+        self._folders = {path for path in folders if path.is_dir()}
+        files = {self._build_file, *(kinds.keys() - folders)}
+        before, self._files = self._files, {path: _signature(path) for path in files}
+        both = before.keys() | self._files.keys()
+        return {path for path in both if before.get(path) != self._files.get(path)}
+
+
+def _signature(path: Path) -> Signature:
+    """Return what changes with a file; () for what is not there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    kind, executable = stat.S_IFMT(found.st_mode), found.st_mode & stat.S_IXUSR
+    return (kind, executable, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def watcher(path: Path, settings: Settings, output: Path | None) -> Watcher:

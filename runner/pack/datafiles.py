@@ -232,11 +232,17 @@ def _locked(folder: Path, make: bool) -> int:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, _FOLDER)
-        # Another process may have removed it before it was locked.
-        with suppress(FileNotFoundError):
-            same = os.path.samestat(folder.stat(), os.fstat(handle))
-            if lock(handle, shared=True) is not False and same:
+        kept = False
+        try:
+            # Another process may have removed it before it was locked.
+            with suppress(FileNotFoundError):
+                kept = lock(handle, shared=True) is not False and os.path.samestat(
+                    folder.stat(), os.fstat(handle)
+                )
+            if kept:
                 return handle
-        os.close(handle)
+        finally:
+            if not kept:
+                os.close(handle)
         time.sleep(WAIT_S)
     raise OSError(errno.EBUSY, "another process removes it", str(folder))

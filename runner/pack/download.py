@@ -109,6 +109,7 @@ class Downloads:
             # A new file, since another process may download the same.
             prefix = f".new-{machine.this_process().tag}-"
             handle, name = tempfile.mkstemp(".part", prefix, into.parent)
+            os.close(handle)
         except OSError as error:
             text = f"{into.parent} cannot be written to: {error}"
             raise UnavailableError(text) from error
@@ -118,7 +119,7 @@ class Downloads:
         reader = BackgroundReader(source, connections.hang_up)
         host = address.host
         try:
-            with os.fdopen(handle, "wb") as out:
+            with part.open("wb") as out:
                 task = f"download {into.name}"
                 got = yield from self._copied(reader, out, task, host)
             if md5 and got != md5.lower():
@@ -308,13 +309,13 @@ class Connections:
         for family, kind, protocol, _, address in found:
             made = socket.socket(family, kind, protocol)
             made.settimeout(timeout_s)
-            with self._lock:
-                if self._over:
-                    made.close()
-                    raise UnavailableError("the download was stopped")
-                # A second handle: TLS takes the first one away.
-                self._open.append(socket.socket(fileno=os.dup(made.fileno())))
             try:
+                with self._lock:
+                    if self._over:
+                        made.close()
+                        raise UnavailableError("the download was stopped")
+                    # A second handle: TLS takes the first one away.
+                    self._open.append(socket.socket(fileno=os.dup(made.fileno())))
                 made.connect(address)
             except OSError as error:
                 failure = error

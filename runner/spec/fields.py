@@ -88,7 +88,7 @@ class Fields(Struct, frozen=True):
 
     def place(self, key: str = "") -> Place:
         """Return the place of a key's value, or of the mapping."""
-        return (self.node.get(key) or self.node).place
+        return ((self.node.get(key) if key else None) or self.node).place
 
     def name(self, key: str) -> str:
         """Return a key's dotted path; that of the mapping for ""."""

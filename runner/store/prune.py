@@ -351,7 +351,8 @@ def _space(
     if left >= LOW_BYTES:
         return []
     ended = _measured(home, _ended_runs(home))
-    found = for_space(ended, LOW_BYTES - left, now)
+    if not (found := for_space(ended, LOW_BYTES - left, now)):
+        return []
     what = apply(home, _removal(home, found, ()), spare)
     if not what.runs:
         return []

@@ -123,7 +123,7 @@ def read_json(path: Path, most_bytes: int, kind: type[_Value]) -> _Value | None:
     """Return what a JSON file holds, as ``read_below`` reads it; None if that fails."""
     try:
         return json.decode(read_below(path.parent, path.name, most_bytes), type=kind)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -45,8 +45,11 @@ def scratch(parent: Path, prefix: str = "") -> Iterator[Path]:
             with suppress(OSError):
                 _remove_abandoned(parent / name)
     while True:
-        made = parent / f"{prefix}{secrets.token_hex(8)}"
-        made.mkdir(mode=0o700)
+        made = parent / f"{prefix}{secrets.token_hex(4)}"
+        try:
+            made.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
         with suppress(FileNotFoundError):
             handle = os.open(made, trees.FOLDER)
             lock(handle, wait=True)

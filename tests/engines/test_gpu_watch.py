@@ -34,6 +34,15 @@ def test_the_first_look_is_taken_while_the_run_is_set_up():
     assert (first.use.after, last.use.after) == ((), (GpuState("GPU-a", 345),))
 
 
+def test_a_look_that_fails_ends_no_run():
+    def look(_: tuple[Gpu, ...]) -> tuple[GpuState, ...]:
+        raise ValueError("what NVML cannot be asked")
+
+    first, command, last = told(Watch(GRANT, look))
+    assert command is COMMAND
+    assert (first.use.before, last.use.after) == ((), ())
+
+
 def test_a_gpu_that_never_answers_holds_no_run_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(watching, "QUERY_S", 0.05)
     over = threading.Event()

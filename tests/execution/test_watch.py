@@ -103,6 +103,25 @@ def test_what_counts_is_what_would_be_sent(project, watcher):
         names |= {*watcher.changes()}
 
 
+def test_neither_ignored_folders_nor_those_behind_links_are_watched(
+    project, tmp_path, monkeypatch
+):
+    (project / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (project / "link").symlink_to(tmp_path / "elsewhere")
+    asked: list[tuple[Path, ...]] = []
+    watch = watchfiles.watch
+
+    def noted(*folders, recursive, **options):
+        assert not recursive
+        asked.append(folders)
+        return watch(*folders, recursive=False, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", noted)
+    with watching.watcher(project, Settings(tmp_path), None):
+        assert {*asked[0]} == {project, project / "part"}
+
+
 def test_a_file_in_a_new_folder_is_noticed_and_a_save_before_the_call(project, watcher):
     (project / "new" / "deep").mkdir(parents=True)
     (project / "new" / "deep" / "file.c").write_text("a\n")

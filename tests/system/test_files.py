@@ -93,3 +93,13 @@ def test_no_link_is_written_through(folder):
 def test_a_file_that_is_written_is_no_program(folder):
     files.write(folder / "new", b"#!/bin/sh\n")
     assert (folder / "new").stat().st_mode & 0o111 == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"\xff", b'{"x":' + b"[" * 100_000, b"[" * 100_000, b"x" * 200_001],
+)
+def test_json_that_cannot_be_read_is_none(folder, data):
+    (folder / "file.json").write_bytes(data)
+    assert files.read_json(folder / "file.json", 200_000, dict[str, int]) is None
+    assert files.read_json(folder / "none.json", 200_000, dict[str, int]) is None

@@ -155,7 +155,10 @@ def _processes(nv: Nvml, own: object) -> tuple[GpuProcess, ...] | None:
 def _name(nv: Nvml, pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    name = query(nv, nv.nvmlSystemGetProcessName, pid)
+    try:
+        name = query(nv, nv.nvmlSystemGetProcessName, pid)
+    except UnicodeDecodeError:  # of any user, who chose it
+        return ""
     return Path(str(name)).name if name else ""
 
 
@@ -179,7 +182,12 @@ def _in_time(library: str, query: Callable[[Nvml], T]) -> T:
 
     def run() -> T:
         with _session(library) as nv:
-            return query(nv)
+            try:
+                return query(nv)
+            except NvmlError:
+                raise
+            except Exception as error:
+                raise NvmlError(0, f"{type(error).__name__}: {error}") from error
 
     earlier = _HUNG.get(library)
     if earlier is None or earlier.done():
