@@ -30,7 +30,7 @@ from runner.execution.prepare import Options, settings
 from runner.figures.comparison import LEAST
 from runner.figures.gate import Condition, GateOutcome, parse
 from runner.figures.statistics import MOST_PAIRS
-from runner.report import Block, Pairs, diff_blocks, evidence, plans
+from runner.report import Block, Pairs, benched, diff_blocks, evidence
 from runner.report import diff as differing
 from runner.report.diff_nouns import RunDiff
 from runner.store import removal
@@ -239,15 +239,15 @@ def _results(
         if conditions and outcome.pairs and not outcome.failed:
             gate = gating.of_diff(conditions, found, comparison, run, unsure)
         labels = (LABELS[0], label)
-        said = plans.verdicts(found)
+        said = benched.verdicts(found)
         heads = ("verdict" if len(said) == 1 else "verdicts", *("" for _ in said))
         parts: list[Block] = [
             *diff_blocks.measured(found, labels),
-            *plans.spreads(base, run, found, labels),
+            *benched.spreads(base, run, found, labels),
         ]
         if said:
             parts.append(Pairs(tuple(zip(heads, said, strict=False))))
-        title = plans.headline(found, gate, (names[0], names[at]), outcome.failed)
+        title = benched.headline(found, gate, (names[0], names[at]), outcome.failed)
         yield _Result(label, found, gate, parts, title)
 
 
@@ -358,7 +358,7 @@ class BenchShown:
         self._console.announce(*self._runs)
 
     def _pair(self, event: PairEnded) -> None:
-        found = plans.pair(event.runs, LABELS, self._plan.named)
+        found = benched.pair(event.runs, LABELS, self._plan.named)
         number = f"Pair {event.number}"
         self._console.latest(f"{number}: {found}" if found else number)
 

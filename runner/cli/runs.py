@@ -23,7 +23,6 @@ from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.execution import places
-from runner.execution.copies import listed
 from runner.report import Listed, Table
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
@@ -156,7 +155,8 @@ def _there(
     else:
         entry = found
 
-    from runner.execution import server
+    from runner.execution import server  # loads HTTP, which most lists need not
+    from runner.execution.copies import listed
 
     here, now, on = names(home), time.time(), server.name_of(entry.url)
     asked = server.listing(

@@ -14,9 +14,9 @@ from msgspec import Struct
 from runner.core import BuildSpec, Problem, Reason
 from runner.core.errors import EngineError
 from runner.engines import cgroup
-from runner.engines.base import Engine
 
 if TYPE_CHECKING:
+    from runner.engines.base import Engine
     from runner.engines.docker import DockerEngine
 
 
@@ -130,8 +130,8 @@ def reap() -> None:
     """
     with suppress(OSError):  # no temporary folder can be written to
         if any(Path(tempfile.gettempdir()).glob("rai-*-*")):
-            from runner.engines import imageless
+            from runner.engines import folders
 
-            imageless.reap()
+            folders.reap()
     with suppress(OSError):
         cgroup.reap()

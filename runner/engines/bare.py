@@ -19,15 +19,9 @@ from runner.core.errors import Cancel
 from runner.core.events import CommandFinished, Event
 from runner.core.screen import Terminal
 from runner.engines import launch
+from runner.engines.folders import MARK, Folders, temporary
 from runner.engines.gpu.watch import visible_devices
-from runner.engines.imageless import (
-    MARK,
-    Folders,
-    Imageless,
-    Workplace,
-    fill,
-    temporary,
-)
+from runner.engines.imageless import Imageless, Workplace, fill
 from runner.engines.launch import environment
 from runner.engines.local.layout import TIME, host
 from runner.engines.local.seccomp import provide, redirected

@@ -28,7 +28,7 @@ from runner.core.policy import (
     network,
 )
 from runner.engines import netfilter
-from runner.engines.imageless import Folders
+from runner.engines.folders import Folders
 from runner.engines.local.layout import RESOLVER, Bind
 from runner.system.child import Beside, beside
 

@@ -15,7 +15,7 @@ from runner.core import events as ev
 from runner.core.errors import Cancel
 from runner.core.policy import Policy
 from runner.core.screen import Terminal
-from runner.engines.imageless import temporary
+from runner.engines.folders import temporary
 from runner.execution.prepare import Prepared
 from runner.execution.session import preparation, ready
 from runner.pack import Unpacked

@@ -12,7 +12,7 @@ import pytest
 
 from runner.core import DataFile, DataMount, Limits
 from runner.core.errors import EngineError
-from runner.engines import cgroup, imageless
+from runner.engines import cgroup, folders
 from runner.engines.bare import BareEngine
 from runner.engines.local import LocalEngine
 from runner.system import machine
@@ -44,7 +44,7 @@ def test_a_folder_whose_owner_was_killed_before_it_was_locked_is_removed(
     scratch: Path,
 ):
     (scratch / f"rai-x-{tag_of_the_dead()}-abc").mkdir()
-    imageless.reap()
+    folders.reap()
     assert list(scratch.iterdir()) == []
 
 
@@ -58,16 +58,16 @@ def test_a_folder_without_a_lock_whose_owner_may_live_stays(scratch: Path):
     }
     for name in kept:
         (scratch / name).mkdir()
-    imageless.reap()
+    folders.reap()
     assert {path.name for path in scratch.iterdir()} == kept
 
 
 def test_a_locked_folder_stays_and_an_unlocked_one_is_removed(scratch: Path):
-    with imageless.temporary("mine") as mine:
+    with folders.temporary("mine") as mine:
         left = scratch / f"rai-x-{tag_of_the_dead()}-abc"
         left.mkdir()
         (left / "lock").touch()
-        imageless.reap()
+        folders.reap()
         assert list(scratch.iterdir()) == [mine.root]
 
 
@@ -75,7 +75,7 @@ def test_a_folder_that_rai_did_not_make_stays(scratch: Path):
     theirs = scratch / "rai-my-project" / "lock"
     theirs.parent.mkdir()
     theirs.touch()
-    imageless.reap()
+    folders.reap()
     assert theirs.exists()
 
 
@@ -109,7 +109,7 @@ def test_a_group_that_a_killed_run_made_elsewhere_is_found_by_the_runs_folder(
     left.mkdir()
     (left / "groups").write_text(f"{group}\n/etc\n{session}\n")
     try:
-        imageless.reap()
+        folders.reap()
         assert not group.exists()
         assert session.exists()
     finally:

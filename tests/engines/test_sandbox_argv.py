@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import Invocation, Limits, Profile
-from runner.engines.imageless import Folders
+from runner.engines.folders import Folders
 from runner.engines.local import sandbox
 from runner.engines.local.layout import Gpus, Host, Layout, lay_out
 from runner.engines.local.seccomp import redirected

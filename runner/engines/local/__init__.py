@@ -27,8 +27,9 @@ from runner.core.errors import Cancel, EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick
 from runner.core.screen import Terminal
 from runner.engines import base, cgroup, launch, network
+from runner.engines.folders import Folders, temporary
 from runner.engines.gpu.watch import files, groups, nodes, visible_devices
-from runner.engines.imageless import Folders, Imageless, Workplace, fill, temporary
+from runner.engines.imageless import Imageless, Workplace, fill
 from runner.engines.launch import SYSTEM_PATH, environment
 from runner.engines.local import sandbox
 from runner.engines.local.layout import (

@@ -14,7 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from runner.core import DataMount, Limits, Profile
-from runner.engines.imageless import Folders, Owner
+from runner.engines.folders import Folders
+from runner.engines.imageless import Owner
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
 """The folders of the host's root that a sandbox shows: programs and their settings.

@@ -14,7 +14,8 @@ from msgspec.structs import asdict
 
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
-from runner.engines.imageless import Owner, temporary
+from runner.engines.folders import temporary
+from runner.engines.imageless import Owner
 from runner.engines.local.layout import (
     FIRST,
     HOSTNAME,

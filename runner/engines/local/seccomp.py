@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from runner.core import Invocation
-from runner.engines.imageless import Folders
+from runner.engines.folders import Folders
 from runner.engines.local.layout import FIRST, TOOLS, Host
 
 LAST_KNOWN = 466
