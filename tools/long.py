@@ -1,4 +1,4 @@
-"""Say which long suites of tests are due: whose sources they have not yet passed with.
+"""List the long test suites that are due: their sources changed since they passed.
 
     python tools/long.py check [SUITE ...]           # print those that are; 1 if any is
     python tools/long.py record [SUITE[=HASH] ...]   # they have passed whole

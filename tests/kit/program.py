@@ -210,7 +210,7 @@ def _folder(cwd: Path | str | None) -> str:
 
 @contextmanager
 def _read(readers: Executor) -> Iterator[tuple[int, Future[bytes]]]:
-    """Give the end of a pipe to write to, and what will have come out of it.
+    """Yield the write end of a pipe, and a future of what is read from it.
 
     Programs that rai left to themselves may have that end too, and go on.
     """
