@@ -64,11 +64,12 @@ class Site(Struct, frozen=True):
         return f"secret-{self.mark}"
 
     def filled(self, text: str) -> str:
-        """Replace @MARK@, @OUTSIDE@, @OUTPUT@ and @ROOT@."""
+        """Replace @MARK@, @OUTSIDE@, @OUTPUT@, @PROJECT@ and @ROOT@."""
         names = {
             "@MARK@": self.mark,
             "@OUTSIDE@": str(self.outside),
             "@OUTPUT@": str(self.output),
+            "@PROJECT@": str(self.project),
             "@ROOT@": str(self.root),
         }
         for name, value in names.items():

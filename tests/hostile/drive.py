@@ -42,9 +42,11 @@ def run(case: Case, column: Column, site: Site, builds: Path) -> Ended:
         words = ["run", "-p", str(site.project), *column.options]
         words += [site.filled(word) for word in case.flags]
         ended = _measured(case, column, site, words)
-        for more in case.then:
-            _quietly(case, column, site, [site.filled(word) for word in more])
         folder = _folder(site)
+        for more in case.then:
+            words = [site.filled(word) for word in more]
+            words += column.options if more[0] == "run" else ()
+            _quietly(case, column, site, words)
         return Ended(
             site,
             *ended,

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from subprocess import Popen
 
 from runner.core import Reason
-from tests.hostile.case import Case, Site
+from tests.hostile.case import IMAGE, Case, Site
 
 BUSY = "sh -c 'echo up > up; sleep 600'"
+NEXT = f"rai: {{version: 0.2, image: {IMAGE}}}\ncommands: {{build: ['true']}}\n"
 
 
 def _once_up(
@@ -107,12 +108,13 @@ CASES = (
     ),
     Case(
         name="rai is killed",
-        tries="rai itself is killed while a command runs; the next command tidies up.",
+        tries="rai itself is killed while a command runs; the next run tidies up.",
         commands=(BUSY,),
+        files={"next/rai_build.yml": NEXT},
         limits={"time": 60},
         limit_s=15,
         during=_once_up(signal.SIGKILL),
-        then=(("ps",), ("ps",)),
+        then=(("ps",), ("run", "-p", "@PROJECT@/next")),
         after_s=20,
         ends=Reason.RUNNER_LOST,
         exit_code=-signal.SIGKILL,
