@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, remotely, submitting
+from runner.cli import common, remotely
 from runner.client.problems import shown
 from runner.client.profile import ProfileEntry
 from runner.core.addresses import SlurmTarget
@@ -19,6 +19,7 @@ from runner.execution import prepare
 from runner.report import Table, date
 from runner.report.blocks import filled
 from runner.report.findings import timed
+from runner.report.phrases import late_text
 from runner.spec import milestones
 from runner.store import run_files, runs
 from runner.terminal.layout import blocks
@@ -112,7 +113,7 @@ def _boards(page: StandingsPage, number: int | None) -> Iterator[Table]:
                 *(str(one.rank), shown(one.name)),
                 *timed(one.ms, one.ratio, one.interval),
                 date(one.received_at)[:10],
-                f"{submitting.late_text(one.late_s)} late" if one.late_s else "",
+                f"{late_text(one.late_s)} late" if one.late_s else "",
                 f"measured again {one.reruns} time{'s'[: one.reruns != 1]}"
                 if one.reruns
                 else "",

@@ -11,6 +11,8 @@ from runner.client.problems import shown
 from runner.core.milestone import TIMED_BY, Trust
 from runner.report.blocks import filled
 from runner.report.findings import timed
+from runner.report.phrases import late_text
+from runner.submit.outcome import verdict
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
@@ -51,7 +53,7 @@ def submissions(
         return
     rows = []
     for one in found:
-        late = submitting.late_text(one.late_s)
+        late = late_text(one.late_s)
         again = one.rerun_of is not None
         attempt = "" if one.rehearsal or again else str(one.attempt)
         mark = "rehearsal" if one.rehearsal else "counts" if one.counts else ""
@@ -62,7 +64,7 @@ def submissions(
         first = (
             *(str(one.number), shown(one.milestone), shown(one.team)),
             *(shown(one.person), submitting.moment(one.received_at)),
-            *(f"{late} late" if late else "", attempt, submitting.verdict(one)),
+            *(f"{late} late" if late else "", attempt, shown(verdict(one))),
             one.runs[-1].run if one.runs else "",
         )
         entries = one.measured.entries if one.measured else ()

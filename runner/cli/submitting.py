@@ -16,17 +16,17 @@ from runner.client.problems import UnreachableError, shown
 from runner.client.profile import ProfileEntry
 from runner.core import Reason, quantities
 from runner.core.errors import RaiError
-from runner.core.quantities import duration_text
-from runner.core.wire import Decision, MilestoneView, Submission
+from runner.core.wire import MilestoneView, Submission
 from runner.execution import places
 from runner.execution.prepare import settings as read_settings
 from runner.execution.server import copied, name_of
 from runner.report import Table
 from runner.report.blocks import filled
+from runner.report.phrases import late_text
 from runner.store import runs
 from runner.store.paths import RunPaths
 from runner.submit import standings, submission
-from runner.submit.outcome import ACCEPTED, REHEARSED, SubmissionOutcome
+from runner.submit.outcome import REHEARSED, SubmissionOutcome, verdict
 from runner.terminal.console import Console
 
 LOOK_S = 0.5
@@ -162,11 +162,6 @@ def receipt(one: Submission) -> str:
     return f"{titled(one)} received {when}{late}{attempt}; SHA-256 {shown(one.sha256)}"
 
 
-def late_text(late_s: float) -> str:
-    """Return how late something is, in minutes that have begun; "" if it is not."""
-    return duration_text(60.0 * math.ceil(late_s / 60)) if late_s else ""
-
-
 def moment(at: float) -> str:
     """Return a time of this machine's zone, with the zone."""
     return f"{report.date(at)} {time.strftime('%Z', time.localtime(at))}"
@@ -181,19 +176,6 @@ def counts_now(one: Submission) -> str:
     return said + points
 
 
-def verdict(one: Submission | None) -> str:
-    """Return how a submission ended, or what it does now."""
-    if one is None:
-        return ""
-    if one.decided is not None:
-        what = "counted" if one.decided is Decision.COUNT else "annulled"
-        return f"{what} by staff: {shown(one.decided_why)}"
-    if one.reason is None:
-        return shown(one.going.name) if one.going else "received"
-    done = one.reason is Reason.DONE
-    return ACCEPTED[one.trust] if done else report.words(one.reason)
-
-
 def milestone_table(some: tuple[MilestoneView, ...]) -> Table:
     """Return milestones with their deadlines in local time, and what is left."""
     rows = []
@@ -202,7 +184,7 @@ def milestone_table(some: tuple[MilestoneView, ...]) -> Table:
         due += " (closed)" if one.closed else ""
         most = one.attempts
         left = "" if most is None else f"{max(most - one.used, 0)} of {most}"
-        row = shown(one.name), shown(one.title), due, left, verdict(one.last)
-        rows.append(row)
+        last = shown(verdict(one.last)) if one.last else ""
+        rows.append((shown(one.name), shown(one.title), due, left, last))
     heads = ("milestone", "title", "deadline", "attempts left", "last verdict")
     return filled("", heads, rows)

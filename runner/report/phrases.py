@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from enum import StrEnum
@@ -182,6 +183,11 @@ def in_round(command: CommandRecord) -> str:
 def words(reason: Reason) -> str:
     """Return a reason as words."""
     return reason.value.replace("_", " ").replace("gpu", "GPU")
+
+
+def late_text(late_s: float) -> str:
+    """Return how late something is, in minutes that have begun; "" if it is not."""
+    return quantities.duration_text(60.0 * math.ceil(late_s / 60)) if late_s else ""
 
 
 def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> str:

@@ -395,7 +395,7 @@ def reach(at: Sizes, sizes: Sizes, lines: bytes, *, over: bool) -> dict[str, int
     if not whole and (over or len(lines) >= LINES_BYTES):
         whole = lines  # a line so long is of no output, and goes in pieces
     for line in whole.splitlines(keepends=True):
-        log, end = _output(line)
+        log, _, end = output_of(line)
         if log and end > sizes[log] and not over:
             break
         more = max(min(end, sizes[log]) - ends[log], 0) if log else 0
@@ -426,15 +426,15 @@ class _Line(Struct):
 _decoder = json.Decoder(_Line)
 
 
-def _output(line: bytes) -> tuple[str, int]:
-    """Return the file that a line speaks of and the end of that output; "" for none."""
+def output_of(line: bytes) -> tuple[str, int, int]:
+    """Return the file that a line of events speaks of, and where in it; "" for none."""
     if b'"Output"' not in line:
-        return "", 0
+        return "", 0, 0
     try:
         found = _decoder.decode(line)
     except DecodeError:
-        return "", 0
+        return "", 0, 0
     if found.event != "Output" or found.stream is None:
-        return "", 0
+        return "", 0, 0
     log = STDOUT if found.stream is Stream.STDOUT else STDERR
-    return log, found.offset + found.length
+    return log, found.offset, found.offset + found.length

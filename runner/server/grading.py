@@ -11,12 +11,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runner import pack
-from runner.core import MIB
-from runner.core.errors import RaiError
+from runner.core import MIB, Problem
+from runner.core.errors import RaiError, UsageError
 from runner.core.measurement import MEASUREMENT_FILE, to_json
 from runner.core.milestone import Counted, Milestone
+from runner.core.quantities import TIME
 from runner.core.screen import cell
-from runner.core.wire import StandingsPage, Submission
+from runner.core.wire import Decision, StandingsPage, Submission
 from runner.server import messages
 from runner.server.database import Store
 from runner.server.paths import ServerFolder, upload_path
@@ -115,6 +116,42 @@ class Grading:
                 marks = (*marks, f"the same sources as {', '.join(alike)}")
             found.append(replace(one, marks=marks))
         return found
+
+    def extend(self, team: str, name: str, by: str, why: str) -> Milestone:
+        """Move a team's deadline by a duration, such as 2d; return its milestone then.
+
+        Raises:
+            UsageError: there is no such duration, team or deadline.
+        """
+        seconds = TIME.parse(by) if by != "0s" else 0.0
+        if seconds is None:
+            text = f"{by!r} is no duration"
+            raise UsageError(Problem(text, hint="write e.g. 2d, 12h or 0s"))
+        found = self.milestone(name)
+        if found.deadline is None:
+            raise UsageError(f"{found.name} has no deadline")
+        if not any(person.team == team for person in self._store.people()):
+            text = f"there is no team {team!r}"
+            raise UsageError(Problem(text, hint="`rai server people` lists them"))
+        moved = later(found, seconds)
+        its = team, found.name, self.term, seconds, why
+        self._store.extend(*its, moved.late_s_at)
+        return moved
+
+    def decide(self, number: int, what: Decision, why: str) -> Submission:
+        """Have a submission count, or not, whatever its verdict is; return it.
+
+        Raises:
+            UsageError: there is none, or it has no verdict of its own.
+        """
+        one = self._store.submission(number)
+        if one is None:
+            hint = "`rai submissions --all` lists them"
+            raise UsageError(Problem(f"there is no submission {number}", hint=hint))
+        if one.ended_at is None or one.rerun_of is not None:
+            raise UsageError(f"submission {number} has no verdict of its own")
+        self._store.decide(number, what, why)
+        return one
 
     def standings(
         self, milestone: Milestone, team: str, *, staff: bool

@@ -30,7 +30,7 @@ from starlette.types import Scope as AsgiScope
 
 from runner.core import Reason
 from runner.core.errors import RaiError
-from runner.core.wire import Scope
+from runner.core.wire import Refusal, Scope
 from runner.server import bounds, messages
 from runner.server.bounds import TryCounter, network
 from runner.server.database import Store
@@ -154,9 +154,13 @@ class Site(Struct, eq=False):
         """Return whose a request is; refuse one without a valid token."""
         given = request.headers.getlist("authorization")
         match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
-        if match is None:
+        return await self.known(request, match[1] if match else "")
+
+    async def known(self, request: Request, token: str) -> Identity:
+        """Return whose a token is that came with a request; refuse one not valid."""
+        if not token:
             raise _unknown("no token was sent")
-        now, token = self.now(), match[1]
+        now = self.now()
         key = hashlib.sha256(token.encode()).digest()
         found, until = self.tokens.get(key, (None, 0.0))
         if found is None or not until - bounds.REVOKED_S <= now < until:
@@ -230,6 +234,8 @@ class RequestContext:
         """Whether it may take as long as a run, or as its client's network."""
         self.frequent = False
         """Whether only a failure of it is worth a line of the log."""
+        self.page: Callable[[Refusal], Response] | None = None
+        """Makes a page of a refusal, where a browser asks."""
         self.scope = CancelScope()
         self.ended_by = self.refused = ""
         self.status = self.received = self.sent = 0
@@ -296,7 +302,7 @@ async def refused(request: Request, error: Exception) -> Response:
             known = refuse(Reason.INTERNAL, text, hint="tell your staff")
     site.metrics.refused.labels(known.refusal.reason).inc()
     context.refused = "; ".join(str(one) for one in known.refusal.problems)
-    return known.response(site.now())
+    return context.page(known.refusal) if context.page else known.response(site.now())
 
 
 class RequestMiddleware:

@@ -56,7 +56,8 @@ class SubmissionRoutes:
         self._site, self._queue, self._runs = site, queue, runs
 
     @cached_property
-    def _grading(self) -> Grading:
+    def grading(self) -> Grading:
+        """The grading of this server's term."""
         site = self._site
         return Grading(site.store, site.milestones, site.rules.term)
 
@@ -80,12 +81,12 @@ class SubmissionRoutes:
 
     async def get(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/submissions/{number}`."""
-        found = [await self._reached(request, who)]
-        return answer((await self._site.in_files(self._grading.marked, found))[0])
+        found = [await self.reached(request, who)]
+        return answer((await self._site.in_files(self.grading.marked, found))[0])
 
     async def page(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/submissions`."""
-        query, grading = request.query_params, self._grading
+        query, grading = request.query_params, self.grading
         every = bool(query.get("all"))
         if every and not who.staff:
             text = "only staff see the submissions of all teams"
@@ -102,7 +103,7 @@ class SubmissionRoutes:
 
     async def choose(self, request: Request, who: Identity) -> Response:
         """Answer `PUT /api/v1/submissions/{number}/chosen`, of its own team."""
-        one = await self._reached(request, who)
+        one = await self.reached(request, who)
         if one.team != who.team:
             raise refuse(Reason.NOT_ALLOWED, f"only {one.team} chooses its submission")
         chosen = await self._site.in_files(self._chosen, one)
@@ -112,7 +113,7 @@ class SubmissionRoutes:
     async def milestones(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/milestones`."""
         facts = await self._queue.facts()
-        found = await self._site.in_files(self._views, who.team)
+        found = await self._site.in_files(self.views, who.team)
         gpu = facts.gpus[0] if facts and facts.gpus else None
         known = (gpu.name, host.architecture(gpu)) if gpu else ("", "")
         return answer(MilestonePage(tuple(found), *known))
@@ -127,12 +128,12 @@ class SubmissionRoutes:
         """Answer `GET /api/v1/standings/{name}`: the leaderboards of a milestone."""
 
         def found() -> StandingsPage:
-            milestone = self._grading.milestone(request.path_params["name"])
-            return self._grading.standings(milestone, who.team, staff=who.staff)
+            milestone = self.grading.milestone(request.path_params["name"])
+            return self.grading.standings(milestone, who.team, staff=who.staff)
 
         return answer(await self._site.in_files(found))
 
-    async def _reached(self, request: Request, who: Identity) -> Submission:
+    async def reached(self, request: Request, who: Identity) -> Submission:
         """Return the submission that a request names, of its own team; staff reach all.
 
         That staff read another team's is kept among their acts.
@@ -156,7 +157,7 @@ class SubmissionRoutes:
     ) -> tuple[Submission, bool]:
         """Return the submission of a key, and whether it is new."""
         store = self._site.store
-        milestone = self._grading.milestone(asked.milestone, who.team)
+        milestone = self.grading.milestone(asked.milestone, who.team)
         kept, new = store.submission_of(who.team, key), False
         if kept is None:
             self._check(who, asked, milestone, facts)
@@ -207,7 +208,7 @@ class SubmissionRoutes:
 
     def _chosen(self, one: Submission) -> Submission:
         store = self._site.store
-        milestone = self._grading.milestone(one.milestone, one.team)
+        milestone = self.grading.milestone(one.milestone, one.team)
         if milestone.counting is not Counted.CHOSEN:
             text = f"of {one.milestone} the {milestone.counting} submission counts"
             raise refuse(Reason.USAGE, text)
@@ -217,20 +218,20 @@ class SubmissionRoutes:
         if milestone.late_s_at(max(self._site.now(), store.latest_receipt())):
             raise refuse(Reason.NOT_ALLOWED, _due(milestone))
         store.choose(one)
-        return self._grading.marked([replace(one, chosen=True)])[0]
+        return self.grading.marked([replace(one, chosen=True)])[0]
 
-    def _views(self, team: str) -> list[MilestoneView]:
+    def views(self, team: str) -> list[MilestoneView]:
         """Return the milestones whose files can be read, with what a team did."""
         store, term = self._site.store, self._site.rules.term
         now = max(self._site.now(), store.latest_receipt())
         found = []
         for name in milestones.names(self._site.milestones):
             try:
-                one = self._grading.milestone(name, team)
+                one = self.grading.milestone(name, team)
             except RaiError as error:
                 messages.step("milestone_unread", milestone=name, why=str(error))
                 continue
-            last = self._grading.marked(store.submissions(team, one.name, 1, term))
+            last = self.grading.marked(store.submissions(team, one.name, 1, term))
             used = store.attempts_used(team, one.name, term)
             found.append(course.view(one, now, used, last[0] if last else None))
         return found

@@ -16,6 +16,8 @@ from runner.core.measurement import (
 )
 from runner.core.milestone import TIMED_BY, HeldKind, Milestone, MilestoneRun, Trust
 from runner.core.quantities import brief
+from runner.core.wire import Decision, Submission
+from runner.report.phrases import words
 from runner.submit.host import architecture
 
 ACCEPTED = {
@@ -30,6 +32,16 @@ MOST_MS = 1e9
 """A harness that prints more has printed no time."""
 
 REHEARSED = "a rehearsal"
+
+
+def verdict(one: Submission) -> str:
+    """Return in a few words how a submission ended, or what it does now."""
+    if one.decided is not None:
+        what = "counted" if one.decided is Decision.COUNT else "annulled"
+        return f"{what} by staff: {one.decided_why}"
+    if one.reason is None:
+        return one.going.name if one.going else "received"
+    return ACCEPTED[one.trust] if one.reason is Reason.DONE else words(one.reason)
 
 
 class SubmissionOutcome(Struct, frozen=True):

@@ -12,7 +12,6 @@ import typer
 from runner.cli.server import opening
 from runner.core import Problem
 from runner.core.errors import UsageError
-from runner.core.quantities import TIME
 from runner.core.wire import Decision
 from runner.terminal.streams import say
 
@@ -36,26 +35,14 @@ def extend(
 
     What it submitted before is late by the new deadline.
     """
-    from runner.server.grading import later
-
-    seconds = TIME.parse(by) if by != "0s" else 0.0
-    if seconds is None:
-        text = f"{by!r} is no duration"
-        raise UsageError(Problem(text, hint="write e.g. 2d, 12h or 0s"))
     with opening.opened(state) as (folder, store):
-        grading = opening.grading(folder, store)
-        found = grading.milestone(milestone)
-        if found.deadline is None:
-            raise UsageError(f"{found.name} has no deadline")
-        if not any(person.team == team for person in store.people()):
-            text = f"there is no team {team!r}"
-            raise UsageError(Problem(text, hint="`rai server people` lists them"))
-        why, moved = opening.reason(reason), later(found, seconds)
-        store.extend(team, found.name, grading.term, seconds, why, moved.late_s_at)
-        opening.note(store, "extend", f"{team} {found.name} {by}: {why}")
-    due = moved.deadline
-    as_others = f"{by} after the milestone's own deadline" if seconds else "as for all"
-    say(f"{found.name} is due {due:%Y-%m-%d %H:%M %Z} for {team}: {as_others}")
+        grading, why = opening.grading(folder, store), opening.reason(reason)
+        moved = grading.extend(team, milestone, by, why)
+        opening.note(store, "extend", f"{team} {moved.name} {by}: {why}")
+    own = by == "0s"
+    as_others = "as for all" if own else f"{by} after the milestone's own deadline"
+    due = f"{moved.name} is due {moved.deadline:%Y-%m-%d %H:%M %Z}"
+    say(f"{due} for {team}: {as_others}")
 
 
 def decide(
@@ -69,15 +56,8 @@ def decide(
 ) -> None:
     """Have a submission count, or not, whatever its verdict is. Its team sees why."""
     why = opening.reason(reason)
-    with opening.opened(state) as (_, store):
-        one = store.submission(number)
-        if one is None:
-            hint = "`rai submissions --all` lists them"
-            raise UsageError(Problem(f"there is no submission {number}", hint=hint))
-        if one.ended_at is None or one.rerun_of is not None:
-            text = f"submission {number} has no verdict of its own"
-            raise UsageError(text)
-        store.decide(number, what, why)
+    with opening.opened(state) as (folder, store):
+        one = opening.grading(folder, store).decide(number, what, why)
         opening.note(store, "decide", f"submission {number} {what}: {why}")
     says = "counts" if what is Decision.COUNT else "does not count"
     say(f"Submission {number} of {one.team} to {one.milestone} {says}: {why}")
