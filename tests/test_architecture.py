@@ -35,7 +35,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/engines/gpu/nvml.py",),
-    "jinja2": ("runner/report/page.py", "runner/report/pictures.py"),
+    "jinja2": (
+        "runner/report/page.py",
+        "runner/report/pictures.py",
+        "runner/server/pages.py",
+    ),
     "markupsafe": ("runner/report/page.py", "runner/report/pictures.py"),
     "requests": ("runner/engines/docker/", "runner/client/"),
     "certifi": ("runner/client/",),

@@ -461,26 +461,30 @@ WAIT_S = 5.0
 
 
 def show(path: Path) -> None:
-    """Open a file in a browser; without one, tell where the file is.
+    """Open a file in a browser; without one, tell where the file is."""
+    if not open_link(path.resolve().as_uri()):
+        say(f"There is no browser here that could open it: open {path.resolve()}.")
+
+
+def open_link(address: str) -> bool:
+    """Open an address in a browser; return False where there is none.
 
     A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
     and over SSH so is any. In CI there is none.
     """
-    opened: list[bool] = []
     browser = _browser()
-    if browser is not None:
-        address = path.resolve().as_uri()
+    if browser is None:
+        return False
+    opened: list[bool] = []
 
-        def start() -> None:
-            opened.append(browser.open(address))
+    def start() -> None:
+        opened.append(browser.open(address))
 
-        # Some wait until the user closes them: they do not hold this command.
-        thread = threading.Thread(target=start, daemon=True)
-        thread.start()
-        thread.join(WAIT_S)
-        if thread.is_alive() or (opened and opened[0]):
-            return
-    say(f"There is no browser here that could open it: open {path.resolve()}.")
+    # Some wait until the user closes them: they do not hold this command.
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    return thread.is_alive() or (bool(opened) and opened[0])
 
 
 def _browser() -> BaseBrowser | None:

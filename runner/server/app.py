@@ -38,6 +38,7 @@ from runner.server.bounds import TryCounter, network
 from runner.server.database.accounts import Identity
 from runner.server.downloads import FileRoutes, TailRoute
 from runner.server.messages import answer, decoded, nothing, refuse
+from runner.server.pages import PageRoutes
 from runner.server.requests import RequestMiddleware, Site, refused
 from runner.server.runs import LOOK_S, QueueSnapshot, RunRoutes
 from runner.server.submissions import SubmissionRoutes
@@ -91,7 +92,9 @@ def make_app(site: Site) -> Starlette:
         ("GET", "/queue", queue.get),
         ("PUT", "/queue/drain", queue.drain),
     )
-    routes = [Route(path, call, methods=[method]) for method, path, call in for_all]
+    pages = PageRoutes(site, queue, runs, submissions, accounts.redeem)
+    routes = pages.routes()
+    routes += [Route(path, call, methods=[method]) for method, path, call in for_all]
     routes += [
         Route(API + path, site.identified(reply), methods=[method])
         for method, path, reply in with_token
@@ -146,29 +149,40 @@ class AccountRoutes:
         return answer(facts)
 
     async def login(self, request: Request) -> Response:
-        """Answer `POST /api/v1/login`.
+        """Answer `POST /api/v1/login`."""
+        asked = await decoded(request, LoginRequest)
+        valid_s = self._site.rules.token_valid_s
+        its = asked.code, asked.device, valid_s
+        token, who = await self.redeem(request, *its)
+        me = await run_in_threadpool(self._me, who)
+        return answer(LoginAnswer(token, me), 201)
+
+    async def redeem(
+        self, request: Request, code: str, device: str, valid_s: float | None
+    ) -> tuple[str, Identity]:
+        """Return a new token for a code, and whose it is; refuse a wrong code.
 
         A try is counted before the code is looked at, and given back if it is right:
         many people may log in from one address, and nobody can try codes at once. Who
         has no try left takes none of those that all share.
         """
-        asked = await decoded(request, LoginRequest)
         address = network(request.client.host) if request.client else ""
         now = self._site.now()
         if known := self._tries.take(address, now) or self._all.take(ALL, now):
             text = "too many codes that are not valid were tried"
             raise refuse(Reason.RATE_LIMIT, text, retry_at=known)
-        found = await run_in_threadpool(self._redeemed, asked, now)
+        device = printable(device[:MOST_DEVICE]).replace("\n", " ")
+        its = code.strip(), device, now, valid_s, tuple(Scope)
+        found = await run_in_threadpool(self._site.store.redeem, *its)
         if found is None:
             text = "this code is not valid: it was used, is too old, or is mistyped"
             raise refuse(Reason.NOT_ALLOWED, text, hint="ask your staff for a new one")
         self._tries.give_back(address, now)
         self._all.give_back(ALL, now)
-        token, who = found
+        _, who = found
         about = {"token": who.token_id, "client": address}
         messages.step("login", team=who.team, person=who.person, **about)
-        me = await run_in_threadpool(self._me, who)
-        return answer(LoginAnswer(token, me), 201)
+        return found
 
     async def me(self, request: Request, who: Identity) -> Response:
         """Answer `GET /api/v1/me`."""
@@ -192,12 +206,6 @@ class AccountRoutes:
         self._site.forget(token_id)
         messages.step("logout", team=who.team, person=who.person, token=token_id)
         return Response(status_code=204)
-
-    def _redeemed(self, asked: LoginRequest, now: float) -> tuple[str, Identity] | None:
-        """Return the token that a code is good for, and whose it is."""
-        code, valid_s = asked.code.strip(), self._site.rules.token_valid_s
-        device = printable(asked.device[:MOST_DEVICE]).replace("\n", " ")
-        return self._site.store.redeem(code, device, now, valid_s, tuple(Scope))
 
     def _revoked(self, who: Identity, token_id: str) -> bool:
         store = self._site.store

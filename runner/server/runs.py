@@ -69,7 +69,9 @@ class QueueSnapshot:
     def __init__(self, site: Site) -> None:
         self._site = site
         self.rows: dict[str, QueueRow] = {}
-        self._changes = -1
+        self.changes = -1
+        """The store's count of changes that ``rows`` are of."""
+
         self._looking = anyio.Lock()
 
     async def get(self, request: Request, who: Identity) -> Response:
@@ -124,7 +126,7 @@ class QueueSnapshot:
         Those before the first look were before this server's start.
         """
         async with self._looking:
-            first, before = self._changes < 0, self.rows
+            first, before = self.changes < 0, self.rows
             for row in await run_in_threadpool(self._read):
                 reason = row.reason or Reason.INTERNAL
                 self._site.metrics.ended.labels(reason).inc()
@@ -139,12 +141,12 @@ class QueueSnapshot:
     def _read(self) -> list[QueueRow]:
         """Read the queue, and return the runs that ended since the last look."""
         # The number first: a change between the two calls is seen the next time.
-        store, since = self._site.store, self._changes
+        store, since = self._site.store, self.changes
         if (changes := store.changes()) == since:
             return []
         rows = {row.id: row for row in store.unfinished()}
         ended = store.ended_between(since, changes) if since >= 0 else []
-        self.rows, self._changes = rows, changes
+        self.rows, self.changes = rows, changes
         return ended
 
     async def _answer(self, who: Identity) -> Response:

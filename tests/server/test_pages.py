@@ -1,0 +1,287 @@
+"""The pages of a server, as a browser asks for them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from msgspec.structs import replace
+
+from runner.core import Reason, Stream
+from runner.core.wire import Leaderboard, QueueState, TeamStanding
+from runner.server import pages, views
+from runner.server.scheduling import ServerRules
+from tests.kit import graded
+from tests.kit.web import RUN, Reply, WebServer, serving
+
+PAGES = ("/", "/standings", "/standings/final", f"/runs/{RUN}", "/submissions/1")
+
+
+class BrowserUser:
+    """Somebody with a browser, which keeps a cookie."""
+
+    def __init__(self, web: WebServer, team: str, role: str = "") -> None:
+        self.web, self.token = web, web.token(team, role=role)
+        code = web.ask("POST", "/api/v1/codes", self.token).json["code"]
+        entered = web.ask("GET", f"/enter?code={code}")
+        assert entered.status == 200, entered
+        self.set_cookie = entered.headers["set-cookie"]
+        self.cookie = self.set_cookie.partition(";")[0]
+
+    def get(self, path: str, **headers: str) -> Reply:
+        return self.web.ask("GET", path, headers={"Cookie": self.cookie, **headers})
+
+    def send(
+        self, path: str, origin: str | None = "http://localhost", **form: str
+    ) -> Reply:
+        headers = {"Cookie": self.cookie}
+        headers |= {"Origin": origin} if origin is not None else {}
+        return self.web.ask("POST", path, "", urlencode(form).encode(), headers)
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A server with a team blue, whose run waits and whose submission counts."""
+    rules = ServerRules(low_disk_bytes=0, term=graded.TERM)
+    with serving(tmp_path, rules) as web:
+        assert web.put(web.token("blue"), RUN).status == 201
+        graded.add(web.store, "blue", graded.measurement(0.5))
+        yield web
+
+
+@pytest.fixture
+def blue(site):
+    return BrowserUser(site, "blue")
+
+
+@pytest.fixture
+def staff(site):
+    return BrowserUser(site, "staff", "staff")
+
+
+def text(reply: Reply) -> str:
+    return reply.body.decode()
+
+
+def test_a_link_is_good_once_and_its_cookie_is_for_this_server_alone(site):
+    token = site.token("blue")
+    code = site.ask("POST", "/api/v1/codes", token).json["code"]
+    plain = site.ask("GET", f"/enter?code={code}")
+    again = site.ask("GET", f"/enter?code={code}")
+
+    assert plain.status == 200
+    cookie = plain.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
+    assert again.status == 403 and "set-cookie" not in again.headers
+    code = site.ask("POST", "/api/v1/codes", token).json["code"]
+    by_tls = site.ask("GET", f"/enter?code={code}", source="127.0.0.1")
+    assert "; secure" in by_tls.headers["set-cookie"].lower()
+
+
+def test_who_is_not_logged_in_is_told_how_to(site):
+    for path in (*PAGES, "/staff"):
+        found = site.ask("GET", path)
+        assert found.status == 401 and "rai web" in text(found)
+        assert found.headers["content-type"].startswith("text/html")
+
+
+def test_a_session_is_no_token_and_a_token_no_session(site, blue):
+    assert blue.get("/api/v1/me").status == 401
+    assert site.ask("GET", "/", blue.token).status == 401
+
+
+def test_a_session_ends_with_the_login_that_made_it_and_by_logging_out(site, blue):
+    other = BrowserUser(site, "blue")
+    assert other.send("/leave").status == 200
+    assert other.get("/").status == 401
+    assert blue.get("/").status == 200
+    site.ahead += pages.SESSION_S + 1
+    assert blue.get("/").status == 401
+
+
+def test_every_page_has_a_policy_that_runs_the_servers_own_script_only(blue, staff):
+    for person, path in [*((blue, path) for path in PAGES), (staff, "/staff")]:
+        found = person.get(path)
+        assert found.status == 200, (path, found)
+        policy = found.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "<script>" not in text(found) and " style=" not in text(found)
+        assert not re.search(r"(src|href)=.(https?:)?//", text(found))
+
+
+def test_another_teams_things_are_not_there_and_staffs_page_is_staffs(site, staff):
+    red = BrowserUser(site, "red")
+    for path in (f"/runs/{RUN}", f"/runs/{RUN}/output?after=0", "/submissions/1"):
+        assert red.get(path).status == 404
+        assert staff.get(path).status == 200
+    assert red.get("/staff").status == 403
+    why = {"what": "annul", "why": "mine"}
+    assert red.send("/submissions/1/decide", **why).status == 403
+    extend = {"team": "red", "milestone": "final", "by": "2d", "why": "ill"}
+    assert red.send("/staff/extend", **extend).status == 403
+    assert red.send(f"/runs/{RUN}/cancel").status == 404
+    assert site.store.run(RUN).cancelled is False
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://"])
+def test_a_change_is_taken_from_a_page_of_this_server_only(site, blue, origin):
+    assert blue.send(f"/runs/{RUN}/cancel", origin).status == 403
+    assert site.store.run(RUN).cancelled is False
+    assert blue.send(f"/runs/{RUN}/cancel").status == 303
+    assert site.store.run(RUN).state is QueueState.ENDED
+
+
+def test_a_get_changes_nothing(site, blue):
+    assert blue.get(f"/runs/{RUN}/cancel").status in (404, 405)
+    assert site.store.run(RUN).state is QueueState.WAITING
+
+
+def test_names_are_text_on_every_page(site, staff):
+    evil = "<img src=x onerror=alert(1)>"
+    token = site.token(evil)
+    assert site.put(token, "1123456789", project=f"/{evil}").status == 201
+    graded.add(site.store, evil, graded.measurement(0.6))
+    for path in ("/", "/staff", "/standings/final", "/runs/1123456789"):
+        assert "<img" not in text(staff.get(path))
+    assert "&lt;img" in text(staff.get("/staff"))
+
+
+def test_standings_show_ones_own_team_and_others_by_names_that_tell_nothing(site, blue):
+    for number in range(79):
+        ratio = 0.4 + number / 100
+        graded.add(site.store, f"team-{number}", graded.measurement(ratio))
+    found = blue.get("/standings/final")
+
+    assert "team-" not in text(found)
+    assert "blue (you)" in text(found)
+    assert text(found).count("<circle") == 80
+    assert text(found).count('class="own"/>') == 1
+    assert len(found.body) < 30_000
+
+
+def test_the_deadline_that_a_team_has_is_on_top(tmp_path):
+    ours = pages.milestones.read("final", ())[0].decode()
+    (tmp_path / "final.yml").write_text(f"{ours}deadline: 2033-05-18 00:00 UTC\n")
+    (tmp_path / "s").mkdir()
+    with serving(tmp_path / "s", ServerRules(low_disk_bytes=0, term="x")) as web:
+        web.site.milestones = (tmp_path,)
+        web.clock = lambda: 1_999_987_200.0 - 100 * 60
+        staff, blue = BrowserUser(web, "staff", "staff"), BrowserUser(web, "blue")
+        assert "1 h 40 min left" in text(blue.get("/standings/final"))
+        extend = {"team": "blue", "milestone": "final", "by": "2d", "why": "ill"}
+        assert staff.send("/staff/extend", **extend).status == 303
+        assert "2 days 1 h left" in text(blue.get("/standings/final"))
+        assert "1 h 40 min left" in text(staff.get("/standings/final"))
+        (entry,) = web.store.audited(1)
+        assert (entry.who, entry.act) == ("staff/ann", "extend")
+        wrong = staff.send("/staff/extend", **{**extend, "by": "soon"})
+        assert wrong.status == 400 and "no duration" in text(wrong)
+
+
+def test_staff_decide_about_a_submission_and_the_team_sees_why(site, blue, staff):
+    assert "accepted" in text(blue.get("/submissions/1"))
+    done = staff.send("/submissions/1/decide", what="annul", why="it was  copied")
+    assert done.status == 303
+    assert "annulled by staff: it was copied" in text(blue.get("/submissions/1"))
+    assert "annulled by staff" in text(staff.get("/staff"))
+    assert "blue" not in text(blue.get("/standings/final")).partition("<main")[2]
+    assert staff.send("/submissions/1/decide", what="annul", why=" ").status == 400
+    assert staff.send("/submissions/1/decide", what="shred", why="x").status == 400
+
+
+def test_a_grid_cell_tells_what_counts_or_came_of_the_last_one(site, staff):
+    for team in ("none", "wrong", "late"):
+        site.token(team)
+    graded.add(site.store, "wrong", None, reason=Reason.WRONG_ANSWER)
+    graded.add(site.store, "late", graded.measurement(0.7), late_s=3600.0)
+    found = text(staff.get("/staff"))
+    rows = dict(re.findall(r'<tr><th scope="row">(\w+)</th><td>(.*?)</td>', found))
+    plain = {team: re.sub("<[^>]+>", "", cell) for team, cell in rows.items()}
+    assert plain == {
+        "blue": "1.000 ms",
+        "late": "1.400 ms 1h late",
+        "none": "none",
+        "wrong": "wrong answer",
+    }
+
+
+def test_what_did_not_change_is_not_sent_again(site, blue):
+    for path in ("/", "/standings/final"):
+        first = blue.get(path)
+        same = {"If-None-Match": first.headers["etag"]}
+        assert (again := blue.get(path, **same)).status == 304 and not again.body
+        graded.add(site.store, "red", graded.measurement(0.8))
+        site.ask("GET", "/api/v1/queue", blue.token)  # the server looks at its store
+        assert blue.get(path, **same).status == 200
+
+
+def test_the_queue_says_ones_place_and_a_verdict_what_to_do(site, blue):
+    graded.add(site.store, "blue", None, reason=Reason.WRONG_ANSWER)
+    found = text(blue.get("/"))
+    assert "1 run waits" in found
+    assert "wrong answer" in found and Reason.WRONG_ANSWER.advice in found
+
+
+def test_output_comes_in_its_order_as_text_and_in_parts(site, blue, monkeypatch):
+    site.begin(RUN)
+    say = site.runs.say
+    say(RUN, b"one\r\n\x1b[31mred\x1b[0m\x1b]0;title\x07 50%\r100%\n")
+    say(RUN, b"two\n", Stream.STDERR)
+    say(RUN, b"<b>three</b>\n")
+    page = text(blue.get(f"/runs/{RUN}"))
+    shown = page.partition('id="output"')[2].partition("</pre>")[0]
+    assert shown.endswith("one\n100%\ntwo\n&lt;b&gt;three&lt;/b&gt;\n")
+
+    monkeypatch.setattr(views, "OUTPUT_BYTES", 400)
+    everything, after, parts = "", 0, 0
+    for number in range(60):
+        say(RUN, f"line {number}\n".encode())
+    site.end(RUN)
+    while True:
+        part = blue.get(f"/runs/{RUN}/output?after={after}").json
+        everything, after, parts = everything + part["text"], part["after"], parts + 1
+        if part["over"]:
+            break
+    wanted = "".join(f"line {number}\n" for number in range(60))
+    assert everything == "one\n100%\ntwo\n<b>three</b>\n" + wanted
+    assert parts > 3
+    assert "This is its end" in text(blue.get(f"/runs/{RUN}"))
+
+
+@pytest.mark.parametrize("after", ["", "-1", "x", "1" * 16])
+def test_a_place_in_the_output_that_is_none_is_refused(blue, after):
+    assert blue.get(f"/runs/{RUN}/output?after={after}").status == 400
+
+
+def test_a_report_is_made_once_the_run_has_ended_and_shown_in_a_sandbox(site, blue):
+    site.begin(RUN)
+    site.runs.say(RUN, b"<script>alert(1)</script>\n")
+    site.end(RUN)
+    found = blue.get(f"/runs/{RUN}/report")
+
+    assert found.status == 200, text(found)
+    policy = found.headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts;")
+    assert "allow-same-origin" not in policy and "connect-src" not in policy
+    assert "&lt;script&gt;alert(1)" in text(found)
+    missing = blue.get(f"/runs/{RUN}/timeline")
+    assert missing.status == 400 and "no build folder" in text(missing)
+
+
+def test_times_that_are_alike_stand_above_each_other():
+    board = Leaderboard("fp32", "gpu", "docker", ())
+    assert views.board(board).dots == ()
+    one = views.board(replace(board, standings=(_standing(1.0),)))
+    assert len(one.dots) == 1 and 0 < one.dots[0].x < views.WIDTH
+    many = [_standing(1.0), _standing(1.0001), _standing(2.0)]
+    dots = views.board(replace(board, standings=tuple(many))).dots
+    assert dots[0].x == pytest.approx(dots[1].x, abs=1) and dots[0].y > dots[1].y
+    assert dots[2].x > dots[1].x and dots[2].y == dots[0].y
+
+
+def _standing(ms):
+    return TeamStanding(
+        *(1, "a team", False, "", ms, ms, None, 0.0, graded.AT, 0),
+    )
