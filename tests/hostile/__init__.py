@@ -13,7 +13,7 @@ function that makes what a mapping of files cannot), and how the run must end.
 
 A limit that cannot be enforced for the column's user must be named in the first line,
 the record and ``rai doctor``. ``make hostile`` runs all and writes the table of
-docs/security.md; cases with ``ci`` run in ``make long`` too. To run some::
+docs/hostile.md; cases with ``ci`` run in ``make long`` too. To run some::
 
     python -m pytest -m hostile -k "fork_bomb and docker"
 """

@@ -1,4 +1,4 @@
-"""Write the table of docs/security.md: how each hostile case ends, in each column.
+"""Write the table of docs/hostile.md: how each hostile case ends, in each column.
 
 ``python -m tests.hostile.table [FILE]`` takes the results of ``make hostile`` over into
 results.jsonl, a line for each case, and makes the table from that.
@@ -20,7 +20,7 @@ from tests.kit.needs import ROOT
 from tools.benchmarks import rows
 
 RESULTS = Path(__file__).with_name("results.jsonl")
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "hostile.md"
 BEGIN, END = "<!-- cases: written by `make hostile` -->", "<!-- cases end -->"
 
 Kept = dict[str, dict[str, dict[str, object]]]

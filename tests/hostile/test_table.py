@@ -1,4 +1,4 @@
-"""The table of docs/security.md has every case, and how each ends in each column."""
+"""The table of docs/hostile.md has every case, and how each ends in each column."""
 
 from __future__ import annotations
 

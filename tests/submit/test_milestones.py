@@ -14,7 +14,7 @@ from runner.spec.milestones import reader
 from runner.store import settings
 from runner.submit import staging
 
-DOCS = Path(__file__).resolve().parents[2] / "docs/milestones.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/teach.md"
 
 SMALL = """\
 title: "Exercise: a first kernel"
@@ -123,7 +123,8 @@ def test_the_settings_name_a_sites_folders(tmp_path):
 
 
 def test_the_example_of_the_documents_can_be_read(tmp_path):
-    text = DOCS.read_text().partition("```yaml\n")[2].partition("```")[0]
+    _, named, after = DOCS.read_text().partition("# half.yml")
+    text = named + after.partition("```")[0]
     found = milestones.find("half", [site(tmp_path / "site", half=text)])
     assert found.accuracy == "half" and found.attempts == 10
     assert found.deadline.astimezone(UTC) == datetime(2026, 12, 12, 5, 59, tzinfo=UTC)

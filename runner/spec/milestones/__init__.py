@@ -2,8 +2,8 @@
 
     find("final", folders)      # Milestone; UsageError for an unknown name
 
-A site's file wins over ours of the same name: docs/milestones.md. It is ``NAME.yml``,
-or ``NAME/milestone.yml`` with what belongs to it beside it: docs/assignments.md.
+A site's file wins over ours of the same name. It is ``NAME.yml``, or
+``NAME/milestone.yml`` with what belongs to it beside it: docs/teach.md.
 """
 
 from __future__ import annotations

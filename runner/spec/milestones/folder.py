@@ -179,7 +179,7 @@ def staff(folder: Path) -> Staff:
     found, problems = _names(folder / STAFF.name, STAFF)
     file = folder / STAFF.name / BUILD_FILE
     if not problems and BUILD_FILE not in found:
-        hint = "it compiles, checks and times what a team sends: docs/assignments.md"
+        hint = "it compiles, checks and times what a team sends: docs/teach.md"
         problems.append(Problem(f"{file} is missing", hint=hint))
     if problems:
         return Staff(None, tuple(problems))

@@ -218,7 +218,7 @@ def _check_timed(fields: Fields, staff: Staff | None) -> None:
     """Add what an assignment lacks, or has that its harness decides."""
     if staff and not (staff.spec or staff.problems):
         text = "a timed milestone is a folder, with `staff/` beside its milestone.yml"
-        hint = f"put {BUILD_FILE} and the harness there: docs/assignments.md"
+        hint = f"put {BUILD_FILE} and the harness there: docs/teach.md"
         fields.problems.error(text, fields.place("trust"), hint)
     for key in _OF_THE_JUDGE:
         if fields.has(key):
