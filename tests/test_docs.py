@@ -28,7 +28,8 @@ HEAD = """\
 RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
-What the original's options and commands do here: [rai_build.md](rai_build.md#what-differs-from-the-original-rai).
+The original's options and commands:
+[rai_build.md](rai_build.md#what-differs-from-the-original-rai).
 """
 
 
