@@ -1,6 +1,6 @@
 """Write rai-kernels.json in a run of rai: the networks that ran, and their kernels.
 
-docs/kernel-shapes.md describes the file. Each script of a run adds to it.
+docs/results.md describes the file. Each script of a run adds to it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ HEAD = """\
 RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
-What the original's options and commands do here: [original.md](original.md).
+The original's options and commands:
+[rai_build.md](rai_build.md#what-differs-from-the-original-rai).
 """
 
 
@@ -114,7 +115,7 @@ def test_every_setting_is_documented():
 def test_every_name_of_a_secret_is_documented():
     from runner.pack.ignore import HARMLESS, NESTED, SECRET_FILES, SECRET_FOLDERS
 
-    page = (DOCS / "ignore.md").read_text()
+    page = (DOCS / "rai_build.md").read_text()
     folders = (f"{name}/" for name in SECRET_FOLDERS)
     for name in (*SECRET_FILES, *HARMLESS, *NESTED, *folders):
         assert f"`{name}`" in page

@@ -1,6 +1,6 @@
 """What a project says of its networks and kernels, in ``/build/rai-kernels.json``.
 
-docs/kernel-shapes.md describes the file, and docs/schemas/rai-kernels.json is its
+docs/results.md describes the file, and docs/schemas/rai-kernels.json is its
 schema.
 """
 
@@ -18,7 +18,7 @@ FILE = "rai-kernels.json"
 """The file's name in the build folder."""
 
 FORMAT = 1
-GUIDE = "docs/kernel-shapes.md describes the file"
+GUIDE = "docs/results.md describes the file"
 MOST_BYTES = 1 << 20
 MOST_NETWORKS = 200
 MOST_KERNELS = 5000

@@ -1,4 +1,4 @@
-"""The example of docs/kernel-shapes.md, and what the page says of it."""
+"""The example of docs/results.md, and what the page says of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.core.evidence import KernelLaunches, Trace, TracedGpu
 from runner.core.kernel_shapes import FILE, read
 from runner.figures import analysis
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/kernel-shapes.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/results.md"
 
 
 def test_the_example_gives_what_the_page_says(tmp_path):

@@ -390,7 +390,7 @@ class _Answers:
         if not found:
             return (
                 "Not known: run it alone under nvprof -o FILE.nvprof, and describe"
-                " its kernels in rai-kernels.json (docs/kernel-shapes.md)."
+                " its kernels in rai-kernels.json (docs/results.md)."
             )
         slowest = max(found, key=lambda one: one.op_time_s)
         assert slowest.bound

@@ -41,7 +41,7 @@ def layers(report: Report) -> Iterator[Part]:
     if not report.shapes and not report.layers:
         yield Paragraph(
             "Not known: no run's build folder has a rai-kernels.json with layers, which"
-            " the project writes (docs/kernel-shapes.md)."
+            " the project writes (docs/results.md)."
         )
     alike: dict[object, list[LayeredNetwork]] = {}
     for run in report.shapes:
