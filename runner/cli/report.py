@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from runner.cli import ci, common
-from runner.cli.common import show
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import Milestone
@@ -27,6 +26,7 @@ from runner.store import outputs
 from runner.store.paths import RunPaths
 from runner.store.settings import Settings
 from runner.system import files
+from runner.terminal.browser import show
 from runner.terminal.streams import problems, put, say
 
 START_BYTES = 8 << 10

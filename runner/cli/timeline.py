@@ -22,6 +22,7 @@ from runner.store import outputs as kept
 from runner.store.home import find
 from runner.store.paths import Home, RunPaths
 from runner.system import files
+from runner.terminal import browser
 from runner.terminal.streams import say
 
 MOST = 200_000
@@ -79,7 +80,7 @@ def timeline(
         return
     written = kept.keep_page(home, "timeline", page)
     say(f"Wrote {written}, which is kept for a day; -o FILE keeps a page.")
-    common.show(written)
+    browser.show(written)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from runner.cli import common
 from runner.core import Problem
 from runner.core.errors import UsageError
+from runner.terminal import browser
 from runner.terminal.streams import say
 
 
@@ -27,4 +28,4 @@ def web(on: common.On = None) -> None:
         code = client.another().code
     link = f"{entry.url}/enter?code={quote(code)}"
     say(link, now=True)
-    common.open_link(link)
+    browser.open_link(link)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import common
+from runner.terminal.browser import show
 from tests.kit.waiting import until
 
 UNSET = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION", "SSH_TTY")
@@ -50,7 +50,7 @@ WRITES = "import sys, pathlib; pathlib.Path({!r}).write_text(sys.argv[-1])"
 
 
 def test_without_a_browser_it_says_where_the_file_is(page, capsys):
-    common.show(page)
+    show(page)
 
     assert str(page) in capsys.readouterr().out
 
@@ -65,7 +65,7 @@ def test_the_browser_that_the_user_names_gets_the_files_address(
     browser = program(tmp_path, "mine", WRITES.format(str(given)))
     monkeypatch.setenv("BROWSER", str(browser))
 
-    common.show(page)
+    show(page)
 
     assert seen(given) == page.as_uri()
 
@@ -77,7 +77,7 @@ def test_a_browser_of_the_terminal_is_not_started_unasked(
     program(tmp_path, "lynx", WRITES.format(str(given)))
     monkeypatch.setenv("TERM", "xterm")
 
-    common.show(page)
+    show(page)
 
     assert str(page) in capsys.readouterr().out
     assert not given.exists()
@@ -90,7 +90,7 @@ def test_where_nobody_sits_none_is_started(name, page, tmp_path, monkeypatch, ca
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv(name, "1")
 
-    common.show(page)
+    show(page)
 
     assert str(page) in capsys.readouterr().out
     assert not given.exists()
@@ -104,9 +104,9 @@ def test_a_browser_that_does_not_end_holds_nobody(page, tmp_path, monkeypatch):
         f"{WRITES.format(str(given))}\n{LASTS.format(str(leave), str(ended))}",
     )
     monkeypatch.setenv("BROWSER", str(browser))
-    monkeypatch.setattr(common, "WAIT_S", 0.1)
+    monkeypatch.setattr("runner.terminal.browser.WAIT_S", 0.1)
 
-    common.show(page)
+    show(page)
 
     assert not ended.exists()
     assert seen(given) == page.as_uri()
