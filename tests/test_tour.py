@@ -1,4 +1,7 @@
-"""docs/architecture.md names functions that exist, in the order of their calls."""
+"""docs/architecture.md and CONTRIBUTING.md name files and functions that exist.
+
+The steps of the tour are in the order in which a run calls them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tests.kit.needs import ROOT
 from tests.kit.program import run_program
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 TOUR = PAGE.partition("## One run through the code\n")[2].partition("\n## ")[0]
 SPEC = "rai: {version: 0.2}\ncommands:\n  build:\n    - echo Op Time 0.5\n"
 
@@ -42,10 +46,10 @@ main()
 
 
 def references() -> list[tuple[str, str]]:
-    """Return each file that the page names, with the functions named behind it."""
+    """Return each file that the pages name, with the functions named behind it."""
     found = []
     for file, names in re.findall(
-        r"`(runner/[\w/.]+\.py)`((?:(?: and)?\s`[\w.]+`)*)", PAGE
+        r"`(runner/[a-z_/.]+\.py)`((?:(?: and)?\s`[\w.]+`)*)", PAGE + GUIDE
     ):
         found += [(file, name) for name in re.findall(r"`([\w.]+)`", names) or [""]]
     return found
@@ -68,7 +72,7 @@ def defined(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("file", "name"), references())
-def test_what_the_page_names_is_there(file, name):
+def test_what_the_pages_name_is_there(file, name):
     path = ROOT / file
     assert path.is_file(), file
     assert not name or name in defined(path), f"{file} has no {name}"
