@@ -88,14 +88,14 @@ soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 
 	  echo "Atheris cannot be installed here: Hypothesis makes up the inputs." >&2
 	@$(BIN)/python -m tests.fuzz $(TARGET) --seconds $(or $(SECONDS),600)
 
-results: $(VENV)/.ready-dev ## write project/RESULTS.md, the figures of docs/kernels.md and its plots from measurements/
+results: $(VENV)/.ready-dev ## write project/RESULTS.md and the plots of docs/kernels/ from project/measurements/
 	@$(BIN)/python project/results.py
 	@$(BIN)/python tools/plots.py
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to tools/benchmarks/results.jsonl
 	@$(BIN)/python -m tools.benchmarks $(ARGS)
 
-table: $(VENV)/.ready-dev ## write the table of editions in docs/project.md from what was measured
+table: $(VENV)/.ready-dev ## write the table of docs/editions.md from what was measured
 	@$(BIN)/python -m tools.benchmarks.table
 
 plan: $(VENV)/.ready-dev ## write plan.json, what is submitted of the registry (ARGS="--final per_layer")

@@ -1,4 +1,4 @@
-"""Write RESULTS.md and the block of docs/kernels.md from the measured rows.
+"""Write RESULTS.md from the measured rows.
 
 python results.py [--gpu NAME] [--drop]
 
@@ -25,9 +25,8 @@ from trials import IMAGES, LAYERS, MAIN
 from variants import RTOL, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, KERNELS = ROOT / "project" / "RESULTS.md", ROOT / "docs" / "kernels.md"
+PAGE = ROOT / "project" / "RESULTS.md"
 PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
-BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # the GPU of the goals
 NONE = "–"
 PROGRAMS = ("compiler", "peer")  # of a machine, with their versions
@@ -77,7 +76,7 @@ def page(
         wrapped(
             "`make results` writes this page from the rows in "
             "[measurements/](measurements); `make gpu` measures them, as described in "
-            "[docs/benchmark.md](../docs/benchmark.md)."
+            "[docs/kernels.md](../docs/kernels.md#what-a-time-means)."
         ),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
         "Times are medians.\n",
@@ -323,23 +322,6 @@ def _machine(rows: Sequence[Row]) -> str:
     return wrapped("* " + "; ".join(parts) + ".")
 
 
-def block(rows: Sequence[Row]) -> str:
-    """Return the block of docs/kernels.md."""
-    return (
-        f"\n{table(goal_table(rows))}\n"
-        "![The variants against their floors](kernels/results.svg)\n\n"
-        "Every variant, edition and batch size, and the machine: "
-        "[RESULTS.md](../project/RESULTS.md).\n"
-    )
-
-
-def replaced(text: str, made: str) -> str:
-    """Replace the block between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{made}{END}{after}"
-
-
 def _named(name: str) -> str:
     """Return a variant's name, linked to its page if it has one."""
     path = ROOT / "docs" / "kernels" / f"{name}.md"
@@ -350,17 +332,13 @@ def _link(path: Path) -> str:
     return f"../{path.relative_to(ROOT).as_posix()}"
 
 
-def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
-    """Return the text of every generated file."""
-    rows = ledger.latest(kept, gpu)
-    return {
-        PAGE: page(rows, VARIANTS, ledger.tried(kept, gpu)),
-        KERNELS: replaced(KERNELS.read_text(encoding="utf-8"), block(rows)),
-    }
+def made(kept: Sequence[Row], gpu: str = GPU) -> str:
+    """Return RESULTS.md of the rows that are kept."""
+    return page(ledger.latest(kept, gpu), VARIANTS, ledger.tried(kept, gpu))
 
 
 def main() -> None:
-    """Write the generated files."""
+    """Write RESULTS.md."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--gpu", default=GPU, help=f"the GPU of the rows (default: {GPU})")
@@ -378,8 +356,7 @@ def main() -> None:
         raise UsageError(
             f"no rows of {gpu} in measurements/; there are rows of {known}"
         )
-    for path, text in made(kept, gpu).items():
-        path.write_text(text, encoding="utf-8")
+    PAGE.write_text(made(kept, gpu), encoding="utf-8")
 
 
 if __name__ == "__main__":

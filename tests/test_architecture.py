@@ -16,9 +16,9 @@ RUNNER = ROOT / "runner"
 PROJECT = ROOT / "project"
 NVPROF = ROOT / "image" / "nvprof" / "nvprof"
 
-ROWS = re.findall(
-    r"^\| `(\w+)` \| ([^|]*)\|", (ROOT / "docs/architecture.md").read_text(), re.M
-)
+PAGE = (ROOT / "docs/architecture.md").read_text()
+TABLE = PAGE.partition("## Rooms\n")[2].partition("\n## ")[0]
+ROWS = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", TABLE, re.M)
 ROOMS = [name for name, _ in ROWS]
 """The rooms of runner/, from the ground up; each imports from those before it only."""
 

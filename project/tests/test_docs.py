@@ -1,10 +1,10 @@
-"""The steps of docs/project.md, followed in a copy of the project."""
+"""The steps of docs/kernels.md, followed in a copy of the project."""
 
 import os
 import re
+import shutil
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import checkpoints
 import pytest
@@ -15,7 +15,8 @@ from tests.kit.program import run_program
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
 PROJECT = checkpoints.MODELS.parent
-PAGE = (PROJECT.parent / "docs" / "project.md").read_text()
+DOCS = PROJECT.parent / "docs"
+PAGE = (DOCS / "kernels.md").read_text()
 
 # Stands in for training where PyTorch is not installed: weights of chance, stored where
 # the training stores its own.
@@ -44,14 +45,11 @@ def commands(text):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the project in which a page's files are written and changed."""
+    """A copy of the project, to which the changes that a text shows are made."""
     copied.project(tmp_path)
+    shutil.copytree(DOCS / "kernels", tmp_path / "docs" / "kernels")
 
     def followed(text):
-        for path, new in re.findall(
-            r"`(project/\S+)`:\n\n```(?!diff)\w+\n(.*?)^```", text, re.M | re.S
-        ):
-            (tmp_path / path).write_text(new)
         for change in re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S):
             patch(tmp_path, change)
         return tmp_path
@@ -67,7 +65,7 @@ def patch(folder, change):
         lines = hunk.splitlines(keepends=True)
         before = "".join(line[1:] for line in lines if line[0] in " -")
         after = "".join(line[1:] for line in lines if line[0] in " +")
-        assert text.count(before) == 1, f"docs/project.md: does not fit {path}:\n{hunk}"
+        assert text.count(before) == 1, f"docs/kernels.md: does not fit {path}:\n{hunk}"
         text = text.replace(before, after)
     path.write_text(text)
 
@@ -92,11 +90,21 @@ def trained(folder, edition, model, words, pictures):
         run(folder, ["-c", UNTRAINED, edition, model])
 
 
-@pytest.mark.kernels
-def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
-    text = section("Your own kernel")
+@pytest.fixture
+def with_kernel(copy):
+    """A copy with the kernel that the page brings; its commands after that."""
+    text = section("Add a kernel")
     folder = copy(text)
-    (compiled, on_gpu, _) = commands(text)
+    bring, change, *others = commands(text)
+    for words in (bring, change):
+        done = run_program(words, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder, others
+
+
+@pytest.mark.kernels
+def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(with_kernel):
+    folder, (compiled, on_gpu, _) = with_kernel
 
     printed = run(folder, compiled[1:])
 
@@ -107,11 +115,9 @@ def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
 
 
 @pytest.mark.gpu
-def test_a_kernel_brought_as_the_page_says_is_right(copy):
-    text = section("Your own kernel")
-    folder = copy(text)
+def test_a_kernel_brought_as_the_page_says_is_right(with_kernel):
+    folder, (_, on_gpu, _) = with_kernel
 
-    (_, on_gpu, _) = commands(text)
     ours = run(folder, on_gpu[1:]).splitlines()
     known = run(folder, ["project/m3.1.py", "1000"]).splitlines()
 
@@ -121,7 +127,7 @@ def test_a_kernel_brought_as_the_page_says_is_right(copy):
 
 @pytest.mark.slow
 def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
-    text = section("Your own model")
+    text = section("Add a model")
     folder = copy(text)
     (training, milestone, agreement) = commands(text)
 
@@ -137,7 +143,7 @@ def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
 @pytest.mark.slow
 @pytest.mark.kernels
 def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
-    text = section("Your own edition")
+    text = section("Add an edition")
     folder = copy(text)
     (training, library, ours, kernels) = commands(text)
 
@@ -149,8 +155,10 @@ def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     assert "-DSHAPE_K=3" in run(folder, kernels[1:])
 
 
-def test_the_page_names_every_edition_and_script():
+def test_the_pages_name_every_edition_and_script():
     from editions import EDITIONS
 
-    for name in [*EDITIONS, *(path.name for path in Path(PROJECT).glob("m*.1.py"))]:
-        assert f"| {name} " in PAGE or f"| `{name}` " in PAGE
+    editions = (DOCS / "editions.md").read_text()
+    assert [name for name in EDITIONS if f"| {name} " not in editions] == []
+    scripts = [path.name for path in PROJECT.glob("m*.1.py")]
+    assert [name for name in scripts if f"| `{name}` " not in PAGE] == []

@@ -57,7 +57,7 @@ def sealed(home: Path) -> RunPaths:
 
 
 def test_the_documents_example_runs(project):
-    text = (ROOT / "docs/api.md").read_text()
+    text = (ROOT / "docs/architecture.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
 
     done = run_program(

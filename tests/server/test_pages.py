@@ -219,8 +219,12 @@ def test_what_did_not_change_is_not_sent_again(site, blue):
 
 def test_the_queue_says_ones_place_and_a_verdict_what_to_do(site, blue):
     graded.add(site.store, "blue", None, reason=Reason.WRONG_ANSWER)
+    red = site.token("red", "eve")
+    for number in range(12):
+        assert site.put(red, f"a{number:09}", project="/secret").status == 201
     found = text(blue.get("/"))
-    assert "1 run waits" in found
+    assert "13 runs wait" in found and found.count("<td>red</td>") == 10
+    assert RUN in found and "secret" not in found and "a000000000" not in found
     assert "wrong answer" in found and Reason.WRONG_ANSWER.advice in found
 
 

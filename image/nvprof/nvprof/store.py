@@ -1,4 +1,4 @@
-"""The SQLite file that `-o` writes and `-i` reads, documented in docs/nvprof.md."""
+"""The SQLite file that `-o` writes and `-i` reads, documented in docs/gpu.md."""
 
 from __future__ import annotations
 

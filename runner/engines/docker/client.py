@@ -24,7 +24,7 @@ CONFLICT = 409
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
-SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is faster"
+SSH_HINT = "forward its socket by `ssh -N -L`, as docs/images.md shows, which is faster"
 
 SILENT_S = 60.0
 """How long an engine may be silent before it is asked whether it still answers."""

@@ -1,6 +1,6 @@
 """How profilers lay out their SQLite files: rai's nvprof, NVIDIA's, and nsys's exports.
 
-docs/nvprof.md documents the file of rai's nvprof. In the file that NVIDIA's own nvprof
+docs/gpu.md documents the file of rai's nvprof. In the file that NVIDIA's own nvprof
 wrote with `-o`, names are numbers of StringTable, and calls have CUPTI's callback IDs
 in their place. Exports of `nsys export --type sqlite` have one or more processes, and
 versions of nsys differ in columns and tables; what a file lacks is left out.
