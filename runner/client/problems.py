@@ -158,6 +158,7 @@ def standing(run: RemoteRun, now: float) -> str:
             when = estimate(run.estimate_s)
             parts = (ahead(run.ahead), f"starts {when}" if when else "")
             facts = ", ".join(part for part in parts if part)
+            why = "" if why == ahead(run.ahead) else why
             said = "; ".join(part for part in (facts, why) if part)
             return f"waiting: {said}" if said else "waiting"
         case QueueState.RUNNING if run.started_at is not None:
