@@ -18,8 +18,15 @@ USUAL  := (smoke or not (long or slow or hostile)) and $(HERE)
 LINTER := tests/workflows/node_modules/.package-lock.json
 AXE    := tests/report/pages/node_modules/.package-lock.json
 
-.PHONY: help run test marked slow long workflows actionlint axe hostile test-all fast mxnet check format kernels \
-	gpu soak bench results table plan clean
+.PHONY: help install run test marked slow long workflows actionlint axe hostile test-all fast mxnet check format kernels \
+	gpu soak bench results table plan docs clean
+
+install: ## put `rai` into ~/.local/bin (EXTRAS=server: to serve)
+	@$(PYTHON) -m venv $(HOME)/.local/lib/rai
+	@$(HOME)/.local/lib/rai/bin/python -m pip install -qq --disable-pip-version-check '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@mkdir -p $(HOME)/.local/bin && ln -sf ../lib/rai/bin/rai $(HOME)/.local/bin/rai
+	@$(HOME)/.local/bin/rai --version
+	@command -v rai >/dev/null || echo 'Add ~/.local/bin to your PATH, or log in again.'
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -59,6 +66,11 @@ mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in 
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
 	@$(BIN)/python project/mxnet_package.py
 
+docs: $(VENV)/.ready ## make the site of the pages in build/site
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[docs]'
+	@$(BIN)/python -m tools.site build/docs
+	@$(BIN)/zensical build --strict -f mkdocs.yml
+
 check: $(VENV)/.ready-dev ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -95,7 +107,7 @@ results: $(VENV)/.ready-dev ## write project/RESULTS.md and the plots of docs/ke
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to tools/benchmarks/results.jsonl
 	@$(BIN)/python -m tools.benchmarks $(ARGS)
 
-table: $(VENV)/.ready-dev ## write the table of docs/editions.md from what was measured
+table: $(VENV)/.ready-dev ## write the table of docs/kernels/editions.md from what was measured
 	@$(BIN)/python -m tools.benchmarks.table
 
 plan: $(VENV)/.ready-dev ## write plan.json, what is submitted of the registry (ARGS="--final per_layer")

@@ -1,4 +1,4 @@
-"""The table of editions in docs/editions.md, made of the kept rows."""
+"""The table of editions in docs/kernels/editions.md, made of the kept rows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Gather the pages of the site: `python -m tools.site FOLDER`, which `make docs` builds.
+"""Gather the pages of the site: `python -m tools.site FOLDER`, for `make docs`.
 
 They keep their places, so that their links do; what they link to comes along. The page
 of commands is made of the help texts, and is nowhere else.
@@ -18,7 +18,8 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 HEAD = """\
 # Commands
 
-`rai -p DIR ...` and `rai DIR/ ...` are `rai run DIR ...`. RUN is a run's id, its beginning, its tag, or `latest`.
+`rai -p DIR ...` and `rai DIR/ ...` are `rai run DIR ...`.
+RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 """
 

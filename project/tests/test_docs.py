@@ -158,7 +158,7 @@ def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
 def test_the_pages_name_every_edition_and_script():
     from editions import EDITIONS
 
-    editions = (DOCS / "editions.md").read_text()
+    editions = (DOCS / "kernels" / "editions.md").read_text()
     assert [name for name in EDITIONS if f"| {name} " not in editions] == []
     scripts = [path.name for path in PROJECT.glob("m*.1.py")]
     assert [name for name in scripts if f"| `{name}` " not in PAGE] == []

@@ -67,6 +67,7 @@ GROUPS = {
     },
     "Server": {
         "login": "Log in to a server with an invitation code.",
+        "web": "Open the server's pages: your runs and submissions, and the standings.",
         "logout": "Log out at a server: revoke the token, and forget it.",
         "server": "Serve a machine's GPUs to several people.",
     },

@@ -1,4 +1,4 @@
-"""Write the table of editions in docs/editions.md from results.jsonl."""
+"""Write the table of editions in docs/kernels/editions.md from results.jsonl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.benchmarks import rows
 
-PAGE = rows.ROOT / "docs" / "editions.md"
+PAGE = rows.ROOT / "docs" / "kernels" / "editions.md"
 BEGIN, END = "<!-- editions: begin -->", "<!-- editions: end -->"
 BENCH = re.compile(r"\S+ \S+ by \S+")
 HEADS = (
@@ -100,7 +100,7 @@ def replaced(page: str, table: str) -> str:
 
 
 def main() -> None:
-    """Update docs/editions.md."""
+    """Update docs/kernels/editions.md."""
     table = render(rows.RESULTS.read_text().splitlines())
     PAGE.write_text(replaced(PAGE.read_text(), table))
 
