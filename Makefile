@@ -117,7 +117,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache
 
 $(LINTER) $(AXE): %/node_modules/.package-lock.json: %/package-lock.json
 	@npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix $*
