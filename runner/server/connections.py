@@ -7,6 +7,7 @@ counts the time between two requests anew from every byte.
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import contextlib
 import errno
 import os
@@ -34,6 +35,9 @@ from runner.server.bounds import network
 LOOK_S = 0.02
 FILES_SHARE = 4
 """A connection may have so many files opened for it, all told."""
+
+TLS_BUFFER = 32 << 10
+"""Two records of TLS."""
 
 PAUSE_S = 0.5
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -220,6 +224,8 @@ async def served(
     stopping: Callable[[], None],
 ) -> None:
     """Serve until ``stop`` is set; the rest is as for ``serve``."""
+    # asyncio keeps a buffer of 256 KiB for each connection by TLS, however idle.
+    asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER
     state = ServerState()
     config = uvicorn.Config(
         app,

@@ -46,6 +46,9 @@ SHOWN_SUBMISSIONS = 50
 MAKE_S = 60.0
 """How long the page of a report or of a timeline may take."""
 
+MAKE_KIB = 2 << 20
+"""How much memory making it may take, as ulimit counts it."""
+
 MOST_PAGE_BYTES = 64 << 20
 ASSETS = Path(__file__).parent / "assets"
 TYPES = {"rai.css": "text/css", "rai.js": "text/javascript"}
@@ -129,7 +132,8 @@ class PageRoutes:
         code = request.query_params.get("code", "")
         token, who = await self._redeem(request, code, "browser", SESSION_S)
         done = self._shown("entered.html", who)
-        secure = request.url.scheme == "https"
+        proxied = request.headers.get("x-forwarded-proto")
+        secure = "https" in (request.url.scheme, proxied)
         done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="strict")
         return done
 
@@ -373,7 +377,8 @@ def _made(kind: str, run: str, home: Path) -> bytes:
     """
     with TemporaryDirectory(prefix="rai-page-") as folder:
         page = Path(folder, "page.html")
-        argv = [sys.executable, "-m", "runner.cli.main", kind, run, "-o", str(page)]
+        argv = ["sh", "-c", f'ulimit -v {MAKE_KIB} && exec "$@"', "sh"]
+        argv += [sys.executable, "-m", "runner.cli.main", kind, run, "-o", str(page)]
         env = {
             "RAI_HOME": str(home),
             "HOME": folder,

@@ -22,6 +22,7 @@ NAMES = (
     "crashes",
     "server",
     "server_job",
+    "pages",
     "submissions",
     "slurm_job",
     "followed",

@@ -73,7 +73,7 @@ def _idle(folder: Path) -> dict[str, object]:
             direct.ended(client, run)
         time.sleep(5.0)
         assert site.process
-        server = _memory(site.process.pid)
+        server = memory(site.process.pid)
     return rows.row(
         "an idle server, after a run",
         f"at most {MOST_IDLE_MIB:g} MiB resident",
@@ -87,9 +87,9 @@ def _closed(folder: Path) -> dict[str, object]:
     with _site(folder) as site:
         assert site.process
         _connect(site, FEW)
-        before = _memory(site.process.pid)
+        before = memory(site.process.pid)
         _connect(site, CLOSED)
-        after = _memory(site.process.pid)
+        after = memory(site.process.pid)
     more = after["rss_mib"] - before["rss_mib"]
     return rows.row(
         f"{CLOSED:,} closed connections by TLS",
@@ -314,7 +314,8 @@ def _people(site: Site, number: int) -> list[Person]:
     return [site.joined(one["team"], one["person"], one["code"]) for one in codes]
 
 
-def _memory(pid: int) -> dict[str, float]:
+def memory(pid: int) -> dict[str, float]:
+    """Return the resident and proportional memory of a process, in MiB."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", text, re.M))
     return {

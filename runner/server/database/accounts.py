@@ -34,7 +34,7 @@ from runner.server.database.tables import audit, codes, people, server, teams, t
 from runner.server.scheduling import STAFF, STUDENT
 
 LONGEST_NAME = 100
-USED_EVERY_S = 60.0
+USED_EVERY_S = 600.0
 """How often the last use of a token is written."""
 
 LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -207,7 +207,7 @@ class Accounts(Transactions):
     def identify(self, token: str, now: float) -> Identity | None:
         """Return whose a token is; None if it is unknown, expired or revoked.
 
-        Its last use is noted, at most once a minute.
+        Its last use is noted, at most every ten minutes.
         """
         if (given := re.fullmatch(TOKEN, token)) is None:
             return None

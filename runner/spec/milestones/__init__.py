@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -40,11 +41,17 @@ def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
     """
     raw, file = read(name, folders)
     if file.name != own.FILE:
-        return reader.parse(raw, str(file), name.lower(), own.Staff())
+        return _parsed(raw, str(file), name.lower())
     there = os.path.lexists(file.parent / own.STAFF.name)
     staff = own.staff(file.parent) if there else own.Staff()
     found = reader.parse(raw, str(file), name.lower(), staff)
     return replace(found, folder=str(file.parent))
+
+
+@lru_cache(64)
+def _parsed(raw: bytes, file: str, name: str) -> Milestone:
+    """Return the milestone of a file; a server asks for the same again and again."""
+    return reader.parse(raw, file, name, own.Staff())
 
 
 def read(name: str, folders: Sequence[Path] = ()) -> tuple[bytes, Path]:
