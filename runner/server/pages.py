@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-import jinja2
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -26,7 +26,6 @@ from runner.core import Problem, Reason
 from runner.core.errors import UsageError
 from runner.core.screen import printable
 from runner.core.wire import Decision, Refusal, Submission
-from runner.report import pictures
 from runner.server import bounds, messages, views
 from runner.server.database.accounts import AuditEntry, Identity
 from runner.server.downloads import FileRoutes
@@ -36,6 +35,9 @@ from runner.server.runs import QueueSnapshot, RunRoutes
 from runner.server.submissions import SubmissionRoutes
 from runner.spec import milestones
 from runner.system import files, process
+
+if TYPE_CHECKING:
+    import jinja2
 
 COOKIE = "rai"
 SESSION_S = 12 * 3600.0
@@ -51,6 +53,7 @@ MAKE_KIB = 2 << 20
 
 MOST_PAGE_BYTES = 64 << 20
 ASSETS = Path(__file__).parent / "assets"
+COLOURS = ASSETS.parent.parent / "report/assets/base.css"
 TYPES = {"rai.css": "text/css", "rai.js": "text/javascript"}
 
 _POLICY = (
@@ -397,7 +400,7 @@ def asset(name: str) -> bytes:
     """Return a style or a script of the pages; the style with a report's colours."""
     data = (ASSETS / name).read_bytes()
     if name == "rai.css":
-        data = (Path(pictures.__file__).parent / "assets/base.css").read_bytes() + data
+        data = COLOURS.read_bytes() + data
     return data
 
 
@@ -410,6 +413,8 @@ def _stamp() -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
+    from runner.report import pictures  # a server without readers needs no Jinja
+
     made = pictures.environment(ASSETS, printable)
     made.filters.update(views.FILTERS)
     return made
