@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from runner import report
 from runner.cli import ci, common, gating, suggestions
 from runner.core import Problem, Reason, Severity
 from runner.core import events as ev
@@ -30,8 +29,9 @@ from runner.execution.prepare import Options, settings
 from runner.figures.comparison import LEAST
 from runner.figures.gate import Condition, GateOutcome, parse
 from runner.figures.statistics import MOST_PAIRS
-from runner.report import Block, Pairs, benched, diff_blocks, evidence
+from runner.report import benched, diff_blocks, evidence, phrases
 from runner.report import diff as differing
+from runner.report.blocks import Block, Pairs
 from runner.report.diff_nouns import RunDiff
 from runner.store import removal
 from runner.store.paths import Home
@@ -349,7 +349,7 @@ class BenchShown:
 
     def _announce(self) -> None:
         most = f"{_pairs(self._plan.pairs)} at most"
-        budget = report.seconds(self._plan.budget_s)
+        budget = phrases.seconds(self._plan.budget_s)
         *some, last = self._what
         names = f"{', '.join(some)} and {last}"
         self._console.line(

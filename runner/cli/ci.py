@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner import report
 from runner.cli import common
 from runner.core import Outcome, Place, Problem, RunRecord, Severity, screen
 from runner.core.errors import RaiError
 from runner.figures.gate import GateOutcome
+from runner.report import blocks as report_blocks
+from runner.report import phrases
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from runner.system import files
@@ -162,7 +163,7 @@ class CiSession:
     def concluded(
         self,
         title: str,
-        blocks: Sequence[report.Block],
+        blocks: Sequence[report_blocks.Block],
         gate: GateOutcome | None = None,
     ) -> None:
         """Head the summary with a comparison, and annotate what its gate failed."""
@@ -183,7 +184,7 @@ class CiSession:
         """Take in why the command ended before its time."""
         from runner.report.reported import of_problem
 
-        title = f"rai: {report.words(error.reason)}"
+        title = f"rai: {phrases.words(error.reason)}"
         found = [of_problem(problem, title) for problem in error.problems]
         self._fail(self._failures, found)
 

@@ -292,13 +292,13 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def warn_elsewhere(*runs: RunPaths) -> None:
     """Warn of runs whose machine cannot be seen from here: it may be gone."""
-    from runner import report
     from runner.execution import places
+    from runner.report import phrases
 
     away = {paths.id: places.unseen(paths) for paths in runs}
     for run, on in away.items():
         if on:
-            warn_of(f"run {run}: {report.elsewhere(run, on)}")
+            warn_of(f"run {run}: {phrases.elsewhere(run, on)}")
 
 
 def print_json(value: object, **more: object) -> None:

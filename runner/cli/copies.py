@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from runner import report
 from runner.cli import common
 from runner.client.problems import standing
 from runner.core.errors import RaiError
@@ -14,6 +13,7 @@ from runner.core.wire import QueueState
 from runner.execution import places
 from runner.execution.local import Following
 from runner.execution.places import record_of
+from runner.report import phrases
 from runner.store import run_files
 from runner.store.paths import RunPaths
 from runner.terminal.console import Console
@@ -111,5 +111,5 @@ def refresh(runs: Iterable[RunPaths]) -> None:
     for name, doubt in places.refresh(asked.values()).items():
         if doubt:
             found = run_files.read_seen(asked[name])
-            when = f"as of {report.date(found.at)}" if found else "as it was queued"
+            when = f"as of {phrases.date(found.at)}" if found else "as it was queued"
             common.warn_of(f"run {name} is shown {when}: {doubt}")

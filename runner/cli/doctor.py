@@ -22,7 +22,7 @@ from runner.engines.doctor import Finding
 from runner.engines.remedies import Remedy
 from runner.execution import prepare
 from runner.execution.project import folder_project
-from runner.report import Table
+from runner.report.blocks import Table
 from runner.spec import images
 from runner.store.settings import Settings
 from runner.system import process

@@ -33,7 +33,8 @@ from runner.engines import base
 from runner.engines.docker import DockerEngine
 from runner.execution import prepare
 from runner.execution.project import build_file, folder_project, read_spec
-from runner.report import Block, Pairs, Table, ago
+from runner.report.blocks import Block, Pairs, Table
+from runner.report.phrases import ago
 from runner.spec import image_names, images
 from runner.spec.image_names import Kept
 from runner.store.settings import Settings

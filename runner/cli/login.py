@@ -19,7 +19,7 @@ from runner.core import Problem, addresses
 from runner.core.errors import UsageError
 from runner.core.quantities import size
 from runner.core.wire import Me
-from runner.report import Pairs
+from runner.report.blocks import Pairs
 from runner.system import files
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 import runner
-from runner import report
 from runner.cli import common
 from runner.core.errors import UsageError
+from runner.report import findings
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 
@@ -36,7 +36,7 @@ def parse(
         raise UsageError(f"{file}: {error.strerror}") from error
     if as_json:
         common.print_json(found)
-    elif shown := report.figures(found):
+    elif shown := findings.figures(found):
         blocks(shown)
     else:
         say("No figures found.")

@@ -12,7 +12,8 @@ from runner.cli import common
 from runner.core import BuildSpec, BuiltImage, quantities
 from runner.core.errors import EngineError
 from runner.engines.docker import DockerEngine
-from runner.report import Block, Table, date
+from runner.report.blocks import Block, Table
+from runner.report.phrases import date
 from runner.spec import image_names
 from runner.store import prune as store
 from runner.store.prune import Removal, Retention

@@ -16,10 +16,9 @@ from runner.core.addresses import SlurmTarget
 from runner.core.milestone import TIMED_BY, Trust
 from runner.core.wire import StandingsPage
 from runner.execution import prepare
-from runner.report import Table, date
-from runner.report.blocks import filled
+from runner.report.blocks import Table, filled
 from runner.report.findings import timed
-from runner.report.phrases import late_text
+from runner.report.phrases import date, late_text
 from runner.spec import milestones
 from runner.store import run_files, runs
 from runner.terminal.layout import blocks

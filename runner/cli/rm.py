@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from runner import engines, report
+from runner import engines
 from runner.cli import common, copies
 from runner.core import Problem, State
 from runner.core.errors import UsageError
 from runner.core.quantities import size
 from runner.execution import places
+from runner.report import phrases
 from runner.store import prune, removal, run_files
 from runner.store.home import find
 from runner.store.paths import RunPaths
@@ -84,7 +85,7 @@ def _refusal(paths: RunPaths, force: bool) -> Problem | None:
         return None
     if places.unseen(paths):
         text = f"run {paths.id} has not ended"
-        return Problem(text, hint=report.elsewhere(paths.id, away))
+        return Problem(text, hint=phrases.elsewhere(paths.id, away))
     hint = f"`rai cancel {paths.id}` ends it"
     if away:
         hint += f"; if {away} is gone for good: rai rm --force {paths.id}"

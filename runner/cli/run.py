@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from runner import pack, report
+from runner import pack
 from runner.cli import ci, common, gating, remotely, running, suggestions
 from runner.core import Severity, quantities, record
 from runner.core.addresses import SlurmTarget
@@ -21,7 +21,8 @@ from runner.execution import prepare, session
 from runner.execution.project import build_file, folder_project
 from runner.figures.gate import parse
 from runner.pack import Survey
-from runner.report import Table
+from runner.report import blocks as report_blocks
+from runner.report.blocks import Table
 from runner.store.paths import RunPaths
 from runner.system.process import Detached, python
 from runner.terminal.console import Console
@@ -261,4 +262,4 @@ def _table(
     more = count - SHOWN
     cut = [*rows[:SHOWN], ("", f"... and {more:,} more")] if more > 0 else rows
     right = frozenset({0}) if heads[0] == "size" else frozenset[int]()
-    return report.Table(title, heads, tuple(cut), right)
+    return report_blocks.Table(title, heads, tuple(cut), right)

@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from runner import report
 from runner.cli import common, copies
 from runner.client import profile
 from runner.client.problems import clock, estimate, shown
@@ -23,7 +22,9 @@ from runner.core import Problem, RunRecord, quantities, record
 from runner.core.errors import RaiError, UsageError
 from runner.core.wire import QueueState, QueueView, RemoteRun
 from runner.execution import places
-from runner.report import Listed, Table
+from runner.report import runs as run_tables
+from runner.report.blocks import Table
+from runner.report.runs import Listed
 from runner.store import removal, run_files
 from runner.store.home import RunQuery, list_runs, unfinished
 from runner.store.paths import Home, RunPaths
@@ -211,7 +212,7 @@ def _show(
         here = str(Path.cwd())
     if found:
         commits = query.branch is not None
-        blocks([report.table(found, time.time(), here, commits=commits)])
+        blocks([run_tables.table(found, time.time(), here, commits=commits)])
     elif query.active:
         say("Nothing is running.")
     else:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from runner import report
 from runner.cli import common, running
 from runner.core import Reason
 from runner.core import events as ev
@@ -20,6 +19,7 @@ from runner.execution import prepare
 from runner.execution import shell as session
 from runner.execution.prepare import Options, Prepared
 from runner.execution.shell import Shell
+from runner.report import phrases
 from runner.terminal.console import Console
 from runner.terminal.own import OwnTerminal
 from runner.terminal.streams import problems
@@ -139,7 +139,7 @@ def _show(event: Event, console: Console) -> None:
 def _introduction(opened: Shell, output: Path | None) -> list[str]:
     build = "as the run left it" if opened.has_build else "empty"
     fate = f"comes back to {output}" if output else "is dropped at the end"
-    limit = report.seconds(opened.limits.time_s)
+    limit = phrases.seconds(opened.limits.time_s)
     return [
         f"/build is {build}; what you change there {fate}.",
         f"The shell ends after {limit}, or if you press Ctrl-] three times.",
@@ -152,7 +152,7 @@ def _end(opened: Shell, console: Console, output: Path | None) -> int:
     if ended is None or ended.reason is Reason.CANCELLED:
         console.line("The shell was stopped.", "red")
     elif ended.reason is not None:
-        words = report.words(ended.reason)
+        words = phrases.words(ended.reason)
         console.line(f"The shell was ended by its {words}.", "red")
     elif ended.exit_code:
         console.line(f"The shell ended with exit status {ended.exit_code}.", "red")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from runner import report
 from runner.cli import common
 from runner.client.problems import standing
 from runner.execution import places
+from runner.report import findings
+from runner.report import runs as run_tables
 from runner.store import run_files, runs
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
@@ -39,7 +40,7 @@ def show(run: common.RunOrLatest = "latest", as_json: common.JsonFlag = False) -
         common.print_json(found, **facts)
         return
     about = standing(at_server.run, time.time()) if at_server else None
-    blocks(report.of(found, tag, away, note, about))
+    blocks(run_tables.of(found, tag, away, note, about))
     if measured:
         say()
-        blocks(report.measured(measured))
+        blocks(findings.measured(measured))

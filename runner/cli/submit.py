@@ -9,7 +9,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runner import report
 from runner.cli import ci, common, remotely, submitting
 from runner.client.api import ServerClient
 from runner.client.profile import ProfileEntry
@@ -18,6 +17,7 @@ from runner.core.errors import Cancel, UsageError
 from runner.core.events import Finished
 from runner.execution import prepare
 from runner.execution.session import Run
+from runner.report import findings
 from runner.report.exports import submission as results
 from runner.spec import milestones
 from runner.submit import judging, outcome, standings, submission
@@ -184,15 +184,15 @@ def _show(
     measured = ended.measurement
     reported.grade = _grade(ended, more, late=late)
     if measured:
-        reported.concluded("", report.measured(measured))
+        reported.concluded("", findings.measured(measured))
     if not ended.accepted:
         reported.failed("rai: submission", [outcome.sentence(ended)])
     if as_json:
         common.print_json(measured or outcome.plain(ended))
     elif measured:
-        blocks(report.measured(measured))
+        blocks(findings.measured(measured))
     elif ended.record and ended.accepted:
-        blocks(report.figures(ended.record.findings))
+        blocks(findings.figures(ended.record.findings))
     console = reported.console()
     good = ended.accepted
     again = f"See it again: rai show {ended.last}" if ended.runs else ""

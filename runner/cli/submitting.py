@@ -9,7 +9,6 @@ from pathlib import Path
 
 import typer
 
-from runner import report
 from runner.cli import attach, ci, copies, remotely
 from runner.client.api import Patience, ServerClient
 from runner.client.problems import UnreachableError, shown
@@ -20,8 +19,8 @@ from runner.core.wire import MilestoneView, Submission
 from runner.execution import places
 from runner.execution.prepare import settings as read_settings
 from runner.execution.server import copied, name_of
-from runner.report import Table
-from runner.report.blocks import filled
+from runner.report import phrases
+from runner.report.blocks import Table, filled
 from runner.report.phrases import late_text
 from runner.store import runs
 from runner.store.paths import RunPaths
@@ -164,7 +163,7 @@ def receipt(one: Submission) -> str:
 
 def moment(at: float) -> str:
     """Return a time of this machine's zone, with the zone."""
-    return f"{report.date(at)} {time.strftime('%Z', time.localtime(at))}"
+    return f"{phrases.date(at)} {time.strftime('%Z', time.localtime(at))}"
 
 
 def counts_now(one: Submission) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
-from runner import report
 from runner.cli import common
 from runner.execution import prepare, validation
 from runner.execution.validation import Validation
+from runner.report import plans
 from runner.terminal.layout import blocks
 from runner.terminal.streams import problems
 
@@ -33,7 +33,7 @@ def validate(
         problems(found.problems)
         if found.spec:
             warnings, engine = len(found.problems), found.without_image
-            blocks(report.plan(found.spec, found.image, found.steps, warnings, engine))
+            blocks(plans.plan(found.spec, found.image, found.steps, warnings, engine))
     if not found.ok:
         raise typer.Exit(found.reason.exit_code)
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from runner import pack, report
+from runner import pack
 from runner.cli import attach, common, copies, remotely, running
 from runner.client.profile import ProfileEntry
 from runner.core import Problem, Reason, RunRecord
@@ -20,6 +20,7 @@ from runner.core.errors import Cancel, RaiError, UsageError
 from runner.execution import prepare, session, watching
 from runner.execution.prepare import settings
 from runner.execution.session import StartedRun
+from runner.report import ending
 from runner.terminal import messages
 from runner.terminal.console import Console
 from runner.terminal.streams import problems
@@ -111,7 +112,7 @@ class _Loop:
         self._console, self._saves, self._stop = console, saves, stop
         self._server, self._copies = server, ExitStack()
         self._cache = pack.PackCache()
-        self._series = report.Series()
+        self._series = ending.Series()
         self._started_any = False
         self._warned: list[Problem] = []
         self._ending: list[threading.Thread] = []

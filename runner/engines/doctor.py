@@ -13,13 +13,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner import engines, report
+from runner import engines
 from runner.core import GIB, BuildSpec, Gpu, GpuSituation, GpuState, HostGpus
 from runner.core.errors import ConfigError, EngineError
 from runner.engines import base
 from runner.engines.base import Engine
 from runner.engines.gpu import access, nvidia
 from runner.engines.gpu.watch import this_machine
+from runner.report import phrases
 from runner.store import policy
 from runner.system import machine, process
 
@@ -189,7 +190,7 @@ def _gpu(gpu: Gpu, state: GpuState) -> Finding:
     if state.problem:
         return Finding(subject, Health.MISSING, f"{text}; {state.problem}", RESET)
     if state.processes:
-        users = report.processes(state.processes)
+        users = phrases.processes(state.processes)
         advice = "times measured while other processes use it are not reliable"
         return Finding(subject, Health.NOTE, f"{text}; in use by {users}", advice)
     return Finding(subject, Health.OK, text)

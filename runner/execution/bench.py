@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing
 
 from msgspec import Struct
 
-from runner import report
 from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.errors import Cancel
@@ -23,7 +22,7 @@ from runner.execution.bench_sides import LABELS, BenchSides
 from runner.execution.prepare import Prepared
 from runner.figures.comparison import Comparison, stands
 from runner.figures.statistics import looks
-from runner.report import diff, diff_nouns
+from runner.report import diff, diff_nouns, phrases
 from runner.store.paths import RunPaths
 
 
@@ -216,7 +215,7 @@ class _Bench:
         ):
             self.why = "the main verdicts stand"
         elif self.pairs and spent_s + self.longest_s >= plan.budget_s:
-            budget = report.seconds(plan.budget_s)
+            budget = phrases.seconds(plan.budget_s)
             self.why = f"one more pair may not end within {budget} (--budget)"
         return bool(self.why)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import pack, report
+from runner import pack
 from runner.core import (
     Findings,
     GpuUse,
@@ -33,6 +33,7 @@ from runner.engines.base import Engine
 from runner.execution import verdicts
 from runner.execution.preparation import Preparation
 from runner.figures.answers import CommandOutput
+from runner.report import phrases
 from runner.spec import commandline
 from runner.store import runs
 from runner.system import files
@@ -111,7 +112,7 @@ class Rounds:
     def _over(self) -> str:
         asked, budget = (
             self._request.asked.repeat,
-            report.seconds(self._request.budget_s),
+            phrases.seconds(self._request.budget_s),
         )
         of = f" of {asked}" if asked > 1 else ""
         rounds = "round" if self._count == 1 and not of else "rounds"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner import report
 from runner.core import (
     Command,
     Findings,
@@ -18,6 +17,8 @@ from runner.core import (
 from runner.core.build_spec import Check
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
+from runner.figures import table
+from runner.report import phrases
 from runner.report.phrases import allowed
 
 MOST_LISTED = 10
@@ -102,7 +103,7 @@ def _wrong(
     )
     wrong = [
         f"command {_own(step) + 1}, {step.command.name or _named(step.command)}"
-        f"{_in_round(step)}: {report.mismatch(check)}"
+        f"{_in_round(step)}: {phrases.mismatch(check)}"
         for step, check in every
         if not check.holds
     ]
@@ -155,7 +156,7 @@ def _failures(
 
 
 def _named(command: Command) -> str:
-    return f"`{report.one_line(command.text)}`"
+    return f"`{table.one_line(command.text)}`"
 
 
 def _own(step: Step) -> int:

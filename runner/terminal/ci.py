@@ -30,7 +30,7 @@ from pathlib import Path
 from runner.core import Severity
 from runner.core import events as ev
 from runner.core.screen import printable
-from runner.report import one_line
+from runner.figures.table import one_line
 from runner.report.reported import Annotation
 from runner.terminal import messages
 from runner.terminal.console import Console

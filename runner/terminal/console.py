@@ -12,11 +12,12 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from runner import report
 from runner.core import RunRecord, Stream, quantities, record
 from runner.core import events as ev
 from runner.core.quantities import size
 from runner.core.screen import MARK, printable, uncoloured
+from runner.figures.table import main_part
+from runner.report import ending, phrases
 from runner.terminal import layout, messages, streams
 from runner.terminal.streams import (
     RESET,
@@ -205,7 +206,7 @@ class Console:
             case ev.CommandStarted():
                 if not self._announced:
                     self.announce(self._run)
-                name = f"{self._round} · {event.name or report.main_part(event.text)}"
+                name = f"{self._round} · {event.name or main_part(event.text)}"
                 if not self._draw(self._latest or printable(name)):
                     self._tell(name)
                 return
@@ -327,7 +328,7 @@ class Console:
         if len(done.commands) < 2:
             return
         able = streams.of(sys.stderr)
-        table, notes = report.summary(done)
+        table, notes = ending.summary(done)
         room = replace(able, width=able.width and able.width - 2)
         mark = RESET + painted(MARK, COLOURS["cyan"]) if able.colour else MARK
         for line in layout.rows(table, room) if table else ():
@@ -354,7 +355,7 @@ class Console:
         if not self._goes_on or event.index != self._command.index:
             return
         if not self._live:
-            elapsed = report.seconds(event.elapsed_s)
+            elapsed = phrases.seconds(event.elapsed_s)
             if event.elapsed_s >= SILENCE_S:
                 self._tell(f"Still running after {elapsed}: {self._command.text}")
         elif self._now_s - self._heard_s > PAUSE_S:
@@ -368,7 +369,7 @@ class Console:
             which = messages.numbered(event.index, self._count)
         parts = [f"{self._latest} · {which}" if again and self._latest else which]
         elapsed_s = round(event.elapsed_s)
-        parts.append(report.seconds(elapsed_s) if elapsed_s > 99 else f"{elapsed_s} s")
+        parts.append(phrases.seconds(elapsed_s) if elapsed_s > 99 else f"{elapsed_s} s")
         if event.cpu_s is not None:
             before_s, cpu_s = self._used
             share = (event.cpu_s - cpu_s) / max(event.elapsed_s - before_s, 0.1)
@@ -376,5 +377,5 @@ class Console:
             self._used = (event.elapsed_s, event.cpu_s)
         if event.memory_bytes is not None:
             parts.append(quantities.size(event.memory_bytes))
-        text = self._command.name or report.main_part(self._command.text)
+        text = self._command.name or main_part(self._command.text)
         return " · ".join((*parts, printable(text)))

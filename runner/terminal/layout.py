@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from runner import report
 from runner.core.screen import printable
+from runner.report import phrases
+from runner.report.blocks import Block, Pairs, Table
 from runner.report.phrases import sign
 from runner.terminal import streams
 from runner.terminal.streams import Look, Tone, cells, painted, wrapped, write_line
@@ -17,7 +18,7 @@ LEAST_VALUE = 24
 """A value narrower than this goes below its name."""
 
 
-def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
+def blocks(shown: Iterable[Block], *, to_stderr: bool = False) -> None:
     """Print a report's blocks on stdout or stderr."""
     out = sys.stderr if to_stderr else sys.stdout
     able = streams.of(out)
@@ -28,17 +29,17 @@ def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
             write_line(line, out)
 
 
-def lines(block: report.Block, look: Look) -> list[str]:
+def lines(block: Block, look: Look) -> list[str]:
     """Return the lines of a block; nothing is shortened but names of functions."""
-    if isinstance(block, report.Pairs):
+    if isinstance(block, Pairs):
         return list(_pairs(block, look))
     if look.width is not None:
-        block = report.fitted(block, look.width)
+        block = phrases.fitted(block, look.width)
     title = [_text(block.title, Tone.HEAD, look)] if block.title else []
     return [*title, *rows(block, look, heads=True)]
 
 
-def rows(table: report.Table, look: Look, *, heads: bool = False) -> list[str]:
+def rows(table: Table, look: Look, *, heads: bool = False) -> list[str]:
     """Return the lines of a table's rows, without its heads unless they are wanted."""
     grid = _Grid(table, look, heads)
     above = [grid.line([table.heads[i] for i in grid.beside])] if heads else []
@@ -51,7 +52,7 @@ def tone(head: str, value: str) -> Tone:
     return Tone[found.name] if found else Tone.PLAIN
 
 
-def _pairs(block: report.Pairs, look: Look) -> Iterator[str]:
+def _pairs(block: Pairs, look: Look) -> Iterator[str]:
     names = [printable(name) for name, _ in block.rows]
     indent = max(map(cells, names), default=0) + GAP
     if below := look.width is not None and look.width - indent < LEAST_VALUE:
@@ -70,7 +71,7 @@ def _pairs(block: report.Pairs, look: Look) -> Iterator[str]:
 class _Grid:
     """A table's columns: those beside each other with their widths, those below."""
 
-    def __init__(self, table: report.Table, look: Look, heads: bool) -> None:
+    def __init__(self, table: Table, look: Look, heads: bool) -> None:
         self._table, self._look = table, look
         every = [*([table.heads] if heads else []), *table.rows]
         columns = [list(map(printable, column)) for column in zip(*every, strict=True)]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from runner import report
 from runner.core import (
     GpuState,
     GpuUse,
@@ -18,6 +17,9 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.work import NO_GPU_HERE
+from runner.figures import table
+from runner.report import findings as report_findings
+from runner.report import phrases
 from runner.spec.image_names import KEY_REPOSITORY
 from runner.store.paths import RunPaths
 
@@ -71,12 +73,12 @@ def lines(
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
                 return [(CACHED, "yellow"), using]
             return [using]
-        case ev.Found(_, findings) if missing := report.incomplete(findings):
+        case ev.Found(_, findings) if missing := report_findings.incomplete(findings):
             return [(f"Warning: the figures are incomplete: {missing}", "yellow")]
         case ev.Waiting(why):
             return [(f"Waiting: {why}.", "yellow")]
         case ev.GpuBusy(why, wait_s):
-            text = f"Waiting for a GPU, {report.seconds(wait_s)} at most: {why}."
+            text = f"Waiting for a GPU, {phrases.seconds(wait_s)} at most: {why}."
             return [(text, "yellow")]
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
@@ -87,11 +89,11 @@ def lines(
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running.text if running else ""), "red")]
         case ev.CommandFinished():
-            took = report.seconds(event.wall_s)
+            took = phrases.seconds(event.wall_s)
             which = numbered(event.index, count, running.name if running else None)
             return [(f"{which} done in {took}.", "green")]
         case ev.Checked(_, checks):
-            wrong = [report.mismatch(check) for check in checks if not check.holds]
+            wrong = [phrases.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
             run_id = RunPaths(Path(path).parent).id
@@ -107,12 +109,12 @@ def _gpus(use: GpuUse) -> Lines:
     before = {state.uuid: state for state in use.before}
     for gpu in use.gpus:
         state = before.get(gpu.uuid, GpuState(gpu.uuid))
-        about = ", ".join(filter(None, (gpu.uuid, *report.condition(state))))
+        about = ", ".join(filter(None, (gpu.uuid, *phrases.condition(state))))
         driver = f", driver {use.driver}" if use.driver else ""
         text = f"Using {gpu.name} ({about}){driver}, by {use.way.words}."
         shown.append((text, "cyan"))
         if state.processes:
-            others = report.processes(state.processes)
+            others = phrases.processes(state.processes)
             text = f"Warning: others use this GPU, so times may be longer: {others}"
             shown.append((text, "yellow"))
     return shown
@@ -146,9 +148,9 @@ def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> 
     """
     shown: Lines = []
     for why, group in groupby(events, lambda event: event.why):
-        names = [report.titled(event.name, event.text) for event in group]
+        names = [phrases.titled(event.name, event.text) for event in group]
         if end and why == ev.NOT_REACHED and end.reason is Reason.NO_GPU:
-            why = report.words(end.reason)
+            why = phrases.words(end.reason)
         if len(names) == 1:
             shown.append((f"Skipping {names[0]} ({why})", "yellow"))
         elif why == NO_GPU_HERE:
@@ -166,10 +168,10 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
         case Reason.CANCELLED:
             how = "was stopped"
         case reason:
-            how = f"was ended by its {report.words(reason)}"
+            how = f"was ended by its {phrases.words(reason)}"
     more = "; a process was killed for memory" if event.oom_killed else ""
-    after = report.seconds(event.wall_s)
-    return f"`{report.one_line(running)}` {how} after {after}{more}."
+    after = phrases.seconds(event.wall_s)
+    return f"`{table.one_line(running)}` {how} after {after}{more}."
 
 
 def end_of(record: RunRecord) -> tuple[str, str]:
@@ -191,12 +193,12 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     again = f"See it again: rai show {run_id}"
     if verdict.reason is Reason.DONE:
         right = "; all checks passed" if verdict.passed else ""
-        text = f"Run {run_id} done in {report.seconds(took_s)}{right}."
+        text = f"Run {run_id} done in {phrases.seconds(took_s)}{right}."
         return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
     usage = verdict.reason is Reason.USAGE
-    why = message if usage else f"{report.words(verdict.reason)}: {message}"
+    why = message if usage else f"{phrases.words(verdict.reason)}: {message}"
     text = f"Run {run_id} ended: {why}"
     if verdict.reason.exit_code in COMMANDS_ENDED:
         again = f"See what it printed: rai logs {run_id}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner import report
 from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord, record
 from runner.core.build_spec import Check
 from runner.core.record import Spread, samples, spread
+from runner.report import blocks as report_blocks
+from runner.report import ending
+from runner.report import runs as run_tables
 from tests.kit import records
 
 
@@ -72,7 +74,8 @@ def test_an_op_time_that_no_program_has_is_no_sample():
 def test_a_run_of_one_round_has_no_samples():
     once = measured(FIRST, command(1, 0.5, 0.25))
     assert samples(once) == ()
-    titles = [b.title for b in report.of(once) if isinstance(b, report.Table)]
+    parts = run_tables.of(once)
+    titles = [one.title for one in parts if isinstance(one, report_blocks.Table)]
     assert "Samples" not in titles
 
 
@@ -90,7 +93,7 @@ def test_the_json_of_a_record_has_every_round_and_their_samples():
 
 
 def table(run: RunRecord, title: str) -> tuple[tuple[str, ...], ...]:
-    blocks = [b for b in report.of(run) if isinstance(b, report.Table)]
+    blocks = [b for b in run_tables.of(run) if isinstance(b, report_blocks.Table)]
     (found,) = (block.rows for block in blocks if block.title == title)
     return found
 
@@ -115,7 +118,7 @@ def test_a_report_names_the_round_that_went_wrong_and_what_it_printed():
 
 
 def test_the_lines_at_the_end_have_a_command_once_and_the_median_of_its_rounds():
-    found, lines = report.summary(ROUNDS)
+    found, lines = ending.summary(ROUNDS)
     assert [row[:2] for row in found.rows] == [("1", "ok"), ("2", "ok")]
     assert lines == [
         "Command 2 (final), median of 3 rounds: op time 500.0 ms (250.0 to"
@@ -128,13 +131,13 @@ def test_rounds_of_minutes_keep_the_units_of_both_ends():
     rounds = [command(0, walls[0])]
     for n, wall_s in enumerate(walls[1:], 1):
         rounds.append(command(n, wall_s, repeats=0, round=n))
-    _, (line,) = report.summary(measured(*rounds))
+    _, (line,) = ending.summary(measured(*rounds))
     assert "wall 4 min 3 s (2 min 3 s to 5 min 3 s)" in line
 
 
 def test_a_figure_that_not_all_rounds_printed_says_in_how_many():
     first, silent = command(0, 0.5, 0.25), command(1, 0.5, repeats=0, round=1)
-    _, (line,) = report.summary(measured(first, silent))
+    _, (line,) = ending.summary(measured(first, silent))
     assert "op time 250.0 ms (250.0 to 250.0 ms; printed in 1 only)" in line
 
 
@@ -143,7 +146,7 @@ def test_of_many_repeats_that_went_wrong_the_first_are_listed():
         command(2 + n, 0.1, repeats=1, round=1 + n, outcome=Outcome.FAILED)
         for n in range(9)
     ]
-    found, lines = report.summary(measured(FIRST, command(1, 0.5), *wrong))
+    found, lines = ending.summary(measured(FIRST, command(1, 0.5), *wrong))
     ends = [row[1] for row in found.rows]
     assert ends == ["ok", "ok", *(f"failed in round {n}" for n in (2, 3, 4))]
     assert lines == ["6 more repeats went wrong."]
@@ -151,7 +154,7 @@ def test_of_many_repeats_that_went_wrong_the_first_are_listed():
 
 def test_a_report_says_how_many_rounds_there_were_of_those_asked_for():
     def head(run: RunRecord) -> dict[str, str]:
-        return dict(report.of(run)[0].rows)
+        return dict(run_tables.of(run)[0].rows)
 
     assert head(replace(ROUNDS, repeat=9))["rounds"] == "3 of 9"
     assert head(replace(ROUNDS, beside="0b2c"))["rounds"] == "3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner import report
 from runner.core import GpuFaultKind, Reason
+from runner.report import runs as run_tables
 from tests.core.test_grants import HERE, spec
 from tests.execution.test_job import PROJECT, carry_out
 from tests.kit.fake_engine import FakeEngine, FakeResult
@@ -92,7 +92,7 @@ def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(proje
     says = {"first": FakeResult(stderr=MEMORY, exit_code=1)}
 
     found, _, _ = carry_out(project, FakeEngine(says))
-    _, commands, faults = report.of(found)
+    _, commands, faults = run_tables.of(found)
 
     assert commands.rows[0][2] == "failed, the GPU ran out of memory"
     line = MEMORY.decode().strip()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from runner import report
 from runner.core import Findings, record
 from runner.core.figures import combined
 from runner.figures.scanner import find
+from runner.report import blocks, findings
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_summary_among_a_long_report_is_found():
 def test_the_errors_are_shown_and_stand_in_json():
     found = find("========= ERROR SUMMARY: 7 errors\n")
 
-    assert report.figures(found) == [
-        report.Table("Memory checks", ("errors",), (("7",),), frozenset({0}))
+    assert findings.figures(found) == [
+        blocks.Table("Memory checks", ("errors",), (("7",),), frozenset({0}))
     ]
     assert list(record.plain(found)["memory_errors"]) == [7]

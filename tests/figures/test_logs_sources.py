@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from runner import report
 from runner.core import (
     Command,
     CommandRecord,
@@ -17,6 +16,8 @@ from runner.core import (
 from runner.core.events import Output
 from runner.figures.answers import CommandOutput
 from runner.figures.scanner import find
+from runner.report import findings
+from runner.report import runs as run_tables
 from runner.spec import commandline
 from runner.terminal.layout import blocks
 
@@ -177,7 +178,7 @@ def test_show_names_what_each_figure_is_of(capsys):
     command = CommandRecord(2, "x", None, Outcome.OK, findings=found)
     done = RunRecord("r", "/p", "f", 0.0, commands=(command,))
 
-    blocks(report.of(done)[2:])
+    blocks(run_tables.of(done)[2:])
     shown = capsys.readouterr().out
 
     assert "#  model   variant  images  op times  result              under" in shown
@@ -190,7 +191,7 @@ def test_show_names_what_each_figure_is_of(capsys):
 
 
 def test_parse_lists_the_commands_of_a_log(capsys):
-    blocks(report.figures(find(LOG)))
+    blocks(findings.figures(find(LOG)))
     shown = capsys.readouterr().out
 
     assert "2  nvprof python m4.1.py 10000\n" in shown

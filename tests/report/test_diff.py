@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner import report
 from runner.core import (
     CommandRecord,
     EngineFacts,
@@ -36,7 +35,7 @@ from runner.core import (
     Verdict,
 )
 from runner.figures.comparison import Change
-from runner.report import diff, diff_blocks, diff_nouns
+from runner.report import blocks, diff, diff_blocks, diff_nouns
 from runner.report.diff_nouns import FilesChange
 from runner.terminal.layout import lines
 from runner.terminal.streams import Look
@@ -81,24 +80,24 @@ def unlike(after: RunRecord, before: RunRecord = RUN) -> dict[str, tuple[str, st
 
 def titles(found: diff_nouns.RunDiff, **options: bool) -> list[str]:
     shown = diff_blocks.blocks(found, **options)
-    return [b.title if isinstance(b, report.Table) else b.rows[0][0] for b in shown]
+    return [b.title if isinstance(b, blocks.Table) else b.rows[0][0] for b in shown]
 
 
-def table(found: diff_nouns.RunDiff, title: str, **options: bool) -> report.Table:
+def table(found: diff_nouns.RunDiff, title: str, **options: bool) -> blocks.Table:
     shown = diff_blocks.blocks(found, **options)
-    (one,) = (b for b in shown if isinstance(b, report.Table) and title in b.title)
+    (one,) = (b for b in shown if isinstance(b, blocks.Table) and title in b.title)
     return one
 
 
 def said(found: diff_nouns.RunDiff, name: str) -> str:
     """Return the value of a name that stands above or below the tables."""
-    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, report.Pairs)]
+    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, blocks.Pairs)]
     return dict(row for rows in pairs for row in rows)[name]
 
 
 def names(found: diff_nouns.RunDiff) -> list[str]:
     """Return the names that stand above or below the tables."""
-    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, report.Pairs)]
+    pairs = [b.rows for b in diff_blocks.blocks(found) if isinstance(b, blocks.Pairs)]
     return [name for rows in pairs for name, _ in rows]
 
 
@@ -114,7 +113,7 @@ def test_equal_runs_show_no_table_and_a_count_of_the_rows_left_out():
     assert found.mismatches == ()
     assert titles(found) == ["before", "verdict", "not shown"]
     *_, last = diff_blocks.blocks(found)
-    assert last == report.Pairs((("not shown", "37 equal rows: rai diff a1 b2 --all"),))
+    assert last == blocks.Pairs((("not shown", "37 equal rows: rai diff a1 b2 --all"),))
     assert "Figures" in titles(found, everything=True)
 
 

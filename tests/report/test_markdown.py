@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from runner.core.screen import printable
-from runner.report import Pairs, Table, markdown
+from runner.report import markdown
+from runner.report.blocks import Pairs, Table
 
 ROWS = tuple((str(n), f"name {n}") for n in range(100))
 TABLE = Table("Some", ("n", "name"), ROWS, frozenset({0}))

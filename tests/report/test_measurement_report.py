@@ -7,8 +7,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from runner import report
 from runner.core.measurement import Measurement, MeasurementHost, read
+from runner.report import findings
 from runner.terminal.layout import lines
 from runner.terminal.streams import Look
 from tests.kit import judge_cases as made
@@ -33,7 +33,7 @@ def measured(*entries: dict) -> Measurement:
 
 
 def shown(found: Measurement, width: int | None = 80) -> str:
-    blocks = [lines(block, Look(width=width)) for block in report.measured(found)]
+    blocks = [lines(block, Look(width=width)) for block in findings.measured(found)]
     return "\n".join(line for block in blocks for line in block)
 
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner import report
 from runner.core import (
     BuildSpec,
     Command,
@@ -26,6 +25,8 @@ from runner.core import (
 from runner.core.quantities import brief
 from runner.execution import preparation
 from runner.figures import table as figures
+from runner.report import blocks, phrases, plans
+from runner.report import runs as run_tables
 from runner.report.findings import profile
 from runner.report.phrases import day, shortened
 from runner.report.runs import op_time_s
@@ -46,7 +47,7 @@ PLAN = (
 )
 
 
-def names(table: report.Table) -> list[str]:
+def names(table: blocks.Table) -> list[str]:
     return [row[-1] for row in table.rows]
 
 
@@ -89,9 +90,9 @@ def test_each_commands_profile_stands_under_its_command():
     two = replace(one, index=1, findings=Findings(profiles=(TABLE,)))
     three = replace(two, index=2, text="nvprof \\\n python b.py")
 
-    shown = report.of(RunRecord("1", "/p", "f", 0.0, commands=(one, two, three)))
+    shown = run_tables.of(RunRecord("1", "/p", "f", 0.0, commands=(one, two, three)))
 
-    titles = [block.title for block in shown if isinstance(block, report.Table)]
+    titles = [block.title for block in shown if isinstance(block, blocks.Table)]
     assert titles == [
         "Commands",
         "nvprof: GPU activities of command 2, `python a.py`",
@@ -108,7 +109,7 @@ def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
     )
     one = CommandRecord(1, "./prof", None, Outcome.OK, profile_files=files)
 
-    *_, shown = report.of(RunRecord("1a", "/p", "f", 0.0, commands=(one,)))
+    *_, shown = run_tables.of(RunRecord("1a", "/p", "f", 0.0, commands=(one,)))
 
     assert shown.heads[-1] == "after `rai pull 1a`"
     assert shown.rows[0] == ("2", "t.nvprof", "84.0 KiB", "nvprof -i build-1a/t.nvprof")
@@ -172,13 +173,13 @@ def test_no_name_is_wider_than_it_may_be(name, width):
 
 
 def test_a_table_is_fitted_by_its_names_alone():
-    shown = report.Table("t", ("calls", "name"), (("12345678", PLAN),), names={1})
+    shown = blocks.Table("t", ("calls", "name"), (("12345678", PLAN),), names={1})
 
-    (row,) = report.fitted(shown, 48).rows
+    (row,) = phrases.fitted(shown, 48).rows
 
     assert row == ("12345678", "MapPlanLargeKernel<mshadow::s...>(...)")
-    assert report.fitted(replace(shown, names=frozenset()), 48).rows == shown.rows
-    assert len(report.fitted(shown, 5).rows[0][1]) <= 16
+    assert phrases.fitted(replace(shown, names=frozenset()), 48).rows == shown.rows
+    assert len(phrases.fitted(shown, 5).rows[0][1]) <= 16
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_table_is_fitted_by_its_names_alone():
 )
 def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
     record = RunRecord("1", "p", "f", 0.0, git=GitState("c0ffee", "main", dirty))
-    (pairs,) = report.of(record)
+    (pairs,) = run_tables.of(record)
 
     assert ("commit", f"c0ffee{said}") in pairs.rows
 
@@ -201,7 +202,7 @@ def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
     ],
 )
 def test_an_engine_without_a_version_is_named_without_a_gap(engine, text):
-    (pairs,) = report.of(RunRecord("1", "/p", "f", 0.0, engine=engine))
+    (pairs,) = run_tables.of(RunRecord("1", "/p", "f", 0.0, engine=engine))
 
     assert ("engine", text) in pairs.rows
 
@@ -210,12 +211,12 @@ def test_no_run_took_less_than_no_time():
     jumped = RunRecord("1", "/p", "f", 86_400.0, ended_at=4.0)
     begun = RunRecord("2", "/p", "f", 86_400.0)
 
-    both = [report.Listed(jumped, "", None), report.Listed(begun, "", None)]
-    shown = report.table(both, now=10.0)
+    both = [run_tables.Listed(jumped, "", None), run_tables.Listed(begun, "", None)]
+    shown = run_tables.table(both, now=10.0)
 
     took = shown.heads.index("took")
     assert [row[took] for row in shown.rows] == ["0.000 s", "0.000 s"]
-    (head,) = report.of(jumped)
+    (head,) = run_tables.of(jumped)
     assert ("took", "0.000 s") in head.rows
 
 
@@ -237,13 +238,13 @@ def test_a_list_shows_the_op_time_without_a_profiler_if_there_is_one():
 
 def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():
     runs = [
-        report.Listed(RunRecord(f"{n}", at, "f", 60.0), "", 0)
+        run_tables.Listed(RunRecord(f"{n}", at, "f", 60.0), "", 0)
         for n, at in enumerate(("/a/p", "/b/p", "/b/q"))
     ]
 
-    assert "project" not in report.table(runs[:1], 0.0, "/a/p").heads
-    assert report.table(runs[:1], 0.0, "/b").rows[0][-1] == "p"
-    shown = report.table(runs, 0.0, "/a/p")
+    assert "project" not in run_tables.table(runs[:1], 0.0, "/a/p").heads
+    assert run_tables.table(runs[:1], 0.0, "/b").rows[0][-1] == "p"
+    shown = run_tables.table(runs, 0.0, "/a/p")
     assert [row[-1] for row in shown.rows] == ["/a/p", "/b/p", "q"]
 
 
@@ -256,10 +257,10 @@ def test_a_list_has_the_year_of_a_date_only_if_it_is_not_this_one():
 def test_a_named_command_shows_its_name_and_its_command():
     commands = (Command("nvprof ./a.out\necho", "profile"), Command("./a.out"))
     spec = BuildSpec("rai_build.yml", image="x", commands=commands)
-    table = report.plan(
+    table = plans.plan(
         spec, images.plan(spec, None), preparation.steps(spec, gpu=True), 0
     )[1]
     assert [row[-1] for row in table.rows] == ["profile: nvprof ./a.out ...", "./a.out"]
     kept = (CommandRecord(0, "nvprof ./a.out\necho", "profile", Outcome.OK),)
-    shown = report.of(RunRecord("1", "/p", "f", 0.0, commands=kept))[1]
+    shown = run_tables.of(RunRecord("1", "/p", "f", 0.0, commands=kept))[1]
     assert shown.rows[0][1] == "profile: nvprof ./a.out ..."

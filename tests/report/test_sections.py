@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from runner.core import Inference, Outcome, State
 from runner.core.evidence import OutputEnds, RunEvidence, Totals, Trace
 from runner.core.measurement import read
-from runner.report import diff, markdown, measured
+from runner.report import diff, markdown
 from runner.report import document as report_document
 from runner.report.blocks import Pairs, Paragraph, Section, Table
 from runner.report.diff_nouns import DiffSide
 from runner.report.document import sections as document
 from runner.report.document.sections import anchor
+from runner.report.findings import measured
 from runner.spec import milestones
 from tests.kit import judge_cases as made
 from tests.kit.documents import command, evidence, inference, run, table

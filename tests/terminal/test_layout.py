@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from runner.report import Pairs, Table
+from runner.report.blocks import Pairs, Table
 from runner.terminal.console import own
 from runner.terminal.layout import lines, rows, tone
 from runner.terminal.streams import Look, Tone, cells, cut, look, wrapped

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from runner import report
 from runner.core import (
     EngineFacts,
     Gpu,
@@ -24,6 +23,7 @@ from runner.core import (
     quantities,
 )
 from runner.core import events as ev
+from runner.report import phrases
 from runner.terminal.console import Console
 from runner.terminal.messages import ending, lines
 
@@ -167,7 +167,7 @@ def test_every_end_of_a_run_is_told_with_what_to_do(reason):
     assert "0a1b" in said[0][0]
     if reason is not Reason.DONE:
         usage = reason is Reason.USAGE  # its message says all of it
-        assert (report.words(reason) in said[0][0]) is not usage
+        assert (phrases.words(reason) in said[0][0]) is not usage
     if reason not in (Reason.DONE, Reason.CANCELLED):
         assert said[1][0].startswith(reason.advice)
         assert said[1][0].endswith((": rai logs 0a1b", ": rai show 0a1b"))
@@ -186,7 +186,7 @@ def test_every_end_of_a_run_is_told_with_what_to_do(reason):
     ],
 )
 def test_a_time_span_reads_as_a_person_would_write_it(value, text):
-    assert text == report.seconds(value)
+    assert text == phrases.seconds(value)
 
 
 @pytest.mark.parametrize(

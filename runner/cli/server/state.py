@@ -15,7 +15,8 @@ from runner.client import profile
 from runner.core import Problem
 from runner.core.errors import ConfigError, UsageError
 from runner.core.wire import MOST_WHY, QueueState
-from runner.report import Table, date
+from runner.report.blocks import Table
+from runner.report.phrases import date
 from runner.terminal.layout import blocks
 from runner.terminal.streams import say
 

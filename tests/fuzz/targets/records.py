@@ -10,8 +10,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from runner import report
 from runner.core import record
+from runner.report import runs as run_tables
 from runner.store import runs
 from runner.store.paths import RunPaths
 from runner.terminal.layout import lines
@@ -53,11 +53,11 @@ def one(data: bytes) -> None:
         return
     assert record.from_json(record.to_json(found)) == found
     for width in WIDTHS:
-        for block in report.of(found, "tag", ""):
+        for block in run_tables.of(found, "tag", ""):
             for line in lines(block, Look(width=width)):
                 assert not _STEERING.search(line)
         for line in lines(
-            report.table([report.Listed(found, "", 0)], 0.0), Look(width=width)
+            run_tables.table([run_tables.Listed(found, "", 0)], 0.0), Look(width=width)
         ):
             assert not _STEERING.search(line)
 
