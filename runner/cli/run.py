@@ -21,7 +21,6 @@ from runner.execution import prepare, session
 from runner.execution.project import build_file, folder_project
 from runner.figures.gate import parse
 from runner.pack import Survey
-from runner.report import blocks as report_blocks
 from runner.report.blocks import Table
 from runner.store.paths import RunPaths
 from runner.system.process import Detached, python
@@ -262,4 +261,4 @@ def _table(
     more = count - SHOWN
     cut = [*rows[:SHOWN], ("", f"... and {more:,} more")] if more > 0 else rows
     right = frozenset({0}) if heads[0] == "size" else frozenset[int]()
-    return report_blocks.Table(title, heads, tuple(cut), right)
+    return Table(title, heads, tuple(cut), right)

@@ -19,7 +19,6 @@ from runner.cli.server import opening
 from runner.core import Problem, record
 from runner.core.errors import UsageError
 from runner.core.screen import cell
-from runner.report import blocks as report_blocks
 from runner.report import phrases
 from runner.report.blocks import Table
 from runner.report.phrases import ago
@@ -154,7 +153,7 @@ def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
     from runner.server.paths import CLOSED
 
     rows = tuple((one.team, one.person, one.code) for one in issued)
-    blocks([report_blocks.Table("", ("team", "person", "code"), rows)])
+    blocks([Table("", ("team", "person", "code"), rows)])
     until = phrases.date(min(one.expires_at for one in issued))
     say()
     say(f"Each code is good once, until {until}. Its person enters it at")
