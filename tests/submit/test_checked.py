@@ -79,7 +79,11 @@ def test_a_solved_handout_is_correct(tmp_path):
             "it was not written",
             marks=pytest.mark.slow,
         ),
-        ('for (;;) std::puts("Correctness: 1")', Reason.OUTPUT_LIMIT, "1MiB"),
+        (
+            'std::puts("Correctness: 1"); for (;;) std::printf("%999d\\n", 1)',
+            Reason.OUTPUT_LIMIT,
+            "1MiB",
+        ),
         pytest.param(
             "*(volatile int *)8 = 1",
             Reason.COMMAND_FAILED,
