@@ -60,7 +60,7 @@ test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what 
 	@$(TESTS) -n $(WORKERS) $(ARGS)
 
 fast: $(VENV)/.ready-dev ## quick tests: no Docker, sandbox, nvcc, browser, PostgreSQL, Slurm or programs, nothing lengthy
-	@$(TESTS) -n $(if $(filter 0,$(WORKERS)),0,auto) --hypothesis-profile=fast -m '$(USUAL) and not docker and not local and not kernels and not browser and not postgresql and not slurm and not programs and not lengthy' $(ARGS)
+	@$(TESTS) -n $(if $(filter 0,$(WORKERS)),0,auto) -m '$(USUAL) and not docker and not local and not kernels and not browser and not postgresql and not slurm and not programs and not lengthy' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'

@@ -13,6 +13,8 @@ import docker
 import pytest
 from docker.errors import APIError, NotFound
 
+from runner.spec.milestones import OURS
+
 STAYS_S = 60.0
 """How long the engine may use an image of a build that was cancelled."""
 
@@ -26,6 +28,16 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     return folder
+
+
+@pytest.fixture
+def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let milestone 2 be of 4 images in place of 100."""
+    text = (OURS / "m2.yml").read_text()
+    (tmp_path / "site").mkdir()
+    few = text.replace("images: 100", "images: 4")
+    (tmp_path / "site/m2.yml").write_text(few)
+    monkeypatch.setenv("RAI_MILESTONES", str(tmp_path / "site"))
 
 
 @pytest.fixture

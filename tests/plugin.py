@@ -5,6 +5,7 @@ It is a plugin, which pyproject.toml names: not all tests lie below this folder.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -40,8 +41,8 @@ def pytest_configure() -> None:
     """Let neither speed nor the shell that started us decide whether a test holds."""
     from hypothesis import settings
 
-    settings.register_profile("usual", deadline=None)
-    settings.register_profile("fast", deadline=None, max_examples=20)
+    settings.register_profile("usual", deadline=None, max_examples=20)
+    settings.register_profile("thorough", deadline=None)  # CI's
     settings.load_profile("usual")
     # A shell's `&` leaves SIGINT and SIGQUIT ignored, nohup SIGHUP, and programs
     # that tests start would inherit that. A handler they do not inherit.
@@ -49,6 +50,17 @@ def pytest_configure() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             interrupt = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if interrupt else _go_on)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage among what is collected, which all stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _go_on(*_: object) -> None:

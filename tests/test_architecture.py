@@ -99,10 +99,16 @@ def modules(folder: Path) -> Iterator[Path]:
 
 
 @cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return the nodes of a file, its module first."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Return the full dotted names that a file imports."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -191,7 +197,7 @@ def test_pure_rooms_touch_no_file_clock_process_or_network():
             assert not used, f"{path} imports {used}"
             called = {
                 node.func.id
-                for node in ast.walk(ast.parse(path.read_text()))
+                for node in nodes(path)
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             }
             assert not called & {"open", "print", "input"}, f"{path} calls {called}"
@@ -208,7 +214,7 @@ def test_what_rai_says_passes_the_place_that_escapes_what_it_quotes():
     found = {
         path.relative_to(RUNNER).as_posix()
         for path in RUNNER.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Name) and node.id == "print"
     }
     assert found == allowed
@@ -217,7 +223,7 @@ def test_what_rai_says_passes_the_place_that_escapes_what_it_quotes():
 def test_no_two_classes_of_runner_share_a_name():
     modules: dict[str, list[str]] = {}
     for path in sorted(RUNNER.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in nodes(path)[0].body:
             if isinstance(node, ast.ClassDef):
                 where = path.relative_to(ROOT).as_posix()
                 modules.setdefault(node.name, []).append(where)

@@ -121,7 +121,12 @@ def said(value):
 @pytest.mark.parametrize("name", ["constant", "register_gemm", "implicit_gemm"])
 def test_the_judge_measures_what_a_plan_says(name):
     choice = plan.Choice(
-        images=1, architectures=("sm_90",), m3=(), m4=(), final=(name,)
+        edition="2019sp",  # its images are small
+        images=1,
+        architectures=("sm_90",),
+        m3=(),
+        m4=(),
+        final=(name,),
     )
     entries = plan.made(choice)["milestones"]["final"]
     job = judge_ladder.job(entries, "sm_90", standin.RULES)

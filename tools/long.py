@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +45,7 @@ SUITES = {
 """The files and folders that each depends on, beside its own."""
 
 
+@cache
 def suite_of(file: Path) -> str | None:
     """Return the suite that a file of tests is in, if any."""
     return next((suite for suite in SUITES if ROOT / suite in file.parents), None)

@@ -158,22 +158,20 @@ def test_what_a_later_build_replaced_is_removed_and_the_rest_is_not(
     assert rai("prune", "-p", project, "--yes").stdout == "Nothing to remove.\n"
 
 
-@pytest.mark.parametrize(("answer", "left"), [("n", 2), ("y", 1)])
-def test_on_a_terminal_it_asks(project, answer, left):
+def test_on_a_terminal_it_asks(project):
     rai("build", "-p", project)
     (project / "tool").write_text("2")
     rai("build", "-p", project)
     ours, theirs = pty.openpty()
-    os.write(ours, f"{answer}\n".encode())
-
-    child = Forked("image", "prune", "-p", project, stdin=theirs, stderr=PIPE)
-    _, error = child.communicate()
+    for answer, left in (b"n\n", 2), (b"y\n", 1):
+        os.write(ours, answer)
+        child = Forked("image", "prune", "-p", project, stdin=theirs, stderr=PIPE)
+        _, error = child.communicate()
+        assert child.returncode == 0
+        assert "Remove 1 image?" in error
+        assert len(listed(project)[0]) == left
     os.close(ours)
     os.close(theirs)
-
-    assert child.returncode == 0
-    assert "Remove 1 image?" in error
-    assert len(listed(project)[0]) == left
 
 
 def test_a_named_image_is_not_built_and_that_is_said(project):

@@ -167,7 +167,7 @@ def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
 
 @pytest.mark.local
 @pytest.mark.cpp
-def test_code_that_does_not_compile_is_shown_with_its_line(project):
+def test_code_that_does_not_compile_is_shown_with_its_line(project, few_images):
     (project / CPP).write_text("int x = y;\n")
 
     done = rai("submit", "m2", "-p", project, "--engine", "local")

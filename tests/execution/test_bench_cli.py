@@ -16,7 +16,7 @@ import pytest
 from runner.cli.bench import PAIRS
 from runner.figures.statistics import looks
 from runner.store.paths import Home
-from tests.kit.program import RAI, rai
+from tests.kit.program import Forked, rai
 from tests.kit.running import IMAGE
 from tests.pack.test_git import call, commit
 
@@ -52,16 +52,6 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def start(project: Path, *words: str, engine: str = "bare") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [RAI, "bench", "-p", str(project), "--engine", engine, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "CI": ""},
-    )
-
-
 def bench(
     project: Path, *words: str, engine: str = "bare"
 ) -> subprocess.CompletedProcess[str]:
@@ -81,23 +71,32 @@ def verdict(done: subprocess.CompletedProcess[str]) -> str:
     return name
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        "bare",
-        pytest.param("local", marks=pytest.mark.local),
-        pytest.param("docker", marks=pytest.mark.docker),
-    ],
-)
-def test_a_slower_commit_fails_the_gate(project, engine):
-    words = ("HEAD~2", "HEAD~1", "--fail-if", "op_time>3%", "--json")
-    done = bench(project, *words, engine=engine)
+def test_a_slower_commit_fails_the_gate(project):
+    done = bench(project, "HEAD~2", "HEAD~1", "--fail-if", "op_time>3%", "--json")
 
     assert done.returncode == 7, done.stderr
     assert verdict(done) == "slower"
     (failed,) = json.loads(done.stdout)["gate"]["failed"]
     assert "op_time[final] is slower: +5" in failed
     assert "Gate failed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("local", marks=pytest.mark.local),
+        pytest.param("docker", marks=pytest.mark.docker),
+    ],
+)
+def test_both_sides_run_in_turn_on_an_engine(project, engine):
+    words = ("HEAD~2", "HEAD~1", "--pairs", "2", "--json")
+    done = bench(project, *words, engine=engine)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["pairs"] == 2
+    figures = {one["metric"]: one for one in found["diff"]["figures"]}
+    assert "op_time[final]" in figures
 
 
 def test_a_commit_is_compared_with_the_folder_as_it_is_now(project):
@@ -214,12 +213,17 @@ def test_figures_of_commands_that_ran_once_are_left_out_and_counted(project):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_both_runs_and_leaves_nothing(project, home, number):
     (project / "final.sh").write_text("sleep 60\n")
-    running = start(project, ".", str(project))
+    running = Forked(
+        *("bench", "-p", project, "--engine", "bare", project, project),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "CI": ""},
+    )
     opened = Home(home / "rai")
     until = time.monotonic() + WAIT_S
     while b"CommandStarted" not in b"".join(_events(opened)):
         assert time.monotonic() < until
-        time.sleep(0.05)
+        time.sleep(0.01)
     running.send_signal(number)
     _, err = running.communicate(timeout=WAIT_S)
 

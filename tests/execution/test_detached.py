@@ -32,7 +32,6 @@ pytestmark = pytest.mark.programs
 SOON_S = 30.0
 ENGINES = [
     "bare",
-    pytest.param("local", marks=pytest.mark.local),
     pytest.param("docker", marks=pytest.mark.docker),
 ]
 
@@ -60,7 +59,7 @@ def project(folder: Path, *commands: str) -> str:
 
 
 def until(gate: Path) -> str:
-    return f"sh -c 'echo waiting; until [ -e {gate} ]; do sleep 0.05; done; echo on'"
+    return f"sh -c 'echo waiting; until [ -e {gate} ]; do sleep 0.01; done; echo on'"
 
 
 def detached(path: str, *words: str, engine: str = "bare") -> RunPaths:
@@ -352,8 +351,6 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
     ("answer", "state"),
     [
         (b"c\n", "cancelled"),
-        (b"d\n", "done"),
-        (b"\n", "done"),
         (b"clear\n", "done"),
         (b"\x03", "done"),
     ],
@@ -365,7 +362,7 @@ def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
         terminal.type(b"\x03")
         terminal.until(b"watching? ")
         terminal.type(answer)
-        if answer in (b"d\n", b"\x03"):
+        if answer == b"\x03":
             terminal.until(b"goes on")
         if answer != b"c\n":
             gate.touch()
@@ -459,11 +456,11 @@ def test_twenty_at_once_all_end_and_keep_their_own_output(folder):
         assert lines[1:] == [str(number) for number in range(1, 1001)]
 
 
-def test_a_million_lines_are_shown_byte_for_byte(folder):
-    run = detached(project(folder, "seq 1000000"))
+def test_many_lines_are_shown_byte_for_byte(folder):
+    run = detached(project(folder, "seq 100000"))
 
     done = rai("attach", run.id, "--quiet")
 
     assert done.returncode == 0
-    assert done.stdout == "".join(f"{n}\n" for n in range(1, 1_000_001))
+    assert done.stdout == "".join(f"{n}\n" for n in range(1, 100_001))
     assert done.stdout == rai("logs", run.id).stdout

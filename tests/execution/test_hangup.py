@@ -178,13 +178,16 @@ def test_the_shell_of_a_closed_terminal_passes_the_signal_on_and_once_is_enough(
 
 
 def test_a_run_under_nohup_outlives_its_terminal(words, started, tmp_path):
-    spec = {"commands": {"build": ["sh -c 'echo started; sleep 2; echo end'"]}}
+    closed = tmp_path / "closed"
+    wait = f"echo started; until [ -e {closed} ]; do sleep 0.01; done"
+    spec = {"commands": {"build": [f"sh -c '{wait}; echo end'"]}}
     (tmp_path / "rai_build.yml").write_text(json.dumps(spec))
     line = " ".join(words)
     shell = f"trap '' HUP; exec {line} --engine bare"
     terminal = started("sh", "-c", shell)
 
     terminal.close()
+    closed.touch()
 
     assert terminal.child.wait(ENDED_S) == 0
     assert ended()["state"] == "done"

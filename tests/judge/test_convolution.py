@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from array import array
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from runner.judge import building, cases, checking, inputs
+from tests.kit.kept import kept
 from tests.kit.program import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,9 +98,10 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(builds: Path) -> Path:
     """Compile the comparison, once for all that check by it."""
-    return checking.compiled(tmp_path_factory.mktemp("check"))
+    parts = (building.HOST / "check.cpp", Path(checking.__file__))
+    return kept(builds, parts, checking.compiled) / "check"
 
 
 @pytest.fixture
@@ -122,24 +125,32 @@ def holds_large_values(folder: Path) -> bool:
 
 @pytest.fixture
 def play(
-    place: Place, program: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, program: Path, builds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], tuple[int, str]]:
     """Return a function that compiles a source and plays it, as runs do."""
     monkeypatch.setattr(checking, "compiled", lambda _: program)
 
+    team = place.source / "team" / building.SOURCE
+
+    def step(name: str, out: Path) -> None:
+        command = (sys.executable, "-m", f"runner.judge.{name}")
+        run_program(
+            [*command, *options(place.source, out)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=100,
+            check=True,
+        )
+
     def start(text: str) -> tuple[int, str]:
-        (place.source / "team" / "convolution.cpp").write_text(text)
-        steps = [("building", "program"), ("playing", "played")]
-        for name, folder in steps:
-            command = (sys.executable, "-m", f"runner.judge.{name}")
-            done = run_program(
-                [*command, *options(place.source, place.source / folder)],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                timeout=100,
-            )
-            if done.returncode:
-                break
-        return done.returncode, done.stderr
+        team.write_text(text)
+        parts = (team, building.HOST / "convolution.h", Path(building.__file__))
+        try:
+            made = kept(builds, parts, lambda folder: step("building", folder))
+            shutil.copy(made / building.LIBRARY, place.source / "program")
+            step("playing", place.played)
+        except subprocess.CalledProcessError as error:
+            return error.returncode, error.stderr
+        return 0, ""
 
     return start
 

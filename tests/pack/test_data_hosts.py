@@ -31,7 +31,7 @@ ONE = PrivateTarget("127.0.0.1", LINE, ip_network("127.0.0.1"))
 HERE = Policy(private=(ONE,))
 USUAL = Limits()
 WHOLE = whole(CONTENT)
-SHORT = Times(start_s=1.0, silence_s=1.0, total_s=3.0)
+SHORT = Times(start_s=0.3, silence_s=0.3, total_s=0.6)
 
 
 def redirecting(to: str) -> Answer:
@@ -275,7 +275,7 @@ ENDLESS = {
         b"HTTP/1.1 302 Found\r\nLocation: /file\r\n\r\n", bytes(65536)
     ),
     "error": endlessly(b"HTTP/1.1 500 No\r\n\r\n", bytes(65536)),
-    "slow": endlessly(OK + b"Content-Length: 99999999\r\n\r\n", bytes(11_000), 0.5),
+    "slow": endlessly(OK + b"Content-Length: 99999999\r\n\r\n", bytes(1000), 0.05),
 }
 
 

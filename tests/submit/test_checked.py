@@ -11,12 +11,14 @@ from runner.core import Reason
 from runner.core.errors import Cancel
 from runner.engines import make
 from runner.execution.prepare import Options
-from runner.spec.milestones import OURS
-from runner.submit import judging, submission
+from runner.spec import milestones
+from runner.submit import handouts, judging, submission
 from runner.submit.outcome import SubmissionOutcome
 from tests.kit import sample_submission as sample
+from tests.kit.handouts import fill_in
 
 pytestmark = [
+    pytest.mark.usefixtures("few_images"),
     pytest.mark.local,
     pytest.mark.programs,
     pytest.mark.lengthy,
@@ -36,16 +38,6 @@ void rai_convolve(float *, const float *, const float *, int, int, int, int, int
 """
 
 
-@pytest.fixture(autouse=True)
-def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let milestone 2 be of 4 images in place of 100."""
-    text = (OURS / "m2.yml").read_text()
-    (tmp_path / "site").mkdir()
-    few = text.replace("images: 100", "images: 4")
-    (tmp_path / "site/m2.yml").write_text(few)
-    monkeypatch.setenv("RAI_MILESTONES", str(tmp_path / "site"))
-
-
 def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
     """Judge milestone 2 with a team's file, in the local engine's sandbox."""
     project = tmp_path / "team"
@@ -60,8 +52,10 @@ def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
     return last.outcome
 
 
-def test_the_shipped_convolution_is_correct(tmp_path):
-    found = judge(tmp_path, (CPP / "convolution.cpp").read_text())
+def test_a_solved_handout_is_correct(tmp_path):
+    handouts.write(tmp_path / "mine", milestones.find("m2"))
+    fill_in(tmp_path / "mine")
+    found = judge(tmp_path, (tmp_path / "mine/convolution.cpp").read_text())
 
     assert found.reason is Reason.DONE, found.message
     assert list(found.runs) == ["inputs", "compile", "play", "check"]
@@ -85,7 +79,11 @@ def test_the_shipped_convolution_is_correct(tmp_path):
             "it was not written",
             marks=pytest.mark.slow,
         ),
-        ('for (;;) std::puts("Correctness: 1")', Reason.OUTPUT_LIMIT, "1MiB"),
+        (
+            'std::puts("Correctness: 1"); for (;;) std::printf("%999d\\n", 1)',
+            Reason.OUTPUT_LIMIT,
+            "1MiB",
+        ),
         pytest.param(
             "*(volatile int *)8 = 1",
             Reason.COMMAND_FAILED,

@@ -49,6 +49,16 @@ SOLUTIONS = {
 }
 
 
+BOTH = pytest.mark.parametrize(
+    ("name", "solution"),
+    [
+        pytest.param(*one, marks=pytest.mark.slow if one[0] == "matmul" else ())
+        for one in SOLUTIONS.items()
+    ],
+    ids=SOLUTIONS,
+)
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
@@ -71,7 +81,7 @@ def test_an_example_is_timed_with_a_gpu_by_a_harness_of_its_own(name):
 @pytest.mark.lengthy
 @pytest.mark.local
 @pytest.mark.cpp
-@pytest.mark.parametrize(("name", "solution"), SOLUTIONS.items(), ids=SOLUTIONS)
+@BOTH
 def test_a_handouts_check_tells_right_from_wrong_without_a_gpu(
     tmp_path, name, solution
 ):
@@ -92,7 +102,7 @@ def test_a_handouts_check_tells_right_from_wrong_without_a_gpu(
 @pytest.mark.skipif(shutil.which(NVCC) is None, reason="it takes nvcc")
 @pytest.mark.programs
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("name", "solution"), SOLUTIONS.items(), ids=SOLUTIONS)
+@BOTH
 def test_a_harness_compiles_with_a_solution(tmp_path, name, solution):
     found = {
         **folder.read_folder(EXAMPLES / name / "handout", folder.HANDOUT),
@@ -104,5 +114,5 @@ def test_a_harness_compiles_with_a_solution(tmp_path, name, solution):
     head, _, _ = source.read_text().partition("    // TODO")
     source.write_text(head + solution)
     for file in ("harness.cu", "check.cu"):
-        words = [NVCC, "-arch=sm_90", "-Werror=all-warnings", "-o", "out", file]
+        words = [NVCC, "-arch=sm_90", "-Werror=all-warnings", "-ptx", file]
         subprocess.run(words, cwd=tmp_path, check=True)

@@ -14,19 +14,7 @@ from tests.kit.program import RAI, Forked, Streams, rai, run_program
 
 pytestmark = pytest.mark.programs
 
-READING = [
-    "runs",
-    "runs --json",
-    "show latest",
-    "show latest --json",
-    "logs latest",
-    "logs latest --json",
-    "parse log",
-    "--version",
-    "doctor --json",
-    "validate --json",
-    "--help",
-]
+READING = ["runs", "show latest --json", "logs latest", "--version", "--help"]
 reading = pytest.mark.parametrize("command", READING)
 
 
@@ -37,7 +25,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rai_build.yml").write_text(
         "rai: {image: gcc}\ncommands: {build: [seq 1 30000]}\n"
     )
-    (folder / "log").write_text("New Inference\nOp Time: 0.25\n")
     done = rai("run", "--engine", "bare", cwd=folder, env=environment(folder))
     assert done.returncode == 0, done.stderr
     return folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,9 @@ def cluster_home(
 
 
 @pytest.fixture
-def full(slurm: Cluster) -> Cluster:
-    """The cluster while no node takes a job."""
-    for node in slurm.nodes:
-        slurm.drain(node, "a broken fan")
-    return slurm
+def full(slurm: Cluster) -> Iterator[Cluster]:
+    """The cluster while it starts no job."""
+    slurm.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
+    yield slurm
+    slurm.ask("scancel", "--quiet", "--full", f"--user={os.geteuid()}")
+    slurm.ask("scontrol", "update", "PartitionName=main", "State=UP")

@@ -84,14 +84,16 @@ def test_a_run_that_slurm_ends_at_a_limit_is_not_cancelled(
     ("words", "end"), [(("scancel",), STOPPED), (("scontrol", "requeue"), AGAIN)]
 )
 def test_a_job_that_is_being_ended_learns_why(slurm, tmp_path, words, end):
-    begun = tmp_path / "begun"
-    loop = f"trap '' TERM; touch {begun}; while :; do sleep 0.1; done"
+    begun, told = tmp_path / "begun", tmp_path / "told"
+    wait = f"until [ -e {told} ]; do sleep 0.02; done"
+    loop = f"trap '' TERM; touch {begun}; {wait}"
     job = slurm.submit(loop, "--requeue")
     slurm.until(begun.exists)
     environ = {"SLURM_JOB_ID": f"{job}"}
     assert node.ends_as(environ) == ""
     slurm.ask(*words, f"{job}")
     assert node.ends_as(environ) == end
+    told.touch()
 
 
 def test_outside_of_a_job_nobody_is_asked():

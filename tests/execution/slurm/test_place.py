@@ -218,11 +218,14 @@ def test_a_run_that_its_node_refuses_ends_with_the_reason(
 
 
 def test_a_second_worker_of_a_run_does_nothing(cluster_home, tmp_path, slurm):
-    run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
+    run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; {wait}"))
     until((tmp_path / "ran").exists)
     again = slurm.submit(
         f"exec {sys.executable} -m runner.execution.node {cluster_home.run(run).root}"
     )
+    slurm.until(lambda: slurm.state(again) == "RUNNING")
+    (tmp_path / "go").touch()
     assert rai("wait", run).returncode == 0
     slurm.until(lambda: slurm.state(again) == "COMPLETED")
     assert (tmp_path / "ran").read_text() == "ran\n"

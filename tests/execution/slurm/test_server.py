@@ -111,6 +111,7 @@ def test_a_server_that_is_killed_finds_the_runs_that_slurm_has(site, slurm, tmp_
     assert found.verdict is not None
 
 
+@pytest.mark.slow
 def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
     site, slurm, tmp_path
 ):
