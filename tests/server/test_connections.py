@@ -41,7 +41,7 @@ async def slow(request):
 
 
 async def much(request):
-    return PlainTextResponse(bytes(32 << 20))
+    return PlainTextResponse(bytes(12 << 20))
 
 
 @pytest.fixture(params=[True, False], ids=["plain", "tls"])
@@ -93,7 +93,7 @@ def test_a_closed_connection_leaves_no_object_and_no_timer(link, abrupt):
     gc.collect()
     gc.disable()  # nothing waits for a collection, which may be long in coming
     try:
-        for number in range(6):
+        for number in range(2):
             one = link()
             one.sendall(
                 (ASK if number % 2 else ASK.replace(b"healthz", b"slow")) + b"\r\n"
@@ -115,7 +115,7 @@ def test_no_connection_is_held_without_a_request_for_half_a_minute():
     assert bounds.SLOW_S < 30
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", ASK, ASK + b"\r\n", ASK + b"\r\n" + ASK])
+@pytest.mark.parametrize("sent", [b"", ASK, ASK + b"\r\n" + ASK])
 def test_a_connection_without_a_request_is_closed(link, monkeypatch, sent):
     monkeypatch.setattr(bounds, "HEAD_S", SOON_S)
     one = link()
@@ -132,11 +132,11 @@ def test_a_header_now_and_then_does_not_hold_a_connection(link, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "length", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"]
+    ("method", "length"),
+    [(b"GET", b"Transfer-Encoding: chunked"), (b"PUT", b"Content-Length: 1000000")],
 )
-@pytest.mark.parametrize("method", [b"GET", b"PUT"])
 def test_the_rest_of_a_body_does_not_hold_a_connection(
-    link, monkeypatch, length, method
+    link, monkeypatch, method, length
 ):
     monkeypatch.setattr(bounds, "REST_S", SOON_S)
     ask = ASK.replace(b"GET", method) + length + b"\r\n\r\n"

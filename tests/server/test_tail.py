@@ -54,7 +54,7 @@ def test_one_that_never_started_ends_at_once(web, token):
 def test_a_follower_that_breaks_off_again_and_again_has_every_byte_once(web, token):
     web.begin(RUN)
     follower = Follower(web, token, RUN)
-    for n in range(8):
+    for n in range(4):
         follower.headers.clear()
         thread = follower.thread()
         for _ in range(50):
@@ -129,7 +129,7 @@ def test_much_is_told_at_once_and_so_is_the_end(web, token, monkeypatch):
 
 def test_a_follower_that_takes_nothing_holds_up_no_other(web, token):
     web.begin(RUN)
-    for _ in range(40):
+    for _ in range(12):
         web.runs.say(RUN, bytes(1 << 20))
     slow, quick = Follower(web, token, RUN), Follower(web, token, RUN)
     slow.ask()

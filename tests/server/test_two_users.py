@@ -104,7 +104,7 @@ def may(user: str, groups: tuple[str, ...], code: str) -> bool:
     return done.returncode == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[TwoUsers]:
     name = f"rai{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="rai-users-"))
