@@ -41,7 +41,7 @@ async def slow(request):
 
 
 async def much(request):
-    return PlainTextResponse(bytes(12 << 20))
+    return PlainTextResponse(bytes(8 << 20))
 
 
 @pytest.fixture(params=[True, False], ids=["plain", "tls"])
