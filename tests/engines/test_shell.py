@@ -260,7 +260,8 @@ def test_it_ends_when_the_person_leaves_on_a_cancel_and_at_its_time(
     assert result.content("build/hup") == b"hung up\n"
 
 
-def test_one_that_ignores_its_hang_up_is_killed(typists):
+def test_one_that_ignores_its_hang_up_is_killed(typists, monkeypatch):
+    monkeypatch.setattr("runner.system.interactive.HANG_UP_S", 0.3)
     typists.append(typist := Typist((b"ready", None)))
     line = "trap '' HUP TERM; echo ready; while :; do sleep 0.1; done"
 

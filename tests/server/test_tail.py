@@ -11,7 +11,7 @@ from runner.core import Reason, Stream
 from runner.core.wire import FILES, LEAST_S, QueueState
 from tests.kit.follower import Follower, joined
 from tests.kit.waiting import until
-from tests.kit.web import RUN, held
+from tests.kit.web import COSTLY_S, RUN, held
 
 
 def folder(web, run_id=RUN):
@@ -149,7 +149,7 @@ def test_a_follower_that_takes_nothing_for_long_is_let_go(web, token, monkeypatc
         web.runs.say(RUN, bytes(1 << 20))
     slow = Follower(web, token, RUN)
     slow.ask()
-    until(lambda: not held())
+    until(lambda: not held(), look_s=COSTLY_S)
     slow.close()
 
 
