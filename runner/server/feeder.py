@@ -45,7 +45,7 @@ The end of a worker cuts it short: there are no more of these than of starts.
 """
 
 IDLE_LOOK_S = 5.0
-"""So often it is asked what can run while there is no run."""
+"""So often it is asked what can run while there is no run, once it is known."""
 
 DECIDED_FOR_S = 5.0
 """After this time estimates are made again, although nothing changed."""
@@ -166,7 +166,8 @@ class Feeder:
         if not self._remembers:
             self._remember(active, now)
         seen: Mapping[str, RunStatus] = {}
-        if rows or now - self._looked_at >= IDLE_LOOK_S:
+        idle = now - self._looked_at < IDLE_LOOK_S and self.facts is not None
+        if rows or not idle:
             self.facts = self._runs.capacity()
             seen = self._runs.look([row.id for row in active]) if active else {}
             self._looked_at = now

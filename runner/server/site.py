@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -109,6 +109,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         site = Site(store, runs, known, folder.uploads, feeder.wake, milestones=own)
         site.decision = lambda: feeder.decision
         app = make_app(site)
+        learn_types()
         opened.enter_context(_fed(feeder))
 
         def ready() -> None:
@@ -123,6 +124,18 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
 
         connections.serve(app, listeners, ready=ready, stopping=stopping)
         messages.step("stopped")
+
+
+def learn_types(above: type[Struct] = Struct) -> None:
+    """Have msgspec look at every type of data once, before there are threads.
+
+    It does so when it first reads a type, and two threads that do so at once for the
+    same type may end the process by a segmentation fault.
+    """
+    for kind in above.__subclasses__():
+        with suppress(TypeError, NameError):  # it is read nowhere
+            json.Decoder(kind)
+        learn_types(kind)
 
 
 def greeting(at: ReachedAt, folder: ServerFolder) -> list[str]:

@@ -19,7 +19,7 @@ from runner.execution import places
 from runner.store import runs
 from runner.store.paths import Home
 from tests.kit import begun
-from tests.kit.program import RAI
+from tests.kit.program import Forked
 from tests.kit.recorded import on_terminal, profile_of, told_of_its_end
 from tests.kit.waiting import until
 from tests.kit.web import WebServer, serving
@@ -132,9 +132,8 @@ def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
             n += 1
 
     thread = beside(talk)
-    for _ in range(4):
-        with subprocess.Popen([RAI, "attach", run], stdout=subprocess.PIPE) as client:
-            assert client.stdout is not None
+    for _ in range(2):
+        with Forked("attach", run, stdout=subprocess.PIPE) as client:
             client.stdout.readline()
             time.sleep(chance.uniform(0, 0.2))
             client.send_signal(signal.SIGKILL)
@@ -151,13 +150,7 @@ def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, number):
-    with subprocess.Popen(
-        [RAI, "run", "-p", project],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as client:
-        assert client.stderr is not None
+    with Forked("run", "-p", project, stderr=subprocess.PIPE) as client:
         stage.say_why()
         until(lambda: "Waiting: the GPU is in use." in client.stderr.readline())
         client.send_signal(number)
@@ -167,13 +160,10 @@ def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, n
 
 
 def test_a_terminal_that_closes_leaves_the_run(stage, project):
-    with subprocess.Popen(
-        [RAI, "run", "-p", project], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as client:
-        assert client.stderr is not None
+    with Forked("run", "-p", project, stderr=subprocess.PIPE) as client:
         try:
             stage.say_why()
-            assert any(b"Waiting" in line for line in client.stderr)
+            assert any("Waiting" in line for line in client.stderr)
             client.send_signal(signal.SIGHUP)
             client.wait(30)
         finally:

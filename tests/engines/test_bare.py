@@ -1,7 +1,7 @@
 """The bare engine.
 
-It streams, times and ends commands by the same code as the local engine, which runs the
-whole contract; the slowest of these tests are left to it.
+It carries out a job by the same code as the local engine, which tests/kit/jobs.py is
+left to.
 """
 
 from __future__ import annotations

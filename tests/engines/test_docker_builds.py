@@ -85,21 +85,19 @@ def builds(tmp_path: Path, client: docker.APIClient) -> Iterator[Builds]:
 @pytest.mark.parametrize(
     ("line", "reason", "text"),
     [
-        (
-            "RUN tail /dev/zero",
-            Reason.MEMORY_LIMIT,
-            "memory limit of 64MiB, in Step 3/3",
-        ),
-        ("RUN tail /dev/zero; true", Reason.MEMORY_LIMIT, "memory limit of 64MiB"),
+        ("RUN tail /dev/zero; true", Reason.MEMORY_LIMIT, "of 64MiB, in Step 3/3"),
         pytest.param(
             "RUN for i in $(seq 300); do sleep 9 & done; wait",
             Reason.PIDS_LIMIT,
             "limit of 100 processes, in Step 3/3: RUN for",
             marks=pytest.mark.root,
         ),
-        ("RUN setsid sleep 100 & sleep 99", Reason.TIME_LIMIT, "within 4s"),
-        ("RUN trap '' TERM; while :; do echo y; done", Reason.TIME_LIMIT, "within 4s"),
-        ("RUN yes $(seq 999)", Reason.OUTPUT_LIMIT, "printed more than 4MiB"),
+        (
+            "RUN setsid sleep 100 & sleep 99",
+            Reason.TIME_LIMIT,
+            "within 3s, in Step 3/3",
+        ),
+        ("RUN trap '' TERM; while :; do echo y; done", Reason.TIME_LIMIT, "within 3s"),
         ("RUN head -c 9m /dev/zero", Reason.OUTPUT_LIMIT, "printed more than 4MiB"),
         (
             "RUN head -c 90m /dev/zero >/x; sleep 100",
@@ -111,7 +109,7 @@ def builds(tmp_path: Path, client: docker.APIClient) -> Iterator[Builds]:
 )
 def test_a_build_ends_at_its_limit_and_leaves_nothing(builds, line, reason, text):
     limits = {"memory_bytes": 64 * MIB, "build_pids": 100, "output_bytes": 4 * MIB}
-    time_s = 4.0 if reason is Reason.TIME_LIMIT else 60.0
+    time_s = 3.0 if reason is Reason.TIME_LIMIT else 60.0
     with pytest.raises(ImageError) as caught:
         builds.build(line, build_time_s=time_s, build_disk_bytes=50 * MIB, **limits)
 
@@ -138,8 +136,8 @@ def test_a_step_that_fails_by_itself_met_no_limit(builds):
 
 
 def test_a_line_without_an_end_is_shown_and_not_kept(builds):
-    builds.build("RUN head -c 20m /dev/zero | tr '\\0' x", output_bytes=64 * MIB)
-    assert builds.printed > 20 * MIB
+    builds.build("RUN head -c 8m /dev/zero | tr '\\0' x", output_bytes=64 * MIB)
+    assert builds.printed > 8 * MIB
 
 
 def test_names_that_a_step_prints_are_not_taken_for_the_builders(builds, client):
@@ -148,9 +146,9 @@ def test_names_that_a_step_prints_are_not_taken_for_the_builders(builds, client)
     time.sleep(1.1)  # the engine tells the second in which it was made
     said = f" ---> Running in {bystander[:12]}"
     try:
-        with pytest.raises(ImageError, match="within 4s"):
+        with pytest.raises(ImageError, match="within 3s"):
             builds.build(
-                f"RUN echo '{said}'; sleep 100", build_time_s=4.0, memory_bytes=64 * MIB
+                f"RUN echo '{said}'; sleep 100", build_time_s=3.0, memory_bytes=64 * MIB
             )
         assert client.inspect_container(bystander)["State"]["Running"]
     finally:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,9 @@ from runner.core import BuildSpec, DataMount, Reason, Workspace
 from runner.core.errors import Cancel, EngineError
 from runner.core.events import Output
 from runner.engines.local import LocalEngine, sandbox
-from tests.kit import needs, refused_calls
+from tests.kit import jobs, needs, refused_calls
 from tests.kit.contract import *  # noqa: F403 - the tests are the contract's
+from tests.kit.jobs import *  # noqa: F403 - the same
 from tests.kit.ordinary import USER, as_ordinary_user
 from tests.kit.program import run_program
 from tests.kit.running import (
@@ -46,9 +46,11 @@ ONE_RUN = [sys.executable, "-m", "tests.kit.one_run"]
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its numbers")
 
 
-@pytest.fixture(params=needs.SANDBOXES)
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is of jobs in the first sandbox, all else in each."""
+    if "kind" in metafunc.fixturenames:
+        of_jobs = metafunc.function.__module__ == jobs.__name__
+        metafunc.parametrize("kind", needs.SANDBOXES[: 1 if of_jobs else None])
 
 
 @pytest.fixture
@@ -66,9 +68,8 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_python_is_the_one_that_runs_rai_with_its_packages(subject: Subject):
-    for name in ("python", "python3"):
-        result = run(subject, [NUMPY.replace("python", name, 1)])
-        assert result.stdout.decode().split() == ["3.0", sys.prefix], result.stderr
+    result = run(subject, [NUMPY, "python3 -c 'import sys; print(sys.prefix)'"])
+    assert result.stdout.decode().split() == ["3.0", *[sys.prefix] * 2], result.stderr
 
 
 def test_gnu_time_is_at_its_place_where_the_machine_has_none(kind: str, tmp_path: Path):
@@ -270,10 +271,9 @@ def served(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
-def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
+def test_an_ordinary_user_is_served_as_well_where_there_is_no_gnu_time(kind: str):
     line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
-    done = served(kind, line, program_of_time)
+    done = served(kind, line, "/no/such/time")
     assert done.stdout.split() == [USER, "3.0", sys.prefix, "ro"], done.stderr
     assert "took 0." in done.stderr
 
@@ -304,38 +304,31 @@ def refused() -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=["us", pytest.param("others", marks=pytest.mark.root)])
-def said(request: pytest.FixtureRequest, kind: str) -> Callable[[str], str]:
-    """What a line prints in our sandbox, and in that of an ordinary user."""
-    if request.param == "others":
-        return lambda line: served(kind, line).stdout
-    subject = Subject(LocalEngine(kind=kind))
-    return lambda line: run(subject, [line]).stdout.decode()
-
-
-def test_nothing_can_be_written_beside_the_devices(said: Callable[[str], str]):
-    line = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
-    assert said(line) == "none\n"
-
-
-@on_x86_64
-def test_calls_that_reach_out_of_a_sandbox_are_refused(said: Callable[[str], str]):
-    found = said(f"python -c {shlex.quote(REFUSED.read_text())}")
-    assert dict(line.rsplit(" ", 1) for line in found.splitlines()) == refused()
-
-
-TRACE = """python -c '
+WRITES = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
+TRACE = """
 import ctypes
-print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))  # PTRACE_ATTACH
+print("traces", ctypes.CDLL(None).ptrace(16, 1, 0, 0))  # PTRACE_ATTACH
 try:
     open("/proc/1/mem", "r+b")
 except PermissionError:
-    print("shut")
-'"""
+    print("memory shut")
+"""
 
 
-def test_no_command_traces_the_first_process(said: Callable[[str], str]):
-    assert said(TRACE).split() == ["-1", "shut"]
+@on_x86_64
+@pytest.mark.parametrize("who", ["us", pytest.param("others", marks=pytest.mark.root)])
+def test_no_command_writes_beside_devices_reaches_out_or_traces_the_first_process(
+    kind: str, who: str
+):
+    programs = (TRACE, REFUSED.read_text())
+    line = "; ".join([WRITES, *(f"python -c {shlex.quote(text)}" for text in programs)])
+    if who == "others":
+        said = served(kind, line).stdout
+    else:
+        said = run(Subject(LocalEngine(kind=kind)), [line]).stdout.decode()
+    written, *traced, calls = said.split("\n", 3)
+    assert (written, traced) == ("none", ["traces -1", "memory shut"])
+    assert dict(line.rsplit(" ", 1) for line in calls.splitlines()) == refused()
 
 
 def test_processes_that_share_memory_run(subject: Subject):
@@ -344,23 +337,23 @@ def test_processes_that_share_memory_run(subject: Subject):
     assert result.stdout == b"[1, 2]\n", result.stderr
 
 
-BIG = "head -c 30000000 /dev/zero >"
+FILL = "head -c 9000000 /dev/zero >"
 MAPPED = """python -c '
 import mmap, os, time
 file = os.open("f", os.O_RDWR | os.O_CREAT)
-os.truncate(file, 30_000_000)
+os.truncate(file, 9_000_000)
 held = mmap.mmap(file, 0)
-os.close(file)
+os.closerange(3, 99)  # the map has one of its own
 os.unlink("f")
 time.sleep(60)
 '"""
+OPEN = f"exec 3>/tmp/kept; rm /tmp/kept; {FILL[:-1]} >&3"
+SHUT = f"mkdir shut; {FILL} shut/big; chmod 0 shut"
 HIDDEN = {
-    "open": f"exec 3>/tmp/kept; rm /tmp/kept; {BIG[:-1]} >&3; sleep 60",
-    "mapped": MAPPED,
-    "shut": f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60",
-    "empty": "mkdir many; cd many; seq 6000 | xargs touch; sleep 60",
+    "bytes": (f"{OPEN}; {SHUT}; {MAPPED}; true", 20_000_000),
+    "files": ("mkdir many; cd many; seq 1500 | xargs touch; sleep 60", 5_000_000),
 }
-"""Commands that take more than 20 MB of disk, which is not seen at first."""
+"""Commands that take more disk than that, all of which is not seen at first."""
 
 
 @pytest.mark.lengthy
@@ -369,17 +362,15 @@ def test_no_command_hides_what_it_writes(
     subject: Subject, how: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("runner.engines.disk.EVERY_S", 0.3)
-    result = run(
-        subject, [HIDDEN[how]], disk_bytes=20_000_000, stop_grace_s=0.2, time_s=30
-    )
+    line, most = HIDDEN[how]
+    result = run(subject, [line], disk_bytes=most, stop_grace_s=0.2, time_s=30)
     assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
 
 
 @pytest.mark.root
 @pytest.mark.lengthy
-@pytest.mark.parametrize("how", ["open", "shut"])
-def test_no_command_of_an_ordinary_user_hides_what_it_writes(kind: str, how: str):
-    done = served(kind, HIDDEN[how], disk="20000000")
+def test_no_command_of_an_ordinary_user_hides_what_it_writes(kind: str):
+    done = served(kind, f"{OPEN}; {SHUT}; sleep 60", disk="15000000")
     assert done.stdout == "disk_limit\n", done.stderr
 
 

@@ -60,8 +60,13 @@ def in_the_world(*words: str, user: str = "root") -> subprocess.CompletedProcess
 
 @needs_programs
 @pytest.mark.local
-@pytest.mark.parametrize("way", ["pasta", "slirp4netns"])
-@pytest.mark.parametrize("kind", SANDBOXES)
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        pytest.param(*kind.values, way, marks=kind.marks)
+        for kind, way in zip(SANDBOXES, ("slirp4netns", "pasta"), strict=True)
+    ],
+)
 def test_a_run_with_a_network_reaches_what_is_public_and_a_name_server_alone(
     kind: str, way: str
 ) -> None:

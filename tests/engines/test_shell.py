@@ -33,17 +33,19 @@ pytestmark = pytest.mark.programs
 
 USUAL = replace(LIMITS, time_s=20)
 ENGINES = [
-    BareEngine(),
+    pytest.param(BareEngine(), id="bare"),
     pytest.param(
         LocalEngine(kind="bubblewrap"),
         marks=[pytest.mark.local, pytest.mark.bubblewrap],
+        id="bubblewrap",
     ),
     pytest.param(
-        LocalEngine(kind="unshare"), marks=[pytest.mark.local, pytest.mark.unshare]
+        LocalEngine(kind="unshare"),
+        marks=[pytest.mark.local, pytest.mark.unshare],
+        id="unshare",
     ),
-    pytest.param(DockerEngine(), marks=pytest.mark.docker),
+    pytest.param(DockerEngine(), marks=pytest.mark.docker, id="docker"),
 ]
-NAMES = ["bare", "bubblewrap", "unshare", "docker"]
 
 
 class Typist:
@@ -91,7 +93,7 @@ class Typist:
                 self._keys = -1
 
 
-@pytest.fixture(params=ENGINES, ids=NAMES)
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     return request.param
 
@@ -217,8 +219,17 @@ def test_variables_are_there_and_on_no_command_line(engine, typists):
     assert secret.encode() not in typist.seen
 
 
+ENDS = [
+    pytest.param(*each.values, how, marks=each.marks, id=f"{each.id}-{how}")
+    for each in ENGINES
+    # Of those without images one shows how all end it.
+    for how in ("leaves", "cancel", "time")
+    if how == "leaves" or each.id in ("bare", "docker")
+]
+
+
 @pytest.mark.lengthy
-@pytest.mark.parametrize("how", ["leaves", "cancel", "time"])
+@pytest.mark.parametrize(("engine", "how"), ENDS, indirect=["engine"])
 def test_it_ends_when_the_person_leaves_on_a_cancel_and_at_its_time(
     engine, typists, how
 ):
@@ -233,7 +244,7 @@ def test_it_ends_when_the_person_leaves_on_a_cancel_and_at_its_time(
             cancel.request()
 
     typist.write = write
-    time_s = 1.0 if how == "time" else 60.0
+    time_s = 0.8 if how == "time" else 60.0
     line = "trap 'echo hung up > hup; exit' HUP; echo ready; sleep 60 & wait"
 
     result = use(
@@ -249,7 +260,8 @@ def test_it_ends_when_the_person_leaves_on_a_cancel_and_at_its_time(
     assert result.content("build/hup") == b"hung up\n"
 
 
-def test_one_that_ignores_its_hang_up_is_killed(typists):
+def test_one_that_ignores_its_hang_up_is_killed(typists, monkeypatch):
+    monkeypatch.setattr("runner.system.interactive.HANG_UP_S", 0.3)
     typists.append(typist := Typist((b"ready", None)))
     line = "trap '' HUP TERM; echo ready; while :; do sleep 0.1; done"
 

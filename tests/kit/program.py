@@ -35,7 +35,7 @@ FOUND_BY = ("PATH", "HOME", "PYTHONUSERBASE", "CUDA_VISIBLE_DEVICES")
 """Variables by which rai finds what it then remembers of this machine."""
 USUAL = [os.environ.get(name) for name in FOUND_BY]
 STREAMS = ("stdin", "stdout", "stderr")
-LOADED = ("cli", "execution", "terminal", "engines", "report", "store")
+LOADED = ("cli", "execution", "terminal", "engines", "report", "store", "server")
 """The packages that the server loads with all in them."""
 Streams = Mapping[int, str | None]
 PIPES: Streams = {}
@@ -155,6 +155,13 @@ class Forked:
         self.wait(timeout)
         self.close()
         return out, error
+
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        self.close()
 
     def close(self) -> None:
         """Close its pipes."""

@@ -23,7 +23,7 @@ from runner.server.database.accounts import Invitation
 from runner.store import claim
 from runner.store.paths import RunPaths
 from runner.system import machine
-from tests.kit.program import ROOT, forked
+from tests.kit.program import ROOT, Forked, forked
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -60,19 +60,10 @@ class Person:
         outside = cwd or tempfile.gettempdir()  # of projects
         return forked(*words, env=self.env, cwd=outside, input=input)
 
-    def started(
-        self, *words: str | Path, cwd: Path | None = None
-    ) -> subprocess.Popen[bytes]:
+    def started(self, *words: str | Path) -> Forked:
         """Start rai as this person; its stdout and stderr are pipes."""
-        return subprocess.Popen(
-            [*RAI, *map(str, words)],
-            env=self.env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return Forked(*words, env=self.env, cwd=tempfile.gettempdir(), **pipes)
 
     def client(self, patience_s: float = 0.0, url: str = "") -> ServerClient:
         """Ask the server as this person, without a program."""
@@ -103,8 +94,8 @@ class Site:
         if listen:
             self.options += ("--tls", "self")
         self.environ: dict[str, str] = {"RAI_ENGINE": "local"}
-        self.program = RAI
-        self.process: subprocess.Popen[bytes] | None = None
+        self.program: list[str] = []  # that is not rai, or has words before it
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._people = 0
         self.url = self.fingerprint = ""
         self.log = folder / "server.log"
@@ -124,19 +115,15 @@ class Site:
         """Start the server and wait until it serves."""
         self.folder.mkdir(parents=True, exist_ok=True)
         before = self._serving_lines()
+        at = ("--state", str(self.state), "--socket", str(self.socket))
+        words = ("server", "serve", *at, *self.options)
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(*self.program, "server", "serve", "--state", str(self.state)),
-                    *("--socket", str(self.socket)),
-                    *self.options,
-                ],
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            streams = {"env": self.env, "stdout": log, "stderr": log}
+            if self.program:
+                argv, null = [*self.program, *words], subprocess.DEVNULL
+                self.process = subprocess.Popen(argv, stdin=null, **streams)
+            else:
+                self.process = Forked(*words, **streams)
         until = time.monotonic() + STARTS_S
         while self._serving_lines() == before:
             if self.process.poll() is not None or time.monotonic() > until:

@@ -18,12 +18,13 @@ def until(
     found: Callable[[], T | None],
     why: str = "it did not happen in time",
     within_s: float = SOON_S,
+    look_s: float = LOOK_S,
 ) -> T:
     """Ask again until there is something, and return it; fail with ``why``."""
     by = time.monotonic() + within_s
     while not (value := found()):
         assert time.monotonic() < by, why
-        time.sleep(LOOK_S)
+        time.sleep(look_s)
     return value
 
 

@@ -218,6 +218,10 @@ def serving(
         web.store.close()
 
 
+COSTLY_S = 0.2
+"""How often to ask that: all objects of the process are looked at."""
+
+
 def held() -> int:
     """Return of how many connections this process, which serves, keeps an object."""
     if gc.isenabled():

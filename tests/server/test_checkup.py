@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from msgspec import Struct, json
 
 from runner.core.wire import Capacity
 from runner.engines.doctor import Health
@@ -12,7 +13,7 @@ from runner.server import checkup
 from runner.server.checkup import file_system
 from runner.server.paths import CLOSED, ReachedAt, ServerFolder
 from runner.server.runs import most_gpus
-from runner.server.site import greeting
+from runner.server.site import greeting, learn_types
 
 MOUNTS = """
 22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
@@ -76,3 +77,23 @@ def test_a_run_can_have_as_many_gpus_as_one_node_has():
     assert most_gpus(Capacity("1", ("slurm",), node_gpus=4, home="/jobs")) == 4
     assert most_gpus(Capacity("1", (), home="/jobs")) is None
     assert most_gpus(Capacity("1", ("local",))) == 0
+
+
+LOOKED = []
+
+
+def noted() -> type:
+    LOOKED.append(1)
+    return int
+
+
+class Late(Struct):
+    value: noted()
+
+
+def test_a_server_looks_at_its_types_before_it_has_threads_that_would_at_once():
+    learn_types()
+    assert LOOKED
+    LOOKED.clear()
+    assert json.decode(b'{"value": 1}', type=Late).value == 1
+    assert not LOOKED

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from runner.server import bounds, connections
 from runner.server.connections import BoundedListener
 from tests.kit.waiting import until
-from tests.kit.web import ANSWER_S, held, opened
+from tests.kit.web import ANSWER_S, COSTLY_S, held, opened
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: h\r\n"
 SOON_S = 0.3
@@ -41,7 +41,7 @@ async def slow(request):
 
 
 async def much(request):
-    return PlainTextResponse(bytes(32 << 20))
+    return PlainTextResponse(bytes(8 << 20))
 
 
 @pytest.fixture(params=[True, False], ids=["plain", "tls"])
@@ -93,7 +93,7 @@ def test_a_closed_connection_leaves_no_object_and_no_timer(link, abrupt):
     gc.collect()
     gc.disable()  # nothing waits for a collection, which may be long in coming
     try:
-        for number in range(6):
+        for number in range(2):
             one = link()
             one.sendall(
                 (ASK if number % 2 else ASK.replace(b"healthz", b"slow")) + b"\r\n"
@@ -103,7 +103,7 @@ def test_a_closed_connection_leaves_no_object_and_no_timer(link, abrupt):
                 reset = struct.pack("ii", 1, 0)
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
             one.close()
-        until(lambda: not held())
+        until(lambda: not held(), look_s=COSTLY_S)
     finally:
         gc.enable()
 
@@ -115,7 +115,7 @@ def test_no_connection_is_held_without_a_request_for_half_a_minute():
     assert bounds.SLOW_S < 30
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", ASK, ASK + b"\r\n", ASK + b"\r\n" + ASK])
+@pytest.mark.parametrize("sent", [b"", ASK, ASK + b"\r\n" + ASK])
 def test_a_connection_without_a_request_is_closed(link, monkeypatch, sent):
     monkeypatch.setattr(bounds, "HEAD_S", SOON_S)
     one = link()
@@ -132,15 +132,15 @@ def test_a_header_now_and_then_does_not_hold_a_connection(link, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "length", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"]
+    ("method", "length"),
+    [(b"GET", b"Transfer-Encoding: chunked"), (b"PUT", b"Content-Length: 1000000")],
 )
-@pytest.mark.parametrize("method", [b"GET", b"PUT"])
 def test_the_rest_of_a_body_does_not_hold_a_connection(
-    link, monkeypatch, length, method
+    link, monkeypatch, method, length
 ):
     monkeypatch.setattr(bounds, "REST_S", SOON_S)
     ask = ASK.replace(b"GET", method) + length + b"\r\n\r\n"
-    for more in (b"", b"1", b"1\r\na\r\n"):
+    for more in (b"", b"1\r\na\r\n"):
         one = link()
         one.sendall(ask)
         assert b"200 OK" in one.recv(1000)
@@ -166,7 +166,7 @@ def test_an_answer_that_nobody_takes_does_not_hold_a_connection(link, monkeypatc
     one = link()
     one.sendall(ASK.replace(b"healthz", b"much") + b"\r\n")
     assert one.recv(100)
-    until(lambda: not held())
+    until(lambda: not held(), look_s=COSTLY_S)
 
 
 def test_a_handshake_that_does_not_come_does_not_hold_a_connection(monkeypatch):
@@ -184,7 +184,7 @@ def test_a_request_that_is_answered_is_not_hurried(link, monkeypatch):
     one = link()
     one.sendall(ASK.replace(b"healthz", b"slow") + b"\r\n")
     assert b"200 OK" in one.recv(1000)
-    one.settimeout(4 * SOON_S)
+    one.settimeout(2 * SOON_S)
     with pytest.raises(TimeoutError):
         while b"a" in one.recv(1000):
             pass
@@ -208,7 +208,7 @@ def test_connections_that_end_oddly_write_nothing_into_the_log(link, caplog):
         one = link()
         one.sendall(sent)
         one.close()
-    until(lambda: not held())
+    until(lambda: not held(), look_s=COSTLY_S)
     assert caplog.records == []
 
 

@@ -21,7 +21,7 @@ def within(active) -> None:
     assert sum(not one.gpus for one in active) <= CORES // 2
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(RUNS, max_size=30), BOUNDS, st.data())
 def test_every_run_starts_and_nothing_is_over_the_room(rows, at_once, data):
     queue = Played(machine(GPUS, cores=CORES), at_once)
@@ -43,7 +43,7 @@ def test_every_run_starts_and_nothing_is_over_the_room(rows, at_once, data):
     assert sorted(one.id for one in queue.started) == sorted(one.id for one in rows)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(RUNS, max_size=10), RUNS, BOUNDS, st.data())
 def test_no_run_waits_for_ever_behind_a_stream_of_others(first, last, at_once, data):
     """Each end brings new runs of all teams, also of its own."""
@@ -62,7 +62,7 @@ def test_no_run_waits_for_ever_behind_a_stream_of_others(first, last, at_once, d
     raise AssertionError("it never started")
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     st.integers(0, 2),
     st.lists(st.sampled_from("ab"), min_size=1, max_size=8),

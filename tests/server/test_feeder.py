@@ -174,6 +174,15 @@ def test_before_the_first_look_nothing_starts_and_ends_are_told(queue):
     assert queue.state(B) is RUNNING
 
 
+def test_what_can_run_is_asked_for_at_each_step_until_it_is_known(queue):
+    queue.runs.looked = False
+    queue.step()
+    assert queue.feeder.facts is None
+    queue.runs.looked = True
+    queue.step(after_s=0.5)
+    assert queue.feeder.facts is not None
+
+
 def test_nothing_starts_on_a_drained_server_or_without_disk(queue):
     queue.put(A)
     queue.store.drain("a new driver")

@@ -270,7 +270,7 @@ def test_where_gpus_differ_one_of_the_first_ones_model_measures(
     assert dict(queue.runs.asked)[run].gpus == "GPU-2"
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 7])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 17])
 def test_a_server_that_is_killed_anywhere_gives_one_verdict(
     queue: Queue, site: Submitting, monkeypatch: pytest.MonkeyPatch, every: int
 ):

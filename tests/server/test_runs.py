@@ -279,11 +279,11 @@ def test_a_server_that_starts_nothing_queues_all_the_same(web):
 
 @pytest.mark.lengthy
 def test_of_many_clients_at_once_no_run_is_lost_and_none_is_twice(web):
-    tokens = [web.token(f"team{n}") for n in range(10)]
+    tokens = [web.token(f"team{n}") for n in range(6)]
     found, failed = {}, []
 
     def client(n):
-        for k in range(8):
+        for k in range(5):
             run = f"{n * 1000 + k:010x}"
             data = b"%d" % (n * 1000 + k)
             asked = request(web.upload(tokens[n], data))
@@ -293,7 +293,7 @@ def test_of_many_clients_at_once_no_run_is_lost_and_none_is_twice(web):
             if twice != [201, 200]:
                 failed.append(twice)
 
-    threads = [threading.Thread(target=client, args=[n]) for n in range(10)]
+    threads = [threading.Thread(target=client, args=[n]) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.local, pytest.mark.programs]
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = (
-    "[\"sh -c 'n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo $n; sleep 0.05; done'\"]"
+    "[\"sh -c 'n=0; while [ $n -lt 50 ]; do n=$((n+1)); echo $n; sleep 0.05; done'\"]"
 )
 
 
@@ -88,15 +88,14 @@ def test_a_follower_gets_every_byte_once_while_the_server_is_killed(
             run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
             follower = direct.follow(ada, run, 60.0)
             copy = RunPaths(ada.runs / run)
-            for more in (1, 120):
-                until(lambda more=more: _size(copy.stdout) >= more, "no output comes")
-                site.kill()
-                site.start()
+            until(lambda: _size(copy.stdout) > 0, "no output comes")
+            site.kill()
+            site.start()
             direct.ended(client, run)
             until(copy.record.exists, "the copy has no end")
             follower.check()
         origin = RunPaths(site.runs / run)
-        assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
+        assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 51))
         for name in ("events.jsonl", "stdout.log", "stderr.log"):
             assert (copy.root / name).read_bytes() == (origin.root / name).read_bytes()
         assert site.rai("doctor").returncode == 0

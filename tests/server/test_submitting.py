@@ -64,12 +64,11 @@ def test_two_teams_submit_and_a_killed_server_gives_one_verdict(site, project):
     until(lambda: len(list(site.runs.glob("*/events.jsonl"))) == 2, "no second run")
     site.kill()
     site.start()
-    out, error = going.communicate(timeout=120)
-    said = error.decode()
+    out, said = going.communicate(timeout=120)
     assert going.returncode == 0, said
     assert re.search(r"Submission 1 received .*; attempt 1 of 2; SHA-256 ", said)
     assert "Submission to m2: correct: " in said and "It counts now." in said
-    assert re.search(r"convolution +correct", out.decode())
+    assert re.search(r"convolution +correct", out)
     assert len(list(site.runs.glob("*/record.json"))) == 4
     (sha256,) = re.findall("SHA-256 ([0-9a-f]{64})", said)
     (sent,) = site.state.glob(f"uploads/*/{sha256}.tar.zst")
@@ -106,7 +105,7 @@ def test_a_wrong_answer_is_told_and_ctrl_c_leaves_a_submission_going(site, proje
     going.send_signal(signal.SIGINT)
     _, error = going.communicate(timeout=60)
     assert going.returncode == 130
-    assert "Submission 1 goes on. Look again: rai submissions m2" in error.decode()
+    assert "Submission 1 goes on. Look again: rai submissions m2" in error
 
     def one() -> dict[str, object]:
         (found,) = json.loads(ada.rai("submissions", "--json").stdout)

@@ -11,7 +11,7 @@ from runner.core import Reason, Stream
 from runner.core.wire import FILES, LEAST_S, QueueState
 from tests.kit.follower import Follower, joined
 from tests.kit.waiting import until
-from tests.kit.web import RUN, held
+from tests.kit.web import COSTLY_S, RUN, held
 
 
 def folder(web, run_id=RUN):
@@ -54,7 +54,7 @@ def test_one_that_never_started_ends_at_once(web, token):
 def test_a_follower_that_breaks_off_again_and_again_has_every_byte_once(web, token):
     web.begin(RUN)
     follower = Follower(web, token, RUN)
-    for n in range(8):
+    for n in range(4):
         follower.headers.clear()
         thread = follower.thread()
         for _ in range(50):
@@ -129,7 +129,7 @@ def test_much_is_told_at_once_and_so_is_the_end(web, token, monkeypatch):
 
 def test_a_follower_that_takes_nothing_holds_up_no_other(web, token):
     web.begin(RUN)
-    for _ in range(40):
+    for _ in range(12):
         web.runs.say(RUN, bytes(1 << 20))
     slow, quick = Follower(web, token, RUN), Follower(web, token, RUN)
     slow.ask()
@@ -149,7 +149,7 @@ def test_a_follower_that_takes_nothing_for_long_is_let_go(web, token, monkeypatc
         web.runs.say(RUN, bytes(1 << 20))
     slow = Follower(web, token, RUN)
     slow.ask()
-    until(lambda: not held())
+    until(lambda: not held(), look_s=COSTLY_S)
     slow.close()
 
 

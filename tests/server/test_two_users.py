@@ -21,7 +21,7 @@ from runner.store import claim
 from runner.store.paths import RunPaths
 from tests.kit import direct
 from tests.kit.ordinary import as_user
-from tests.kit.site import Site
+from tests.kit.site import RAI, Site
 from tests.kit.waiting import until
 
 pytestmark = [
@@ -48,7 +48,7 @@ class TwoUsers(Site):
         workers = self._short / "worker.sock"
         self.options = ("--workers", str(workers), "--home", str(self.home))
         own = f"--regid={self.server}", f"--groups={self.server},{name}"
-        self.program = [*_as(self.server, *own), *self.program]
+        self.program = [*_as(self.server, *own), *RAI]
         self.environ = {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder)}
         for path, user, group, mode in (
             (folder, self.server, self.server, 0o755),
@@ -104,7 +104,7 @@ def may(user: str, groups: tuple[str, ...], code: str) -> bool:
     return done.returncode == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[TwoUsers]:
     name = f"rai{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="rai-users-"))

@@ -1,12 +1,14 @@
 """A browser for the tests of pages, marked `browser`.
 
 One is started in each process of the tests. The pages that it opens have no network,
-and end with no error on the console and no request made.
+and end with no error on the console and no request made. They are opened one after
+another in one tab, unless one has settings of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,31 @@ def chromium() -> Iterator[browsing.Browser]:
         yield browser
 
 
+@pytest.fixture(scope="session")
+def tab(chromium: browsing.Browser) -> Visit:
+    """Open the tab of all pages without settings of their own."""
+    return Visit(chromium)
+
+
 @pytest.fixture
-def opened(chromium: browsing.Browser, tmp_path: Path) -> Iterator[Opener]:
+def opened(chromium: browsing.Browser, tab: Visit, tmp_path: Path) -> Iterator[Opener]:
     """Open a page: opened(html, width=..., scheme=...) -> Visit."""
     visits: list[Visit] = []
 
     def open_page(
         html: str, width: int = 1280, scheme: browsing.Scheme = "light", **settings: Any
     ) -> Visit:
-        file = tmp_path / f"{len(visits)}.html"
+        file = tmp_path / f"{next(numbers)}.html"
         file.write_text(html, "utf-8")
-        visits.append(Visit(chromium, **settings))
-        visits[-1].open(file, width, scheme=scheme)
-        return visits[-1]
+        visit = Visit(chromium, **settings) if settings else tab
+        visits.append(visit)
+        visit.open(file, width, scheme=scheme)
+        return visit
 
+    numbers, tab.said, tab.asked_for = count(), [], []
     yield open_page
     for visit in visits:
-        visit.context.close()
+        if visit is not tab:
+            visit.context.close()
     assert [visit.said for visit in visits if visit.said] == []
     assert [visit.asked_for for visit in visits if visit.asked_for] == []

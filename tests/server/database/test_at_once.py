@@ -18,7 +18,7 @@ from runner.server.database import Store, open_store
 from runner.server.database.accounts import Invitation
 from tests.kit.store_rows import DAY_S, NOW, RUN_ONLY, run, token
 
-RUNS = 150
+RUNS = 60
 WORKERS = THREADS = 4
 pytestmark = pytest.mark.lengthy
 FORKED = multiprocessing.get_context("forkserver")
@@ -67,7 +67,7 @@ def test_processes_of_which_some_are_killed_claim_each_run_once(
     store: Store, url: str, tmp_path: Path
 ):
     fill(store)
-    dooms = (30, 80, -1, -1)
+    dooms = (10, 20, -1, -1)
     outs = [tmp_path / str(number) for number in range(WORKERS)]
     workers = [
         FORKED.Process(target=claims, args=(url, str(out), doom))
@@ -87,28 +87,28 @@ def test_processes_of_which_some_are_killed_claim_each_run_once(
 
 
 def test_a_run_that_many_add_is_one_and_one_that_many_end_ends_once(store: Store):
-    new = together(lambda _: [n for n in names(60) if store.add_run(run(n))[1]])
-    assert sorted(new) == names(60)
-    assert store.changes() == 60
+    new = together(lambda _: [n for n in names(25) if store.add_run(run(n))[1]])
+    assert sorted(new) == names(25)
+    assert store.changes() == 25
 
     def ends(number: int) -> list[str]:
         if number % 2:
-            return [n for n in names(60) if store.ended(n, NOW, None, kept_bytes=3)]
-        for name in reversed(names(60)):
+            return [n for n in names(25) if store.ended(n, NOW, None, kept_bytes=3)]
+        for name in reversed(names(25)):
             store.ask_cancel(name, NOW, "no more")
         return []
 
     together(ends)
-    rows = [store.run(name) for name in names(60)]
+    rows = [store.run(name) for name in names(25)]
     assert {row and row.state for row in rows} == {QueueState.ENDED}
     cancelled = [row for row in rows if row and row.reason is Reason.CANCELLED]
-    assert store.use("red", 0).bytes == 3 * (60 - len(cancelled))
+    assert store.use("red", 0).bytes == 3 * (25 - len(cancelled))
 
 
 def test_people_invited_at_once_in_any_order_are_there_and_a_code_is_good_once(
     store: Store,
 ):
-    everybody = [Invitation(f"team {n % 7}", f"person {n}") for n in range(40)]
+    everybody = [Invitation(f"team {n % 7}", f"person {n}") for n in range(20)]
 
     def invites(number: int) -> list[str]:
         order = everybody[:: -1 if number % 2 else 1]
@@ -119,14 +119,14 @@ def test_people_invited_at_once_in_any_order_are_there_and_a_code_is_good_once(
     def enters(_: int) -> list[str]:
         return [one for one in codes if store.redeem(one, "", NOW, None, RUN_ONLY)]
 
-    assert len(together(enters)) == len(store.tokens()) == len(store.people()) == 40
+    assert len(together(enters)) == len(store.tokens()) == len(store.people()) == 20
 
 
 def test_changes_of_many_kinds_wait_for_each_other(store: Store):
     """Nobody is told that the store is in use, and no two wait for ever."""
-    fill(store, 40)
+    fill(store, 20)
     kept = token(store)
-    every = names(40)
+    every = names(20)
 
     def works(number: int) -> list[str]:
         order = every[:: -1 if number % 2 else 1]
@@ -145,4 +145,4 @@ def test_changes_of_many_kinds_wait_for_each_other(store: Store):
     store.removed(every)
     assert store.unfinished() == []
     assert store.removable(NOW * 2) == []
-    assert store.use("red", 0).bytes == 40_000
+    assert store.use("red", 0).bytes == 20_000
