@@ -8,33 +8,37 @@ from a page of this server. What a run made is shown as text, or in a sandbox.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
-from anyio import CapacityLimiter, to_thread
-from starlette.requests import Request
+from anyio import CapacityLimiter, Semaphore, to_thread
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from runner import __version__
 from runner.core import Problem, Reason
-from runner.core.errors import UsageError
+from runner.core.errors import Cancel, EngineError, UsageError
 from runner.core.screen import printable
 from runner.core.wire import Decision, Refusal, Submission
+from runner.execution.slurm_programs import OF_SBATCH
 from runner.server import bounds, messages, views
 from runner.server.database.accounts import AuditEntry, Identity
-from runner.server.downloads import FileRoutes
+from runner.server.downloads import FilePart, FileRoutes, FilesAnswer
 from runner.server.messages import read, refuse
 from runner.server.requests import Site, context_of
 from runner.server.runs import QueueSnapshot, RunRoutes
 from runner.server.submissions import SubmissionRoutes
 from runner.spec import milestones
-from runner.system import files, process
+from runner.system import process
 
 if TYPE_CHECKING:
     import jinja2
@@ -51,7 +55,9 @@ MAKE_S = 60.0
 MAKE_KIB = 2 << 20
 """How much memory making it may take, as ulimit counts it."""
 
-MOST_PAGE_BYTES = 64 << 20
+MAKING = OF_SBATCH | {"LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ"}
+"""What making it has of the server's environment."""
+
 ASSETS = Path(__file__).parent / "assets"
 COLOURS = ASSETS.parent.parent / "report/assets/base.css"
 TYPES = {"rai.css": "text/css", "rai.js": "text/javascript"}
@@ -74,6 +80,8 @@ _HEADERS = {
     "referrer-policy": "same-origin",
 }
 
+_HTML = {"content-type": "text/html; charset=utf-8"}
+
 Reply = Callable[[Request, Identity], Awaitable[Response]]
 Redeem = Callable[[Request, str, str, float], Awaitable[tuple[str, Identity]]]
 
@@ -93,6 +101,9 @@ class PageRoutes:
         self._submissions, self._redeem = submissions, redeem
         self._files = FileRoutes(site, runs)
         self._making = CapacityLimiter(1)
+        self._of_team = defaultdict[str, Semaphore](lambda: Semaphore(1))
+        """Held while a page of a run is made for a team and sent: it waits for itself
+        alone, whatever it asks for, and others for one page of each team at most."""
 
     def routes(self) -> list[Route]:
         """Return all of them."""
@@ -218,9 +229,24 @@ class PageRoutes:
         kind = request.url.path.rpartition("/")[2]
         home = self._site.runs.paths(row.id).root.parent.parent
         context_of(request).long = True
-        page = await to_thread.run_sync(_made, kind, row.id, home, limiter=self._making)
-        headers = _HEADERS | {"content-security-policy": _SANDBOX}
-        return Response(page, media_type="text/html", headers=headers)
+        await read(request, 0)  # behind it comes what tells that the client has gone
+        own, cancel = self._of_team[who.team], Cancel()
+        with ExitStack() as held:
+            await own.acquire()
+            held.callback(own.release)
+            if await request.is_disconnected():
+                raise ClientDisconnect
+            held.callback(cancel.request)
+            make = partial(_made, kind, row.id, home, cancel)
+            page = held.enter_context(
+                await to_thread.run_sync(
+                    make, limiter=self._making, abandon_on_cancel=True
+                )
+            )
+            parts = [FilePart(page, 0, os.fstat(page.fileno()).st_size)]
+            headers = _HEADERS | {"content-security-policy": _SANDBOX, **_HTML}
+            close = held.pop_all().close
+            return FilesAnswer(self._site, b"", parts, close, headers=headers)
 
     async def cancel(self, request: Request, who: Identity) -> Response:
         """Answer `POST /runs/{id}/cancel`."""
@@ -370,27 +396,35 @@ async def _form(request: Request, *names: str) -> dict[str, str]:
     return given
 
 
-def _made(kind: str, run: str, home: Path) -> bytes:
+def _made(kind: str, run: str, home: Path, cancel: Cancel) -> BinaryIO:
     """Return a page that `rai report` or `rai timeline` makes of a run.
 
-    A process of its own reads what the run left, which may be anything.
+    A process of its own reads what the run left, which may be anything. What it writes
+    is in a folder that goes with it, even if it is killed.
 
     Raises:
-        RaiError: it cannot be made, or not in time.
+        UsageError: it cannot be made, or not in time.
     """
     with TemporaryDirectory(prefix="rai-page-") as folder:
         page = Path(folder, "page.html")
-        argv = ["sh", "-c", f'ulimit -v {MAKE_KIB} && exec "$@"', "sh"]
+        argv = ["sh", "-c", f'ulimit -v {MAKE_KIB} && exec nice "$@"', "sh"]
         argv += [sys.executable, "-m", "runner.cli.main", kind, run, "-o", str(page)]
-        env = {
+        env = {name: os.environ[name] for name in MAKING if name in os.environ} | {
             "RAI_HOME": str(home),
             "HOME": folder,
+            "TMPDIR": folder,
             "NO_COLOR": "1",
             "LC_ALL": "C.UTF-8",
         }
-        done = process.run(argv, timeout_s=MAKE_S, env=env, cwd=Path(folder))
         try:
-            return files.read(page, MOST_PAGE_BYTES)
+            done = process.run(
+                argv, timeout_s=MAKE_S, env=env, cwd=Path(folder), cancel=cancel
+            )
+            return page.open("rb")
+        except EngineError:
+            text = f"the {kind} is not made within {MAKE_S:g} s"
+            hint = f"make it on your machine: rai {kind} {run}"
+            raise UsageError(Problem(text, hint=hint)) from None
         except FileNotFoundError:
             said = printable(done.stderr[-2000:].decode(errors="replace")).strip()
             raise UsageError(Problem(said or f"there is no {kind} of {run}")) from None

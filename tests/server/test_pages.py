@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -13,6 +16,7 @@ from runner.core.wire import Leaderboard, QueueState, TeamStanding
 from runner.server import pages, views
 from runner.server.scheduling import ServerRules
 from tests.kit import graded
+from tests.kit.waiting import until
 from tests.kit.web import RUN, Reply, WebServer, serving
 
 PAGES = ("/", "/standings", "/standings/final", f"/runs/{RUN}", "/submissions/1")
@@ -272,6 +276,52 @@ def test_a_report_is_made_once_the_run_has_ended_and_shown_in_a_sandbox(site, bl
     assert "&lt;script&gt;alert(1)" in text(found)
     missing = blue.get(f"/runs/{RUN}/timeline")
     assert missing.status == 400 and "no build folder" in text(missing)
+
+
+@pytest.fixture
+def slow(site, tmp_path, monkeypatch):
+    """A program that makes pages until there is a file `go`; it notes its folders."""
+    site.begin(RUN)
+    site.end(RUN)
+    program, noted, go = (tmp_path / name for name in ("slow", "noted", "go"))
+    wait = f"while [ ! -e {go} ]; do sleep 0.05; done"
+    program.write_text(f'#!/bin/sh\necho "$TMPDIR" >> {noted}\n{wait}\n')
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    return noted
+
+
+def test_a_page_that_takes_long_is_refused_and_leaves_no_file(blue, slow, monkeypatch):
+    monkeypatch.setattr(pages, "MAKE_S", 0.5)
+    found = blue.get(f"/runs/{RUN}/timeline")
+    assert found.status == 400 and "not made within 0.5 s" in text(found)
+    assert f"rai timeline {RUN}" in text(found)
+    assert not Path(slow.read_text().strip()).exists()
+
+
+def test_a_team_has_one_page_made_at_a_time_and_none_for_who_has_gone(site, blue, slow):
+    links = []
+    for _ in range(3):
+        links.append(site.connection())
+        path = f"/runs/{RUN}/report"
+        links[-1].request("GET", path, headers={"Cookie": blue.cookie})
+    until(lambda: slow.exists() and len(site.site.under_way) == 3)
+    for link in links:
+        link.close()
+    slow.with_name("go").touch()
+    until(lambda: not site.site.under_way)
+    assert len(slow.read_text().split()) == 1
+
+
+def test_a_page_is_no_longer_made_once_its_session_ended(site, blue, slow):
+    token_id = blue.cookie.split("_")[1]
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(blue.get, f"/runs/{RUN}/report")
+        until(slow.exists)
+        site.store.revoke(token_id, site.now())
+        assert asked.result().status == 401
+    folder = Path(slow.read_text().strip())
+    until(lambda: not folder.exists())
 
 
 def test_times_that_are_alike_stand_above_each_other():
