@@ -166,6 +166,7 @@ class PageRoutes:
             return same
         site, grading = self._site, self._submissions.grading
         await self._queue.look()
+        tag = self._tag(who)
         rows = list(self._queue.rows.values())
 
         def found() -> Response:
@@ -180,13 +181,13 @@ class PageRoutes:
                 runs=[self._queue.shown(row, who) for row in runs],
             )
 
-        return self._tagged(await site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def standings(self, request: Request, who: Identity) -> Response:
         """Answer `GET /standings/{name}`, and of the first milestone."""
         if same := self._unchanged(request, who):
             return same
-        grading = self._submissions.grading
+        grading, tag = self._submissions.grading, self._tag(who)
 
         def found() -> Response:
             names = milestones.names(self._site.milestones)
@@ -203,10 +204,11 @@ class PageRoutes:
                 due=due,
             )
 
-        return self._tagged(await self._site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def run(self, request: Request, who: Identity) -> Response:
         """Answer `GET /runs/{id}`: how a run stands, and its output as it comes."""
+        context_of(request).frequent = True
         row = await self._runs.reached(request, who)
         run = self._queue.shown(row, who)
         output = await self._site.in_files(views.output, self._site.runs, row, None)
@@ -255,6 +257,7 @@ class PageRoutes:
 
     async def submission(self, request: Request, who: Identity) -> Response:
         """Answer `GET /submissions/{id}`."""
+        context_of(request).frequent = True
         one = await self._submissions.reached(request, who)
         grading = self._submissions.grading
 
@@ -293,13 +296,15 @@ class PageRoutes:
         _for_staff(who)
         if same := self._unchanged(request, who):
             return same
+        await self._runs.note(who, "list", "the submissions of all teams")
+        tag = self._tag(who)
 
         def found() -> Response:
             names = milestones.names(self._site.milestones)
             grid = views.grid(self._site.store, self._submissions.grading, list(names))
             return self._shown("staff.html", who, grid=grid)
 
-        return self._tagged(await self._site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def extend(self, request: Request, who: Identity) -> Response:
         """Answer `POST /staff/extend`: `team`, `milestone`, `by` and `why`."""
@@ -338,8 +343,10 @@ class PageRoutes:
             return None
         return Response(status_code=304, headers=_HEADERS)
 
-    def _tagged(self, page: Response, who: Identity) -> Response:
-        page.headers["etag"] = self._tag(who)
+    async def _tagged(self, tag: str, make: Callable[[], Response]) -> Response:
+        """Return a page with a tag of before: what changes meanwhile has another."""
+        page = await self._site.in_files(make)
+        page.headers["etag"] = tag
         return page
 
     def _tag(self, who: Identity) -> str:

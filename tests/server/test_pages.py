@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from runner.core import Reason, Stream
 from runner.core.wire import Leaderboard, QueueState, TeamStanding
-from runner.server import pages, views
+from runner.server import messages, pages, views
 from runner.server.scheduling import ServerRules
 from tests.kit import graded
 from tests.kit.waiting import until
@@ -219,6 +220,50 @@ def test_what_did_not_change_is_not_sent_again(site, blue):
         graded.add(site.store, "red", graded.measurement(0.8))
         site.ask("GET", "/api/v1/queue", blue.token)  # the server looks at its store
         assert blue.get(path, **same).status == 200
+
+
+def test_what_changed_while_a_page_was_made_is_sent_again(site, blue, monkeypatch):
+    real = views.queue
+
+    def meanwhile(*its):
+        found = real(*its)
+        graded.add(site.store, "red", graded.measurement(0.8))
+        site.ask("GET", "/api/v1/queue", blue.token)
+        return found
+
+    monkeypatch.setattr(views, "queue", meanwhile)
+    first = blue.get("/").headers["etag"]
+    assert blue.get("/", **{"If-None-Match": first}).status == 200
+
+
+def test_pages_that_ask_again_and_again_write_nothing_into_the_log(site, blue, caplog):
+    caplog.set_level(logging.INFO, messages.NAME)
+    for path in PAGES:
+        tag = blue.get(path).headers.get("etag", "")
+        blue.get(path, **{"If-None-Match": tag})
+    blue.get("/runs/none")
+    until(lambda: caplog.records)
+    (line,) = [one for one in caplog.records if one.msg == "request"]
+    assert line.facts["path"] == "/runs/none"
+
+
+def test_that_staff_look_at_all_teams_is_kept_once(site, staff):
+    for _ in range(2):
+        assert staff.get("/staff").status == 200
+    (entry,) = site.store.audited(10)
+    assert (entry.who, entry.about) == ("staff/ann", "the submissions of all teams")
+
+
+def test_points_are_shown_whole(tmp_path):
+    ours = pages.milestones.read("final", ())[0].decode()
+    (tmp_path / "final.yml").write_text(f"{ours}points: [{{points: 12.25}}]\n")
+    (tmp_path / "s").mkdir()
+    with serving(
+        tmp_path / "s", ServerRules(low_disk_bytes=0, term=graded.TERM)
+    ) as web:
+        web.site.milestones = (tmp_path,)
+        graded.add(web.store, "blue", graded.measurement(0.5))
+        assert "<dd>12.25</dd>" in text(BrowserUser(web, "blue").get("/submissions/1"))
 
 
 def test_the_queue_says_ones_place_and_a_verdict_what_to_do(site, blue):
