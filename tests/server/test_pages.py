@@ -303,6 +303,28 @@ def test_output_comes_in_its_order_as_text_and_in_parts(site, blue, monkeypatch)
     assert "This is its end" in text(blue.get(f"/runs/{RUN}"))
 
 
+def test_output_that_is_cut_into_pieces_is_shown_whole(site, blue):
+    site.begin(RUN)
+    large = "x" * 3 * views.OUTPUT_BYTES + "end\n"
+    whole = f"é \x1b[31mred\x1b[0m\n{large}".encode()
+    shown, after = "", 0
+    for piece in (whole[:1], whole[1:6], whole[6:]):
+        site.runs.say(RUN, piece)
+        part = blue.get(f"/runs/{RUN}/output?after={after}").json
+        shown, after = shown + part["text"], part["after"]
+    assert shown == f"é red\n{large}"
+
+
+def test_a_page_begins_with_the_end_of_much_output(site, blue):
+    site.begin(RUN)
+    for number in range(9):
+        site.runs.say(RUN, f"{number}\n".encode() * (views.OUTPUT_BYTES // 8))
+    page = text(blue.get(f"/runs/{RUN}"))
+    shown = page.partition('id="output"')[2].partition("</pre>")[0]
+    assert shown.endswith("8\n") and "5\n" in shown and "4\n" not in shown
+    assert "This is its end" in page
+
+
 @pytest.mark.parametrize("after", ["", "-1", "x", "1" * 16])
 def test_a_place_in_the_output_that_is_none_is_refused(blue, after):
     assert blue.get(f"/runs/{RUN}/output?after={after}").status == 400
