@@ -1,8 +1,9 @@
 """The pages of a server: what is mine, standings, and the grid of the staff.
 
 A browser logs in by a link with a one-time code, which `rai web` prints. Its token is
-in a cookie that no script can read and no other site can send; a change is taken only
-from a page of this server. What a run made is shown as text, or in a sandbox.
+in a cookie that no script can read and no part of another site's page sends; a change
+is taken only from a page of this server. What a run made is shown as text, or in a
+sandbox.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter, Semaphore, to_thread
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +27,7 @@ from starlette.routing import Route
 
 from runner import __version__
 from runner.core import Problem, Reason
+from runner.core.addresses import is_loopback
 from runner.core.errors import Cancel, EngineError, UsageError
 from runner.core.screen import printable
 from runner.core.wire import Decision, Refusal, Submission
@@ -127,7 +129,8 @@ class PageRoutes:
             "/leave": self.leave,
         }
         return [
-            Route("/enter", self.enter, methods=["GET"]),
+            Route("/enter", self.invited, methods=["GET"]),
+            Route("/enter", self.enter, methods=["POST"]),
             *(Route(f"/{name}", self._asset, methods=["GET"]) for name in TYPES),
             *(Route(path, self._page(reply)) for path, reply in asked.items()),
             *(
@@ -136,19 +139,24 @@ class PageRoutes:
             ),
         ]
 
-    async def enter(self, request: Request) -> Response:
-        """Answer `GET /enter?code=...`: a session, for a code that is good once.
+    async def invited(self, request: Request) -> Response:
+        """Answer `GET /enter?code=...`: a page that sends the code at once.
 
-        The next page is asked for by this one: a browser that was sent here by another
-        site would not send the cookie to where it is sent on.
+        What looks at a link for a preview of it leaves the code good.
         """
+        return self._shown("enter.html", code=request.query_params.get("code", ""))
+
+    async def enter(self, request: Request) -> Response:
+        """Answer `POST /enter`: a session, for a `code` that is good once."""
         context_of(request).page = self._refusal
-        code = request.query_params.get("code", "")
-        token, who = await self._redeem(request, code, "browser", SESSION_S)
-        done = self._shown("entered.html", who)
-        proxied = request.headers.get("x-forwarded-proto")
-        secure = "https" in (request.url.scheme, proxied)
-        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="strict")
+        _own_page(request)
+        given = await _form(request, "code")
+        token, _ = await self._redeem(request, given["code"], "browser", SESSION_S)
+        at = request.url  # of HTTP alone it is at a loopback address, or behind a proxy
+        secure = at.scheme == "https" or not is_loopback(at.hostname or "")
+        # A link of another site, such as a course's forum, finds who is logged in.
+        done = RedirectResponse("/", 303)
+        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="lax")
         return done
 
     async def leave(self, request: Request, who: Identity) -> Response:
@@ -383,8 +391,8 @@ def _for_staff(who: Identity) -> None:
 
 def _own_page(request: Request) -> None:
     """Refuse what was not sent by a page of this server (RFC 6454, 7)."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    if not origin.netloc or origin.netloc != request.headers.get("host"):
+    origin = request.headers.get("origin", "").partition("://")[2]
+    if not origin or origin != request.headers.get("host"):
         raise refuse(Reason.NOT_ALLOWED, "this was sent by a page of another site")
 
 

@@ -23,14 +23,20 @@ from tests.kit.web import RUN, Reply, WebServer, serving
 PAGES = ("/", "/standings", "/standings/final", f"/runs/{RUN}", "/submissions/1")
 
 
+def enter(web: WebServer, code: str, **how: str) -> Reply:
+    """Send a code, as the page of a link does at once."""
+    headers = {"Origin": "http://localhost", "Host": "localhost", **how}
+    return web.ask("POST", "/enter", "", urlencode({"code": code}).encode(), headers)
+
+
 class BrowserUser:
     """Somebody with a browser, which keeps a cookie."""
 
     def __init__(self, web: WebServer, team: str, role: str = "") -> None:
         self.web, self.token = web, web.token(team, role=role)
         code = web.ask("POST", "/api/v1/codes", self.token).json["code"]
-        entered = web.ask("GET", f"/enter?code={code}")
-        assert entered.status == 200, entered
+        entered = enter(web, code)
+        assert entered.status == 303, entered
         self.set_cookie = entered.headers["set-cookie"]
         self.cookie = self.set_cookie.partition(";")[0]
 
@@ -72,16 +78,22 @@ def text(reply: Reply) -> str:
 def test_a_link_is_good_once_and_its_cookie_is_for_this_server_alone(site):
     token = site.token("blue")
     code = site.ask("POST", "/api/v1/codes", token).json["code"]
-    plain = site.ask("GET", f"/enter?code={code}")
-    again = site.ask("GET", f"/enter?code={code}")
+    for method in ("HEAD", "GET"):  # as for a preview of the link
+        looked = site.ask(method, f"/enter?code={code}")
+        assert looked.status == 200 and "set-cookie" not in looked.headers
+    assert f'value="{code}"' in text(looked)
+    assert enter(site, code, Origin="http://evil.example").status == 403
+    plain, again = enter(site, code), enter(site, code)
 
-    assert plain.status == 200
+    assert plain.status == 303
     cookie = plain.headers["set-cookie"].lower()
-    assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
+    assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
+    assert "secure" not in cookie
     assert again.status == 403 and "set-cookie" not in again.headers
     code = site.ask("POST", "/api/v1/codes", token).json["code"]
-    by_tls = site.ask("GET", f"/enter?code={code}", source="127.0.0.1")
-    assert "; secure" in by_tls.headers["set-cookie"].lower()
+    host = "gpu.example.org"
+    behind_a_proxy = enter(site, code, Origin=f"https://{host}", Host=host)
+    assert "; secure" in behind_a_proxy.headers["set-cookie"].lower()
 
 
 def test_who_is_not_logged_in_is_told_how_to(site):
@@ -130,7 +142,9 @@ def test_another_teams_things_are_not_there_and_staffs_page_is_staffs(site, staf
     assert site.store.run(RUN).cancelled is False
 
 
-@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://"])
+@pytest.mark.parametrize(
+    "origin", [None, "null", "http://evil.example", "http://", "http://["]
+)
 def test_a_change_is_taken_from_a_page_of_this_server_only(site, blue, origin):
     assert blue.send(f"/runs/{RUN}/cancel", origin).status == 403
     assert site.store.run(RUN).cancelled is False

@@ -45,6 +45,8 @@ async function follow(output) {
   }
 }
 
+document.getElementById("enter")?.submit();
+
 const output = document.getElementById("output");
 if (output) {
   output.scrollTop = output.scrollHeight;
