@@ -29,8 +29,9 @@ from runner import __version__
 from runner.core import Problem, Reason
 from runner.core.addresses import is_loopback
 from runner.core.errors import Cancel, EngineError, UsageError
+from runner.core.milestone import Counted
 from runner.core.screen import printable
-from runner.core.wire import Decision, Refusal, Submission
+from runner.core.wire import Decision, Refusal
 from runner.execution.slurm_programs import OF_SBATCH
 from runner.server import bounds, messages, views
 from runner.server.database.accounts import AuditEntry, Identity
@@ -269,12 +270,14 @@ class PageRoutes:
         one = await self._submissions.reached(request, who)
         grading = self._submissions.grading
 
-        def found() -> Submission:
+        def found() -> Response:
             marked = grading.marked([one])
-            return (grading.for_staff(marked) if who.staff else marked)[0]
+            shown = (grading.for_staff(marked) if who.staff else marked)[0]
+            milestone = grading.readable(one.milestone)
+            chosen = bool(milestone and milestone.counting is Counted.CHOSEN)
+            return self._shown("submission.html", who, one=shown, chosen=chosen)
 
-        marked = await self._site.in_files(found)
-        return self._shown("submission.html", who, one=marked)
+        return await self._site.in_files(found)
 
     async def choose(self, request: Request, who: Identity) -> Response:
         """Answer `POST /submissions/{id}/choose`."""

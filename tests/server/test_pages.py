@@ -210,6 +210,19 @@ def test_staff_decide_about_a_submission_and_the_team_sees_why(site, blue, staff
     assert staff.send("/submissions/1/decide", what="shred", why="x").status == 400
 
 
+def test_a_team_chooses_what_counts_where_it_may(tmp_path, site, blue):
+    graded.add(site.store, "blue", graded.measurement(0.7))
+    site.site.milestones = (tmp_path,)
+    button = "Have this one count"
+    assert button not in text(blue.get("/submissions/2"))
+    ours = pages.milestones.read("final", ())[0].decode()
+    (tmp_path / "final.yml").write_text(f"{ours}counts: chosen\n")
+    assert button in text(blue.get("/submissions/1"))
+    assert blue.send("/submissions/1/choose").status == 303
+    assert button not in text(blue.get("/submissions/1"))
+    assert button in text(blue.get("/submissions/2"))
+
+
 def test_a_grid_cell_tells_what_counts_or_came_of_the_last_one(site, staff):
     for team in ("none", "wrong", "late"):
         site.token(team)
