@@ -193,14 +193,15 @@ class PageRoutes:
         return await self._tagged(tag, found)
 
     async def standings(self, request: Request, who: Identity) -> Response:
-        """Answer `GET /standings/{name}`, and of the first milestone."""
+        """Answer `GET /standings/{name}`, and of the first whole milestone."""
         if same := self._unchanged(request, who):
             return same
         grading, tag = self._submissions.grading, self._tag(who)
 
         def found() -> Response:
             names = milestones.names(self._site.milestones)
-            name = request.path_params.get("name") or next(iter(names), "")
+            whole = (name for name in names if grading.readable(name))
+            name = request.path_params.get("name") or next(whole, "")
             milestone = grading.milestone(name, who.team)
             page = grading.standings(milestone, who.team, staff=who.staff)
             due = milestone.deadline.timestamp() if milestone.deadline else None
