@@ -193,7 +193,10 @@ class PageRoutes:
         return await self._tagged(tag, found)
 
     async def standings(self, request: Request, who: Identity) -> Response:
-        """Answer `GET /standings/{name}`, and of the first whole milestone."""
+        """Answer `GET /standings/{name}`, and of the first whole milestone.
+
+        Staff, who may show it to all, see teams' own names only with `?names`.
+        """
         if same := self._unchanged(request, who):
             return same
         grading, tag = self._submissions.grading, self._tag(who)
@@ -203,12 +206,14 @@ class PageRoutes:
             whole = (name for name in names if grading.readable(name))
             name = request.path_params.get("name") or next(whole, "")
             milestone = grading.milestone(name, who.team)
-            page = grading.standings(milestone, who.team, staff=who.staff)
+            named = who.staff and "names" in request.query_params
+            page = grading.standings(milestone, who.team, staff=named)
             due = milestone.deadline.timestamp() if milestone.deadline else None
             boards = [views.board(one) for one in page.boards]
             return self._shown(
                 *("standings.html", who),
                 names=list(names),
+                named=named,
                 page=page,
                 boards=boards,
                 due=due,

@@ -181,6 +181,13 @@ def test_standings_show_ones_own_team_and_others_by_names_that_tell_nothing(site
     assert len(found.body) < 30_000
 
 
+def test_staff_see_names_in_standings_only_where_they_ask_for_them(site, blue, staff):
+    assert "blue" not in text(staff.get("/standings/final"))
+    assert "blue" in text(staff.get("/standings/final?names"))
+    graded.add(site.store, "red", graded.measurement(0.7))
+    assert "red" not in text(blue.get("/standings/final?names")).partition("<main")[2]
+
+
 def test_a_milestone_that_is_being_written_hides_no_others(tmp_path, site, blue):
     site.site.milestones = (tmp_path,)
     (tmp_path / "a.yml").write_text("trust: [")
