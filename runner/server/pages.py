@@ -367,9 +367,11 @@ class PageRoutes:
         return page
 
     def _tag(self, who: Identity) -> str:
-        """Name the state that a page shows: the store's, to the minute."""
-        minute = int(self._site.now() // 60)
-        return f'"{self._queue.changes}-{minute}-{who.token_id}"'
+        """Name the state that a page shows: of store and queue, to the minute."""
+        minute, queue = int(self._site.now() // 60), self._site.decision()
+        room = queue.room.gpus, queue.room.gpus_free, queue.room.slots_free
+        decided = hash((queue.note, room, *queue.standings))
+        return f'"{self._queue.changes}-{decided}-{minute}-{who.token_id}"'
 
     def _shown(
         self,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from runner.core import Reason, Stream
 from runner.core.wire import Leaderboard, QueueState, TeamStanding
 from runner.server import messages, pages, views
+from runner.server.decision import QueueDecision
 from runner.server.scheduling import ServerRules
 from tests.kit import graded
 from tests.kit.waiting import until
@@ -261,6 +262,12 @@ def test_what_did_not_change_is_not_sent_again(site, blue):
         graded.add(site.store, "red", graded.measurement(0.8))
         site.ask("GET", "/api/v1/queue", blue.token)  # the server looks at its store
         assert blue.get(path, **same).status == 200
+
+
+def test_what_is_decided_of_the_queue_makes_a_page_another(site, blue):
+    first = {"If-None-Match": blue.get("/").headers["etag"]}
+    site.decision = QueueDecision(note="the disk is full")
+    assert "The disk is full" in text(blue.get("/", **first))
 
 
 def test_what_changed_while_a_page_was_made_is_sent_again(site, blue, monkeypatch):
