@@ -176,7 +176,8 @@ class AccountRoutes:
         found = await run_in_threadpool(self._site.store.redeem, *its)
         if found is None:
             text = "this code is not valid: it was used, is too old, or is mistyped"
-            raise refuse(Reason.NOT_ALLOWED, text, hint="ask your staff for a new one")
+            hint = "`rai web` or `rai login --another` makes a new one, or your staff"
+            raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
         self._tries.give_back(address, now)
         self._all.give_back(ALL, now)
         _, who = found

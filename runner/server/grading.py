@@ -88,7 +88,7 @@ class Grading:
                 found.append(one)
                 continue
             if one.milestone not in known:
-                known[one.milestone] = self._readable(one.milestone)
+                known[one.milestone] = self.readable(one.milestone)
             milestone = known[one.milestone]
             its = one.milestone, one.term, one.team
             if its not in counting and one.may_count:
@@ -175,7 +175,8 @@ class Grading:
             standings.leaderboards(counting, again, names, team, staff=staff),
         )
 
-    def _readable(self, name: str) -> Milestone | None:
+    def readable(self, name: str) -> Milestone | None:
+        """Return a milestone; None where its file cannot be read now."""
         try:
             return self.milestone(name)
         except RaiError as error:  # its file is gone, or is being written

@@ -1,40 +1,47 @@
 """The pages of a server: what is mine, standings, and the grid of the staff.
 
 A browser logs in by a link with a one-time code, which `rai web` prints. Its token is
-in a cookie that no script can read and no other site can send; a change is taken only
-from a page of this server. What a run made is shown as text, or in a sandbox.
+in a cookie that no script can read and no part of another site's page sends; a change
+is taken only from a page of this server. What a run made is shown as text, or in a
+sandbox.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import parse_qs
 
-from anyio import CapacityLimiter, to_thread
-from starlette.requests import Request
+from anyio import CapacityLimiter, Semaphore, to_thread
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from runner import __version__
 from runner.core import Problem, Reason
-from runner.core.errors import UsageError
+from runner.core.addresses import is_loopback
+from runner.core.errors import Cancel, EngineError, UsageError
+from runner.core.milestone import Counted
 from runner.core.screen import printable
-from runner.core.wire import Decision, Refusal, Submission
+from runner.core.wire import Decision, Refusal
+from runner.execution.slurm_programs import OF_SBATCH
 from runner.server import bounds, messages, views
 from runner.server.database.accounts import AuditEntry, Identity
-from runner.server.downloads import FileRoutes
+from runner.server.downloads import FilePart, FileRoutes, FilesAnswer
 from runner.server.messages import read, refuse
 from runner.server.requests import Site, context_of
 from runner.server.runs import QueueSnapshot, RunRoutes
 from runner.server.submissions import SubmissionRoutes
 from runner.spec import milestones
-from runner.system import files, process
+from runner.system import process
 
 if TYPE_CHECKING:
     import jinja2
@@ -51,7 +58,9 @@ MAKE_S = 60.0
 MAKE_KIB = 2 << 20
 """How much memory making it may take, as ulimit counts it."""
 
-MOST_PAGE_BYTES = 64 << 20
+MAKING = OF_SBATCH | {"LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ"}
+"""What making it has of the server's environment."""
+
 ASSETS = Path(__file__).parent / "assets"
 COLOURS = ASSETS.parent.parent / "report/assets/base.css"
 TYPES = {"rai.css": "text/css", "rai.js": "text/javascript"}
@@ -74,6 +83,8 @@ _HEADERS = {
     "referrer-policy": "same-origin",
 }
 
+_HTML = {"content-type": "text/html; charset=utf-8"}
+
 Reply = Callable[[Request, Identity], Awaitable[Response]]
 Redeem = Callable[[Request, str, str, float], Awaitable[tuple[str, Identity]]]
 
@@ -93,6 +104,9 @@ class PageRoutes:
         self._submissions, self._redeem = submissions, redeem
         self._files = FileRoutes(site, runs)
         self._making = CapacityLimiter(1)
+        self._of_team = defaultdict[str, Semaphore](lambda: Semaphore(1))
+        """Held while a page of a run is made for a team and sent: it waits for itself
+        alone, whatever it asks for, and others for one page of each team at most."""
 
     def routes(self) -> list[Route]:
         """Return all of them."""
@@ -116,7 +130,8 @@ class PageRoutes:
             "/leave": self.leave,
         }
         return [
-            Route("/enter", self.enter, methods=["GET"]),
+            Route("/enter", self.invited, methods=["GET"]),
+            Route("/enter", self.enter, methods=["POST"]),
             *(Route(f"/{name}", self._asset, methods=["GET"]) for name in TYPES),
             *(Route(path, self._page(reply)) for path, reply in asked.items()),
             *(
@@ -125,19 +140,24 @@ class PageRoutes:
             ),
         ]
 
-    async def enter(self, request: Request) -> Response:
-        """Answer `GET /enter?code=...`: a session, for a code that is good once.
+    async def invited(self, request: Request) -> Response:
+        """Answer `GET /enter?code=...`: a page that sends the code at once.
 
-        The next page is asked for by this one: a browser that was sent here by another
-        site would not send the cookie to where it is sent on.
+        What looks at a link for a preview of it leaves the code good.
         """
+        return self._shown("enter.html", code=request.query_params.get("code", ""))
+
+    async def enter(self, request: Request) -> Response:
+        """Answer `POST /enter`: a session, for a `code` that is good once."""
         context_of(request).page = self._refusal
-        code = request.query_params.get("code", "")
-        token, who = await self._redeem(request, code, "browser", SESSION_S)
-        done = self._shown("entered.html", who)
-        proxied = request.headers.get("x-forwarded-proto")
-        secure = "https" in (request.url.scheme, proxied)
-        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="strict")
+        _own_page(request)
+        given = await _form(request, "code")
+        token, _ = await self._redeem(request, given["code"], "browser", SESSION_S)
+        at = request.url  # of HTTP alone it is at a loopback address, or behind a proxy
+        secure = at.scheme == "https" or not is_loopback(at.hostname or "")
+        # A link of another site, such as a course's forum, finds who is logged in.
+        done = RedirectResponse("/", 303)
+        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="lax")
         return done
 
     async def leave(self, request: Request, who: Identity) -> Response:
@@ -155,6 +175,7 @@ class PageRoutes:
             return same
         site, grading = self._site, self._submissions.grading
         await self._queue.look()
+        tag = self._tag(who)
         rows = list(self._queue.rows.values())
 
         def found() -> Response:
@@ -169,33 +190,40 @@ class PageRoutes:
                 runs=[self._queue.shown(row, who) for row in runs],
             )
 
-        return self._tagged(await site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def standings(self, request: Request, who: Identity) -> Response:
-        """Answer `GET /standings/{name}`, and of the first milestone."""
+        """Answer `GET /standings/{name}`, and of the first whole milestone.
+
+        Staff, who may show it to all, see teams' own names only with `?names`.
+        """
         if same := self._unchanged(request, who):
             return same
-        grading = self._submissions.grading
+        grading, tag = self._submissions.grading, self._tag(who)
 
         def found() -> Response:
             names = milestones.names(self._site.milestones)
-            name = request.path_params.get("name") or next(iter(names), "")
+            whole = (name for name in names if grading.readable(name))
+            name = request.path_params.get("name") or next(whole, "")
             milestone = grading.milestone(name, who.team)
-            page = grading.standings(milestone, who.team, staff=who.staff)
+            named = who.staff and "names" in request.query_params
+            page = grading.standings(milestone, who.team, staff=named)
             due = milestone.deadline.timestamp() if milestone.deadline else None
             boards = [views.board(one) for one in page.boards]
             return self._shown(
                 *("standings.html", who),
                 names=list(names),
+                named=named,
                 page=page,
                 boards=boards,
                 due=due,
             )
 
-        return self._tagged(await self._site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def run(self, request: Request, who: Identity) -> Response:
         """Answer `GET /runs/{id}`: how a run stands, and its output as it comes."""
+        context_of(request).frequent = True
         row = await self._runs.reached(request, who)
         run = self._queue.shown(row, who)
         output = await self._site.in_files(views.output, self._site.runs, row, None)
@@ -218,9 +246,24 @@ class PageRoutes:
         kind = request.url.path.rpartition("/")[2]
         home = self._site.runs.paths(row.id).root.parent.parent
         context_of(request).long = True
-        page = await to_thread.run_sync(_made, kind, row.id, home, limiter=self._making)
-        headers = _HEADERS | {"content-security-policy": _SANDBOX}
-        return Response(page, media_type="text/html", headers=headers)
+        await read(request, 0)  # behind it comes what tells that the client has gone
+        own, cancel = self._of_team[who.team], Cancel()
+        with ExitStack() as held:
+            await own.acquire()
+            held.callback(own.release)
+            if await request.is_disconnected():
+                raise ClientDisconnect
+            held.callback(cancel.request)
+            make = partial(_made, kind, row.id, home, cancel)
+            page = held.enter_context(
+                await to_thread.run_sync(
+                    make, limiter=self._making, abandon_on_cancel=True
+                )
+            )
+            parts = [FilePart(page, 0, os.fstat(page.fileno()).st_size)]
+            headers = _HEADERS | {"content-security-policy": _SANDBOX, **_HTML}
+            close = held.pop_all().close
+            return FilesAnswer(self._site, b"", parts, close, headers=headers)
 
     async def cancel(self, request: Request, who: Identity) -> Response:
         """Answer `POST /runs/{id}/cancel`."""
@@ -229,15 +272,18 @@ class PageRoutes:
 
     async def submission(self, request: Request, who: Identity) -> Response:
         """Answer `GET /submissions/{id}`."""
+        context_of(request).frequent = True
         one = await self._submissions.reached(request, who)
         grading = self._submissions.grading
 
-        def found() -> Submission:
+        def found() -> Response:
             marked = grading.marked([one])
-            return (grading.for_staff(marked) if who.staff else marked)[0]
+            shown = (grading.for_staff(marked) if who.staff else marked)[0]
+            milestone = grading.readable(one.milestone)
+            chosen = bool(milestone and milestone.counting is Counted.CHOSEN)
+            return self._shown("submission.html", who, one=shown, chosen=chosen)
 
-        marked = await self._site.in_files(found)
-        return self._shown("submission.html", who, one=marked)
+        return await self._site.in_files(found)
 
     async def choose(self, request: Request, who: Identity) -> Response:
         """Answer `POST /submissions/{id}/choose`."""
@@ -267,13 +313,15 @@ class PageRoutes:
         _for_staff(who)
         if same := self._unchanged(request, who):
             return same
+        await self._runs.note(who, "list", "the submissions of all teams")
+        tag = self._tag(who)
 
         def found() -> Response:
             names = milestones.names(self._site.milestones)
             grid = views.grid(self._site.store, self._submissions.grading, list(names))
             return self._shown("staff.html", who, grid=grid)
 
-        return self._tagged(await self._site.in_files(found), who)
+        return await self._tagged(tag, found)
 
     async def extend(self, request: Request, who: Identity) -> Response:
         """Answer `POST /staff/extend`: `team`, `milestone`, `by` and `why`."""
@@ -312,14 +360,18 @@ class PageRoutes:
             return None
         return Response(status_code=304, headers=_HEADERS)
 
-    def _tagged(self, page: Response, who: Identity) -> Response:
-        page.headers["etag"] = self._tag(who)
+    async def _tagged(self, tag: str, make: Callable[[], Response]) -> Response:
+        """Return a page with a tag of before: what changes meanwhile has another."""
+        page = await self._site.in_files(make)
+        page.headers["etag"] = tag
         return page
 
     def _tag(self, who: Identity) -> str:
-        """Name the state that a page shows: the store's, to the minute."""
-        minute = int(self._site.now() // 60)
-        return f'"{self._queue.changes}-{minute}-{who.token_id}"'
+        """Name the state that a page shows: of store and queue, to the minute."""
+        minute, queue = int(self._site.now() // 60), self._site.decision()
+        room = queue.room.gpus, queue.room.gpus_free, queue.room.slots_free
+        decided = hash((queue.note, room, *queue.standings))
+        return f'"{self._queue.changes}-{decided}-{minute}-{who.token_id}"'
 
     def _shown(
         self,
@@ -350,8 +402,8 @@ def _for_staff(who: Identity) -> None:
 
 def _own_page(request: Request) -> None:
     """Refuse what was not sent by a page of this server (RFC 6454, 7)."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    if not origin.netloc or origin.netloc != request.headers.get("host"):
+    origin = request.headers.get("origin", "").partition("://")[2]
+    if not origin or origin != request.headers.get("host"):
         raise refuse(Reason.NOT_ALLOWED, "this was sent by a page of another site")
 
 
@@ -370,27 +422,35 @@ async def _form(request: Request, *names: str) -> dict[str, str]:
     return given
 
 
-def _made(kind: str, run: str, home: Path) -> bytes:
+def _made(kind: str, run: str, home: Path, cancel: Cancel) -> BinaryIO:
     """Return a page that `rai report` or `rai timeline` makes of a run.
 
-    A process of its own reads what the run left, which may be anything.
+    A process of its own reads what the run left, which may be anything. What it writes
+    is in a folder that goes with it, even if it is killed.
 
     Raises:
-        RaiError: it cannot be made, or not in time.
+        UsageError: it cannot be made, or not in time.
     """
     with TemporaryDirectory(prefix="rai-page-") as folder:
         page = Path(folder, "page.html")
-        argv = ["sh", "-c", f'ulimit -v {MAKE_KIB} && exec "$@"', "sh"]
+        argv = ["sh", "-c", f'ulimit -v {MAKE_KIB} && exec nice "$@"', "sh"]
         argv += [sys.executable, "-m", "runner.cli.main", kind, run, "-o", str(page)]
-        env = {
+        env = {name: os.environ[name] for name in MAKING if name in os.environ} | {
             "RAI_HOME": str(home),
             "HOME": folder,
+            "TMPDIR": folder,
             "NO_COLOR": "1",
             "LC_ALL": "C.UTF-8",
         }
-        done = process.run(argv, timeout_s=MAKE_S, env=env, cwd=Path(folder))
         try:
-            return files.read(page, MOST_PAGE_BYTES)
+            done = process.run(
+                argv, timeout_s=MAKE_S, env=env, cwd=Path(folder), cancel=cancel
+            )
+            return page.open("rb")
+        except EngineError:
+            text = f"the {kind} is not made within {MAKE_S:g} s"
+            hint = f"make it on your machine: rai {kind} {run}"
+            raise UsageError(Problem(text, hint=hint)) from None
         except FileNotFoundError:
             said = printable(done.stderr[-2000:].decode(errors="replace")).strip()
             raise UsageError(Problem(said or f"there is no {kind} of {run}")) from None

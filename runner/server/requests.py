@@ -346,7 +346,7 @@ class RequestMiddleware:
         route = next((one.path for one in routes if one.endpoint == endpoint), OTHER)
         timed = None if context.long else context.seconds
         self._site.metrics.answered(route, scope["method"], context.status, timed)
-        if context.frequent and context.status == 200:
+        if context.frequent and context.status in (200, 304):
             return
         address = scope["client"][0] if scope.get("client") else ""
         facts: dict[str, messages.Fact] = {

@@ -19,6 +19,7 @@ from runner.core.screen import TerminalFilter, uncoloured
 from runner.core.wire import (
     EVENTS,
     FILES,
+    MOST_TAIL_BYTES,
     Decision,
     Leaderboard,
     QueueState,
@@ -40,7 +41,10 @@ from runner.submit import standings
 from runner.submit.outcome import verdict
 
 OUTPUT_BYTES = 64 << 10
-"""Of a run's output, and of the events that speak of it, in one answer."""
+"""Of a run's output, but for one larger piece, and of events, in one answer."""
+
+CUT_BYTES = 64
+"""A longer sequence for terminals that is cut between two answers is shown in part."""
 
 WIDTH, MARGIN, ROW, DOT = 1000.0, 40.0, 13.0, 5.0
 """Of the picture of times, in its own units: the whole, and the dots in it."""
@@ -216,7 +220,10 @@ def output(runs: ServerRuns, row: QueueRow, after: int | None) -> OutputPart:
         if cut:
             first = lines.find(b"\n") + 1
             lines, at = lines[first:], at + first
-        text, used = _text(lines, opened)
+        if after is None:
+            skipped = _before_the_end(lines)
+            lines, at, cut = lines[skipped:], at + skipped, cut or skipped > 0
+        text, used = _text(lines, opened, _just_before(at, opened))
     finally:
         for file in opened.values():
             file.close()
@@ -226,7 +233,33 @@ def output(runs: ServerRuns, row: QueueRow, after: int | None) -> OutputPart:
     return OutputPart(text, at + used, over, cut, row.state)
 
 
-def _text(lines: bytes, opened: Mapping[str, BinaryIO]) -> tuple[str, int]:
+def _before_the_end(lines: bytes) -> int:
+    """Return how many bytes of events are before those of the last of the output."""
+    output, at = 0, len(lines)
+    for line in reversed(lines.splitlines(keepends=True)):
+        _, begin, end = output_of(line)
+        output += end - begin
+        if output > OUTPUT_BYTES and output > end - begin:
+            break
+        at -= len(line)
+    return at
+
+
+def _just_before(at: int, opened: Mapping[str, BinaryIO]) -> bytes:
+    """Return the last bytes of output before a place in the events.
+
+    What comes there may go on with a character or a sequence that begins in these.
+    """
+    size = min(at, 1 << 10)
+    lines = os.pread(opened[EVENTS].fileno(), size, at - size).splitlines()
+    log, begin, end = output_of(lines[-1]) if lines else ("", 0, 0)
+    begin = max(begin, end - CUT_BYTES)
+    return os.pread(opened[log].fileno(), end - begin, begin) if log in opened else b""
+
+
+def _text(
+    lines: bytes, opened: Mapping[str, BinaryIO], before: bytes
+) -> tuple[str, int]:
     """Return the output that whole lines of events speak of, and how many bytes."""
     data, used = b"", 0
     for line in lines[: lines.rfind(b"\n") + 1].splitlines(keepends=True):
@@ -234,10 +267,12 @@ def _text(lines: bytes, opened: Mapping[str, BinaryIO]) -> tuple[str, int]:
         if log in opened and end > begin:
             if data and len(data) + end - begin > OUTPUT_BYTES:
                 break
-            size = min(end - begin, OUTPUT_BYTES)
+            size = min(end - begin, MOST_TAIL_BYTES)
             data += os.pread(opened[log].fileno(), size, begin)
         used += len(line)
-    shown = uncoloured(TerminalFilter().feed(data).decode(errors="replace"))
+    terminal = TerminalFilter()
+    terminal.feed(before)
+    shown = uncoloured(terminal.feed(data).decode(errors="replace"))
     rows = shown.replace("\r\n", "\n").replace("\b", "").split("\n")
     return "\n".join(row.rpartition("\r")[2] for row in rows), used
 

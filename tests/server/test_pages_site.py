@@ -33,7 +33,8 @@ def test_rai_web_prints_a_link_to_ones_runs_and_their_reports(site, tmp_path):
         browser.trust_env = False
         browser.verify = str(site.state / "tls" / "certificate.pem")
         assert browser.get(link).status_code == 200
-        mine = browser.get(f"{site.url}/")
+        code, origin = {"code": link.partition("=")[2]}, {"Origin": site.url}
+        mine = browser.post(f"{site.url}/enter", code, headers=origin)
         assert mine.status_code == 200, mine.text
         run = mine.text.partition('href="/runs/')[2][:10]
         assert "hello" in browser.get(f"{site.url}/runs/{run}").text
@@ -43,7 +44,8 @@ def test_rai_web_prints_a_link_to_ones_runs_and_their_reports(site, tmp_path):
             browser.get(f"{site.url}/runs/{run}/build").content[:4]
             == b"\x28\xb5\x2f\xfd"
         )
-        assert browser.get(link).status_code == 403
+        again = browser.post(f"{site.url}/enter", code, headers=origin)
+        assert again.status_code == 403
 
 
 def test_a_server_at_a_socket_alone_has_no_pages_to_open(site):

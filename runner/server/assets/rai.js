@@ -13,6 +13,7 @@ async function reload() {
     if (document.hidden || live.contains(document.activeElement)) continue;
     try {
       const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {} });
+      if (answer.status === 401) return location.reload(); // the session is over
       if (!answer.ok) continue; // as after no change
       tag = answer.headers.get("ETag") || "";
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -44,6 +45,8 @@ async function follow(output) {
     }
   }
 }
+
+document.getElementById("enter")?.submit();
 
 const output = document.getElementById("output");
 if (output) {
