@@ -1,9 +1,8 @@
 """The pages of a server: what is mine, standings, and the grid of the staff.
 
 A browser logs in by a link with a one-time code, which `rai web` prints. Its token is
-in a cookie that no script can read and no part of another site's page sends; a change
-is taken only from a page of this server. What a run made is shown as text, or in a
-sandbox.
+in a cookie that no script can read and no other site can send; a change is taken only
+from a page of this server. What a run made is shown as text, or in a sandbox.
 """
 
 from __future__ import annotations
@@ -155,9 +154,8 @@ class PageRoutes:
         token, _ = await self._redeem(request, given["code"], "browser", SESSION_S)
         at = request.url  # of HTTP alone it is at a loopback address, or behind a proxy
         secure = at.scheme == "https" or not is_loopback(at.hostname or "")
-        # A link of another site, such as a course's forum, finds who is logged in.
         done = RedirectResponse("/", 303)
-        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="lax")
+        done.set_cookie(COOKIE, token, secure=secure, httponly=True, samesite="strict")
         return done
 
     async def leave(self, request: Request, who: Identity) -> Response:

@@ -88,7 +88,7 @@ def test_a_link_is_good_once_and_its_cookie_is_for_this_server_alone(site):
 
     assert plain.status == 303
     cookie = plain.headers["set-cookie"].lower()
-    assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
+    assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
     assert "secure" not in cookie
     assert again.status == 403 and "set-cookie" not in again.headers
     assert "`rai web` or" in text(again)
