@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import docker
     import numpy as np
     from device import Device
+    from playwright.sync_api import Browser
 
     from tests.kit.cluster import Cluster
 
@@ -143,6 +144,15 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("pictures")
     pictures.write(folder)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Start the browser of this process: Playwright has one at a time."""
+    from tests.kit import browsing
+
+    with browsing.started() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -103,8 +103,10 @@ class Scene:
         self.environ["RAI_HOME"] = str(copy)
 
     def working(self) -> bool:
+        # The event comes after the output: a worker that is killed between the two
+        # leaves output that no command's is.
         run = self.run
-        return run.stdout.exists() and b"working" in run.stdout.read_bytes()
+        return run.events.exists() and b'"Output"' in run.events.read_bytes()
 
     def until_told(self, number: int) -> None:
         """Wait for the run's first events."""

@@ -15,12 +15,6 @@ pytestmark = pytest.mark.browser
 ACROSS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browsing.started() as browser:
-        yield browser
-
-
 @pytest.fixture
 def site(tmp_path):
     """A server with twenty teams, of which blue has a run that goes on."""

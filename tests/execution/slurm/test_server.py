@@ -137,7 +137,7 @@ def test_every_run_is_carried_out_once_whenever_the_server_is_killed(site, tmp_p
         runs = [queue(client, packed) for _ in range(40)]
         kills = 0
         while any(client.run(run).state is not QueueState.ENDED for run in runs):
-            time.sleep(rng.uniform(0.2, 2.0))
+            time.sleep(rng.uniform(0.05, 0.5))
             site.kill()
             site.start()
             kills += 1

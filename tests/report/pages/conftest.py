@@ -1,8 +1,8 @@
 """A browser for the tests of pages, marked `browser`.
 
-One is started in each process of the tests. The pages that it opens have no network,
-and end with no error on the console and no request made. They are opened one after
-another in one tab, unless one has settings of its own.
+The pages that it opens have no network, and end with no error on the console and no
+request made. They are opened one after another in one tab, unless one has settings of
+its own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,6 @@ from tests.kit import browsing
 from tests.kit.browsing import Visit
 
 Opener = Callable[..., Visit]
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[browsing.Browser]:
-    """Start the browser of this process."""
-    with browsing.started() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="session")
