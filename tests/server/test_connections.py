@@ -24,6 +24,8 @@ from runner.server.connections import BoundedListener
 from tests.kit.waiting import until
 from tests.kit.web import ANSWER_S, COSTLY_S, held, opened
 
+pytestmark = pytest.mark.lengthy
+
 ASK = b"GET /healthz HTTP/1.1\r\nHost: h\r\n"
 SOON_S = 0.3
 

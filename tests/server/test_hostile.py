@@ -20,6 +20,8 @@ from tests.kit.follower import Follower, joined
 from tests.kit.waiting import until
 from tests.kit.web import RUN, SPEC, request
 
+pytestmark = pytest.mark.lengthy
+
 PATH = f"/api/v1/runs/{RUN}"
 
 

@@ -21,6 +21,8 @@ from tests.kit import graded
 from tests.kit.waiting import until
 from tests.kit.web import RUN, Reply, WebServer, serving
 
+pytestmark = pytest.mark.lengthy
+
 PAGES = ("/", "/standings", "/standings/final", f"/runs/{RUN}", "/submissions/1")
 
 

@@ -13,6 +13,8 @@ from tests.kit.follower import Follower, joined
 from tests.kit.waiting import until
 from tests.kit.web import COSTLY_S, RUN, held
 
+pytestmark = pytest.mark.lengthy
+
 
 def folder(web, run_id=RUN):
     root = web.runs.paths(run_id).root

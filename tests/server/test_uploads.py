@@ -17,6 +17,8 @@ from runner.server.scheduling import Role, ServerRules
 from tests.kit.waiting import until
 from tests.kit.web import serving
 
+pytestmark = pytest.mark.lengthy
+
 DATA = os.urandom(700_000)
 
 
