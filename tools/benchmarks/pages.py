@@ -59,7 +59,9 @@ class OpenPage:
         self.link = HTTPSConnection(*host_and_port(site.url), context=context)
         with who.client() as client:
             code = client.another().code
-        with closing(self._get(f"/enter?code={code}")) as answer:
+        own = {"Origin": site.url}
+        self.link.request("POST", "/enter", body=f"code={code}", headers=own)
+        with closing(self.link.getresponse()) as answer:
             answer.read()
             self._cookie = answer.headers["set-cookie"].partition(";")[0]
         self._path, self._tag = path, ""
