@@ -175,10 +175,10 @@ class Grading:
             standings.leaderboards(counting, again, names, team, staff=staff),
         )
 
-    def readable(self, name: str) -> Milestone | None:
-        """Return a milestone; None where its file cannot be read now."""
+    def readable(self, name: str, team: str = "") -> Milestone | None:
+        """Return a milestone, as above; None where its file cannot be read now."""
         try:
-            return self.milestone(name)
+            return self.milestone(name, team)
         except RaiError as error:  # its file is gone, or is being written
             messages.step("milestone_unread", milestone=name, why=str(error))
             return None

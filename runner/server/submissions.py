@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from runner import pack
 from runner.core import Reason
-from runner.core.errors import RaiError
 from runner.core.milestone import Counted, Milestone
 from runner.core.screen import printable
 from runner.core.wire import (
@@ -226,10 +225,7 @@ class SubmissionRoutes:
         now = max(self._site.now(), store.latest_receipt())
         found = []
         for name in milestones.names(self._site.milestones):
-            try:
-                one = self.grading.milestone(name, team)
-            except RaiError as error:
-                messages.step("milestone_unread", milestone=name, why=str(error))
+            if (one := self.grading.readable(name, team)) is None:
                 continue
             last = self.grading.marked(store.submissions(team, one.name, 1, term))
             used = store.attempts_used(team, one.name, term)

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from runner.client import problems
 from runner.core import Reason
-from runner.core.errors import RaiError
 from runner.core.quantities import brief, duration_text
 from runner.core.screen import TerminalFilter, uncoloured
 from runner.core.wire import (
@@ -98,7 +97,6 @@ class OutputPart(Struct, frozen=True):
     after: int
     over: bool
     cut: bool = False
-    state: QueueState = QueueState.WAITING
 
 
 def queue(
@@ -172,17 +170,12 @@ def grid(store: Store, grading: Grading, names: Sequence[str]) -> StaffGrid:
         for one in store.submissions(None, name, term=grading.term):
             if not one.rehearsal and one.rerun_of is None:
                 latest.setdefault(one.team, one)
-        counted = {one.team: one for one in _counting(grading, name)}
+        milestone = grading.readable(name)
+        counting = grading.counting(milestone) if milestone else []
+        counted = {one.team: one for one in counting}
         columns.append({team: _cell(counted, latest, team) for team in teams})
     rows = tuple((team, tuple(column[team] for column in columns)) for team in teams)
     return StaffGrid(tuple(names), rows)
-
-
-def _counting(grading: Grading, name: str) -> list[Submission]:
-    try:
-        return grading.counting(grading.milestone(name))
-    except RaiError:
-        return []
 
 
 def _cell(
@@ -212,7 +205,7 @@ def output(runs: ServerRuns, row: QueueRow, after: int | None) -> OutputPart:
             if file := runs.open(row.id, name):
                 opened[name] = file
         if EVENTS not in opened:
-            return OutputPart("", 0, ended, state=row.state)
+            return OutputPart("", 0, ended)
         size = os.fstat(opened[EVENTS].fileno()).st_size
         at = max(size - OUTPUT_BYTES, 0) if after is None else min(after, size)
         cut = after is None and at > 0
@@ -230,7 +223,7 @@ def output(runs: ServerRuns, row: QueueRow, after: int | None) -> OutputPart:
     if not used and len(lines) == OUTPUT_BYTES:
         used = len(lines)  # a line so long is of no output
     over = ended and at + used >= size
-    return OutputPart(text, at + used, over, cut, row.state)
+    return OutputPart(text, at + used, over, cut)
 
 
 def _before_the_end(lines: bytes) -> int:
