@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from shapes import ConvShape
-from variants import MULTIPROCESSORS, Launch, Params, Variant, tiles
+from variants import (
+    MULTIPROCESSORS,
+    Launch,
+    Params,
+    Variant,
+    left_out,
+    repair,
+    tiles,
+)
 
 GROUPS = 2  # warp groups of a block, each with a pair of images
 ROW = 64  # pixels of one product: a row of two images side by side
@@ -33,7 +41,7 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     padding = (48 - 4 * s.H_out * s.W_out % SECTOR) % 32
     outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
-    notes = 4 * (GROUPS * MEMO * 2 * 2 + 2)
+    notes = 4 * (GROUPS * MEMO * 2 * 2 + s.M)
     passing = s.M * (s.weights // s.M | 1)  # weights, loaded through the outputs' space
     room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
@@ -49,15 +57,20 @@ def periods(s: ConvShape) -> int:
     return min(whole, 1) if 2 * pairs <= MULTIPROCESSORS else whole
 
 
+def parts(s: ConvShape) -> int:
+    """Return the parts of an image that are computed one by one."""
+    return tiles(s.H_out, (periods(s) + 1) * s.K - 1)
+
+
 def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch at most one block for each multiprocessor."""
-    of_each = periods(s)
-    parts = tiles(s.H_out, (of_each + 1) * s.K - 1)
-    grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts), 1, 1)
-    numbers = (s.B, of_each)
+    grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts(s)), 1, 1)
+    numbers = (s.B, periods(s))
     shared = shared_bytes(s, p)
+    buffers = ("y", "x", "k", "list")
     return (
-        Launch("conv_best_split", grid, (512, 1, 1), ("y", "x", "k"), numbers, shared),
+        Launch("conv_best_split", grid, (512, 1, 1), buffers, numbers, shared),
+        repair("conv_best_split_repair"),
     )
 
 
@@ -85,4 +98,5 @@ SPLIT = Variant(
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,
     targets=("sm_90a",),
+    scratch=lambda s: left_out(s, 2 * parts(s)),
 )

@@ -4,8 +4,8 @@
 // cost little, and memory bandwidth is the limit. Warps are specialised: HOLDERS load images
 // and store them as halves in one of SLOTS; one warp stores planes by bulk copies; the others
 // multiply, in TEAMS that compute a group of 4 maps each into one of STAGES. All blocks read
-// at the same time, because DRAM is slow at switching between reading and writing. What
-// halves cannot represent (infinities, NaN, the ends of fp32's range) is computed directly.
+// at the same time, because DRAM is slow at switching between reading and writing. Images
+// that halves do not hold are left to repair.cuh.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
 // Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K up to K = 5).
 
@@ -25,6 +25,8 @@
 #include "mbarrier.cuh"
 #include "toeplitz.cuh"
 
+#include "repair.cuh"
+
 namespace
 {
 
@@ -43,11 +45,12 @@ struct Shared {
     float *stages;    // STAGES x MAPS planes of the output
     char *slots;      // SLOTS images
     uint4 *operands;  // of the weights
-    int *exponents;   // of each map
+    int *shifts;      // of each map's scale
     Number *weights;
     Barrier *converted, *released;  // of slots
     Barrier *filled, *stored;       // of stages
-    unsigned (*sizes)[HOLDERS];     // the largest value in each slot, by warp
+    Range (*ranges)[HOLDERS];       // of each slot, by warp
+    int *shift;                     // of each slot
 };
 
 // The work of a block: groups of maps of every n-th image.
@@ -101,10 +104,14 @@ __device__ Pixels load(const Number *image, int i)
     return p;
 }
 
-__device__ unsigned largest(const Pixels &p)
+__device__ void add(Range &range, const Pixels &p)
 {
-    const unsigned a = p.word[0], b = p.word[AT_ONCE / 4];
-    return max(max(a & 0x7fff, a >> 16 & 0x7fff), max(b & 0x7fff, b >> 16 & 0x7fff));
+#pragma unroll
+    for (int i = 0; i < (AT_ONCE == 4 ? 2 : 1); i++) {
+        const float2 both = __half22float2(*(const __half2 *)&p.word[i]);
+        range.add(both.x);
+        range.add(both.y);
+    }
 }
 
 __device__ void store(char *slot, const Pixels &p, int i, float)
@@ -131,13 +138,11 @@ __device__ Pixels load(const Number *image, int i)
     return p;
 }
 
-__device__ unsigned largest(const Pixels &p)
+__device__ void add(Range &range, const Pixels &p)
 {
-    unsigned size = 0;
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-        size = max(size, size_of(p.at[j]));
-    return size;
+        range.add(p.at[j]);
 }
 
 __device__ void store(char *slot, const Pixels &p, int i, float scale)
@@ -160,10 +165,15 @@ __device__ void store(char *slot, const Pixels &p, int i, float scale)
 }
 #endif
 
-// Load images in turn: find the largest value, then store scaled halves.
-__device__ void hold(const Shared &s, const Number *x, const Work &w)
+// Load images in turn: find their range, then store scaled halves.
+__device__ void hold(const Shared &s, const Number *x, int *list, const Work &w)
 {
     const int thread = threadIdx.x - WARPS * 32, all = w.all();
+    int lowest = NEVER, highest = -NEVER;  // shifts of maps
+    for (int m = 0; m < w.groups * MAPS; m++) {
+        lowest = min(lowest, s.shifts[m]);
+        highest = max(highest, s.shifts[m]);
+    }
     const bool together = w.images > 2 * w.blocks;
     for (int n = 0; n < all; n++) {
         const int slot = n % SLOTS;
@@ -173,29 +183,35 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
                 meet();
             holders_wait();
         }
-        Pixels held[EACH];
-        unsigned size = 0;
+        Pixels pixels[EACH];
+        Range range;
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            held[j] = load(image, thread + j * HOLDERS * 32);
+            pixels[j] = load(image, thread + j * HOLDERS * 32);
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            size = max(size, largest(held[j]));
-        size = __reduce_max_sync(~0u, size);
+            add(range, pixels[j]);
+        range.reduce();
         if (n >= SLOTS)
             wait(&s.released[slot], (n / SLOTS + 1) % 2);
         if (thread % 32 == 0)
-            s.sizes[slot][thread / 32] = size;
+            s.ranges[slot][thread / 32] = range;
         holders_wait();
 #pragma unroll
         for (int j = 0; j < HOLDERS; j++)
-            size = max(size, s.sizes[slot][j]);
-        const float scale = power_of_two(shift_for(exponent_of(size)));
+            range.add(s.ranges[slot][j]);
+        const int shift = shift_of(range);
+        const float scale = power_of_two(shift);
+        if (thread == 0) {
+            s.shift[slot] = shift;
+            if (!fits<K * K>(shift + lowest, shift + highest))
+                repair::leave_out(list, w.image(n));
+        }
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             const int i = thread + j * HOLDERS * 32;
             if (i < PIXELS / AT_ONCE)
-                store(s.slots + slot * SLOT, held[j], i, scale);
+                store(s.slots + slot * SLOT, pixels[j], i, scale);
         }
         arrive(&s.converted[slot]);
     }
@@ -235,56 +251,11 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Whether the scale for an image's and a map's exponents is not a normal number.
-__device__ bool underflows(int shift, int exponent)
-{
-    return !STORED_HALF && shift + shift_for(exponent) > 126;
-}
-
-// Sum directly what products of halves cannot represent; scale x if products are small.
-__device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps,
-                             const int *exponents, int shift)
-{
-    for (int i = threadIdx.x % (TEAM * 32); i < maps * PLANE; i += TEAM * 32) {
-        const int row = i % PLANE / W_OUT, column = i % PLANE % W_OUT;
-        const Number *const window = image + row * W + column;
-        const Number *const map = k + i / PLANE * K * K;
-        const int up = underflows(shift, exponents[i / PLANE]) ? shift : 0;
-        const float scale = power_of_two(up);
-        float sum = 0;
-        for (int u = 0; u < K; u++)
-            for (int v = 0; v < K; v++)
-                sum += (float)window[u * W + v] * scale * (float)map[u * K + v];
-        planes[i] = ldexpf(sum, -up);
-    }
-}
-
 // Compute the planes of 4 maps of an image: group g of the block.
-__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
-                                int first_tile, const Number *image, const Number *k,
-                                int maps)
+__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g, int first_tile)
 {
     const int lane = threadIdx.x % 32;
-    unsigned size = 0;
-#pragma unroll
-    for (int j = 0; j < HOLDERS; j++)
-        size = max(size, s.sizes[slot][j]);
-    const int exponent = exponent_of(size), shift = shift_for(exponent);
-    bool exotic = exponent == 255;
-    float scale = 1;
-#pragma unroll
-    for (int m = 0; m < MAPS; m++) {
-        const int e = s.exponents[g * MAPS + m];
-        exotic |= e == 255;
-        if (!STORED_HALF && e >= 0 && size)
-            exotic |= e + exponent > 254 + 118 || underflows(shift, e);
-        if (!STORED_HALF && m == lane / 8)
-            scale = power_of_two(min(max(-shift - shift_for(e), -126), 127));
-    }
-    if (exotic) {
-        sum_directly(planes, image, k, maps, s.exponents + g * MAPS, shift);
-        return;
-    }
+    const float scale = power_of_two(-s.shift[slot] - s.shifts[g * MAPS + lane / 8]);
     uint4 a[STEPS][PRECISIONS];
 #pragma unroll
     for (int j = 0; j < STEPS * PRECISIONS; j++)
@@ -295,8 +266,7 @@ __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
         multiply_tile(planes, s.slots + slot * SLOT, a, i, scale);
 }
 
-__device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
-                             const Work &w)
+__device__ void multiply_all(const Shared &s, const Work &w)
 {
     const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
     int item = 0, first_tile = warp % TEAM;  // tiles rotate, so that warps have equal work
@@ -306,12 +276,10 @@ __device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
         for (int g = 0; g < w.groups; g++, item++) {
             if (TEAMS > 1 && item % TEAMS != team)
                 continue;
-            const int stage = item % STAGES, map = (w.first + g) * MAPS;
+            const int stage = item % STAGES;
             if (item >= STAGES)
                 wait(&s.stored[stage], (item / STAGES + 1) % 2);
-            multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile,
-                            x + w.image(n) * PIXELS, k + map * K * K,
-                            min(MAPS, M - map));
+            multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile);
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             arrive(&s.filled[stage]);
             first_tile = (first_tile + TEAM - TILES % TEAM) % TEAM;
@@ -324,11 +292,12 @@ __device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv_best_one(float *__restrict__ y, const Number *__restrict__ x,
-                  const Number *__restrict__ k, int images, int parts)
+                  const Number *__restrict__ k, int *__restrict__ list, int images, int parts)
 {
     extern __shared__ __align__(128) char memory[];
     __shared__ Barrier converted[SLOTS], released[SLOTS], filled[STAGES], stored[STAGES];
-    __shared__ unsigned sizes[SLOTS][HOLDERS];
+    __shared__ Range ranges[SLOTS][HOLDERS];
+    __shared__ int shift[SLOTS];
     const int most = (GROUPS + parts - 1) / parts, first = blockIdx.x % parts * most;
     const Work w = {(int)blockIdx.x / parts, (int)gridDim.x / parts, images, first,
                     min(most, GROUPS - first)};
@@ -338,13 +307,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     s.stages = (float *)memory;
     s.slots = (char *)(s.stages + STAGES * MAPS * PLANE);
     s.operands = (uint4 *)(s.slots + SLOTS * SLOT);
-    s.exponents = (int *)(s.operands + most * STEPS * PRECISIONS * 32);
-    s.weights = (Number *)(s.exponents + most * MAPS);
+    s.shifts = (int *)(s.operands + most * STEPS * PRECISIONS * 32);
+    s.weights = (Number *)(s.shifts + most * MAPS);
     s.converted = converted;
     s.released = released;
     s.filled = filled;
     s.stored = stored;
-    s.sizes = sizes;
+    s.ranges = ranges;
+    s.shift = shift;
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < SLOTS; i++) {
@@ -363,14 +333,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (W % 2 || i % (SLOT / 4) >= H * PITCH * PRECISIONS)
             ((unsigned *)s.slots)[i] = 0;
     __syncthreads();
-    pack_weights(s.operands, s.exponents, s.weights, w.groups);
+    pack_weights(s.operands, s.shifts, s.weights, w.groups);
     __syncthreads();
 
     const int warp = threadIdx.x / 32;
     if (warp < WARPS)
-        multiply_all(s, x, k, w);
+        multiply_all(s, w);
     else if (warp < WARPS + HOLDERS)
-        hold(s, x, w);
+        hold(s, x, list, w);
     else
         store_planes(s, y, w);
+}
+
+extern "C" __global__ void __launch_bounds__(repair::BLOCK)
+    conv_best_one_repair(float *__restrict__ y, const Number *__restrict__ x,
+                         const Number *__restrict__ k, const int *__restrict__ list)
+{
+    repair::Shape<1, M, H, W, K>::repair(y, x, k, list);
 }

@@ -1,13 +1,14 @@
 // best_split: fp32's accuracy on Hopper's tensor cores, with operands split into two halves
 //
-// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x = high + low and
-// k = high + low, both fp16 after scaling by a power of two; high high + (high low + low high) in
-// two accumulators has an error of 2^-22.
+// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x and k are pairs of
+// halves (halves.cuh), each image and map with its scale; high high and high low + low high have an
+// accumulator each.
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
 // the filter, channel); its columns are the maps of all K output rows that depend on the input
 // row, so a row is read once for all of them.
 // warps 0-3, 4-7: multiply, for a pair of images each; 8-11: convert the rows of an image to fp16;
-// 12-15: store the outputs of an image by bulk copies, and compute an exotic image directly
+// 12-15: store the outputs of an image by bulk copies; images that halves do not hold are left to
+// repair.cuh
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
 #if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||             \
@@ -15,8 +16,9 @@
 #error "SHAPE_*, ROWS_* are set by project/best_split.py"
 #endif
 
+#include "halves.cuh"
 #include "mbarrier.cuh"
-#include <cuda_fp16.h>
+#include "repair.cuh"
 
 #pragma nv_diag_suppress 177 // a shape needs but some of the products
 
@@ -24,6 +26,8 @@ typedef unsigned long long u64;
 
 namespace
 {
+
+using namespace halves;
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
@@ -73,11 +77,9 @@ static_assert(REACH + 7 <= HALF_RING, "a row lies in two halves at most");
 
 constexpr int SLOT = M / 2; // registers of an output row
 
-// The scale brings the largest of a sample of an image to 2^6, so fp16 overflows only if others
-// are 2^9 times larger, or if the sample is all zeros.
-constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
-constexpr unsigned MOST_APART = 10; // exponents of the largest weight and of a map's largest
-constexpr float LARGEST = 60000, SMALLEST = 8;
+// The scale brings the largest of a sample of an image to 2^11, so fp16 overflows only if others
+// are 16 times larger, or if the sample is all zeros.
+constexpr int IMAGE_TO = 11;
 
 // Layout of shared memory
 constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
@@ -92,10 +94,8 @@ constexpr int MEMO = 8; // parts whose ranges are kept
 
 struct Notes
 {
-    float scale[2][MEMO][2]; // per group, pair, image: the power of two
-    float most[2][MEMO][2];  // the largest |x|, scaled
-    unsigned weight;           // the largest |k|
-    unsigned uneven;           // whether its scale leaves too few bits to a map of smaller ones
+    int shift[2][MEMO][2];   // per group, pair, image: of the scale
+    int map[M];              // the shifts of the maps' scales
 };
 
 template <int ID, int THREADS> __device__ __forceinline__ void meet()
@@ -266,24 +266,6 @@ struct Place // in a ring
     }
 };
 
-__device__ __forceinline__ float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
-
-// The power of two that scales a number to [2^to, 2^(to + 1)); the largest for zero.
-__device__ __forceinline__ float scale_for(unsigned bits, int to)
-{
-    return power_of_two(min(max(127 + to - (int)(bits >> 23), -126), 126));
-}
-
-__device__ __forceinline__ float inverse(float power) // of two
-{
-    return __int_as_float(0x7f000000 - __float_as_int(power));
-}
-
-__device__ __forceinline__ float weight_scale(const Notes *notes)
-{
-    return scale_for(notes->weight, WEIGHT_TO);
-}
-
 // ---- products
 
 __device__ __forceinline__ void zero(float &f)
@@ -302,7 +284,7 @@ struct Math
     int column;                       // of its first pixel
     int next, taken, due; // floats: the next row in the ring; the ends of free and of full halves
     int left;             // input rows left
-    float factor;
+    int of_map[M / 8][2], of_image; // exponents that undo the scales, as floats' bits
     Place in, put, take; // put and take are of halves of the ring
     bool waiting;
 
@@ -355,7 +337,8 @@ struct Math
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] = (one[INDEX * SLOT + i] + two[INDEX * SLOT + i]) * factor;
+            const float back = __int_as_float(of_image + of_map[i / 4][i % 2]);
+            done[i] = fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]) * back;
             // Force the copy here, so that the next products do not wait for it.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
@@ -468,9 +451,6 @@ struct Math
 
 // ---- rows of an image to fp16
 
-// Ordered by |f|, with NaN above all.
-__device__ __forceinline__ unsigned magnitude(float f) { return __float_as_uint(f) << 1 >> 1; }
-
 struct Reader // reads the rows of all images that a warp converts
 {
     const float *x;
@@ -514,7 +494,7 @@ struct Reader // reads the rows of all images that a warp converts
         }
     }
     // The largest of a sample of an image.
-    __device__ __forceinline__ unsigned sample(int i)
+    __device__ __forceinline__ float sample(int i)
     {
         const int lane = threadIdx.x % 32;
         if (i >= plan.items)
@@ -524,40 +504,18 @@ struct Reader // reads the rows of all images that a warp converts
             return 0;
         const float *from = x + (size_t)b * C * H * W;
         constexpr int STEP = C * H * W / 64;
-        return max(magnitude(__ldg(from + 2 * lane * STEP)),
-                   magnitude(__ldg(from + (2 * lane + 1) * STEP)));
+        return fmaxf(fabsf(__ldg(from + 2 * lane * STEP)),
+                     fabsf(__ldg(from + (2 * lane + 1) * STEP)));
     }
 };
 
-__device__ __forceinline__ unsigned bits(__half2 pair) { return *(const unsigned *)&pair; }
-
-// Two numbers as fp16, and their remainders.
-__device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
-{
-    a *= scale;
-    b *= scale;
-    const __half2 high = __floats2half2_rn(a, b);
-    const float2 back = __half22float2(high);
-    low = bits(__floats2half2_rn(a - back.x, b - back.y));
-    return bits(high);
-}
-
-// The larger absolute value of each half; NaN propagates.
-__device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
-{
-    unsigned r;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b & 0x7fff7fff));
-    return r;
-}
-
 __device__ __forceinline__ void convert_row(char *row, const float *v, float extra,
-                                            float scale, int image, unsigned &most)
+                                            float scale, int image)
 {
     const int lane = threadIdx.x % 32, pixel = image * APART + lane;
     if (W > 32 && lane < C) {
-        unsigned low;
-        const unsigned high = split(extra, 0, scale, low);
-        most = larger(most, high);
+        const Pair of_extra = split(extra, 0, scale);
+        const unsigned high = of_extra.high, low = of_extra.low;
         const int p = image * APART + 32, c = lane;
         char *to = row + (c < 8 ? p / 2 * 16 + 2 * c : GROUP_BYTES + p * 8 + 2 * (c - 8));
         *(unsigned short *)to = high;
@@ -571,8 +529,10 @@ __device__ __forceinline__ void convert_row(char *row, const float *v, float ext
     unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
 #pragma unroll
     for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++) {
-        h[i] = split(2 * i < C ? v[2 * i] : 0, 2 * i + 1 < C ? v[2 * i + 1] : 0, scale, l[i]);
-        most = larger(most, h[i]);
+        const float a = 2 * i < C ? v[2 * i] : 0, b = 2 * i + 1 < C ? v[2 * i + 1] : 0;
+        const Pair pair = split(a, b, scale);
+        h[i] = pair.high;
+        l[i] = pair.low;
     }
     if (lane < W) {
         char *to = row + lane % 2 * ODD_BYTES + pixel / 2 * 16;
@@ -596,9 +556,8 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
     float v[ROWS_AHEAD][C], extra[ROWS_AHEAD];
     Place put;
     int item = r.item, y = 0, end = 0, memo = 0;
-    unsigned most = 0;
-    unsigned sampled = r.sample(item);
-    float scale = 1;
+    float sampled = r.sample(item);
+    int shift = 0;
     r.open();
 #pragma unroll
     for (int i = 0; i < ROWS_AHEAD; i++)
@@ -610,19 +569,17 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
                 break;
             if (y == 0) {
                 end = r.plan.part(item).rows;
-                scale = scale_for(__reduce_max_sync(~0u, sampled), IMAGE_TO);
+                Range range{sampled};
+                range.reduce();
+                shift = range.shift(IMAGE_TO);
                 if (lane == 0)
-                    notes->scale[group][memo][r.image] = scale;
+                    notes->shift[group][memo][r.image] = shift;
                 sampled = r.sample(item + r.plan.step);
-                most = 0;
             }
             wait(empty + put.at * 8, put.turn ^ 1);
-            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image, most);
+            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], power_of_two(shift),
+                        r.image);
             if (++y == end) {
-                // Absolute values of halves are ordered as integers, with NaN above all.
-                const unsigned all = __reduce_max_sync(~0u, max(most & 0xffff, most >> 16));
-                if (lane == 0)
-                    notes->most[group][memo][r.image] = __half2float(__ushort_as_half(all));
                 memo = (memo + 1) % MEMO;
                 item += r.plan.step;
                 y = 0;
@@ -636,32 +593,32 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
 
 // ---- outputs to y
 
-// Compute the outputs of an image directly if fp16 cannot represent it; Inf and NaN propagate.
-__device__ __forceinline__ void directly(float *y, const float *x, const float *k, int top,
-                                         int rows)
+// The range of a warp's share of an image, of one of `parts` parts.
+__device__ __forceinline__ void look(Range &range, const float *image, int part, int parts)
 {
-#pragma unroll 1
-    for (int o = threadIdx.x % 32; o < M * rows * WO; o += 32) {
-        const int m = o / (rows * WO), p = o - m * rows * WO + top * WO;
-        const float *from = x + p / WO * W + p % WO, *weight = k + m * C * K * K;
-        float sum = 0;
-#pragma unroll 1
-        for (int c = 0; c < C; c++, from += H * W)
-#pragma unroll 1
-            for (int u = 0; u < K; u++)
-#pragma unroll
-                for (int v = 0; v < K; v++)
-                    sum = fmaf(from[u * W + v], *weight++, sum);
-        y[m * PLANE + p] = sum;
+    constexpr int FLOATS = C * H * W, EACH = FLOATS % 4 == 0 ? 4 : 1, ALL = FLOATS / EACH;
+    const int of_part = (ALL + parts - 1) / parts, until = min(ALL, (part + 1) * of_part);
+#pragma unroll 4
+    for (int i = part * of_part + threadIdx.x % 32; i < until; i += 32) {
+        if constexpr (EACH == 4) {
+            const float4 four = __ldg((const float4 *)image + i);
+            range.add(four.x);
+            range.add(four.y);
+            range.add(four.z);
+            range.add(four.w);
+        } else {
+            range.add(__ldg(image + i));
+        }
     }
 }
 
-__device__ __forceinline__ void store(float *y, const float *x, const float *k, const float *out,
-                                      unsigned out_full, unsigned out_empty, const Notes *notes,
+__device__ __forceinline__ void store(float *y, const float *x, int *list, const float *out, unsigned out_full,
+                                      unsigned out_empty, const Notes *notes,
                                       const Plan &plan, int group, int image)
 {
     const int lane = threadIdx.x % 32;
-    const float back = notes->uneven ? 0 : inverse(weight_scale(notes)); // 0: all directly
+    const int mine = notes->map[min(lane, M - 1)];
+    const int lowest = __reduce_min_sync(~0u, mine), highest = __reduce_max_sync(~0u, mine);
     Place get; // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
@@ -671,6 +628,8 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
         float *to = y + (size_t)b * M * PLANE + part.top * WO;
         // Positions relative to the start of the first half; that of map 0's first output.
         const int first = part.top * WO & 7, length = part.outputs * WO;
+        const float *const of_image = x + (size_t)b * C * H * W;
+        Range range;
         const int halves = (first + (handed - 1) * WO + REACH + HALF_RING - 1) / HALF_RING;
 #pragma unroll 1
         for (int i = 0; i < halves; i++) {
@@ -691,6 +650,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
                             : "memory");
                 }
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+                look(range, of_image, i, halves);
                 if (i == 0 || right >= first + length) // sectors shared by two maps
 #pragma unroll 1
                     for (int m = lane / 8; m < M; m += 4) {
@@ -708,20 +668,14 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
             arrive(out_empty + get.at * 8);
             get.next(2);
         }
-        const float factor = inverse(notes->scale[group][memo][image]) * back;
-        bool exotic = notes->weight >= 0x7f800000 || factor == 0;
-        for (int j = 0; j < 2; j++) {
-            const float most = notes->most[group][memo][j]; // Inf or NaN if fp16 overflowed
-            const float product =
-                most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
-            exotic |= !(most <= LARGEST) || (most && most < SMALLEST) ||
-                      (product > 1e35f);
-        }
-        if (exotic && b < plan.B) {
-            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-            __syncwarp();
-            directly(y + (size_t)b * M * PLANE, x + (size_t)b * C * H * W, k, part.top,
-                     part.outputs);
+        range.reduce();
+        const int shift = notes->shift[group][memo][image];
+        // What is not finite is read by the other image, too, with zero weights.
+        const bool held = range.held(shift) && fits<C * K * K>(shift + lowest, shift + highest);
+        if (lane == 0 && b < plan.B && !held) {
+            repair::leave_out(list, b);
+            if (!isfinite(range.largest) && (b ^ 1) < plan.B)
+                repair::leave_out(list, b ^ 1);
         }
         memo = (memo + 1) % MEMO;
     }
@@ -744,45 +698,31 @@ __device__ __forceinline__ void load_weights(float *w, const float *k, int t)
         w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : 0;
 }
 
-// Note whether the weights of a map are so small that the scale leaves them too few bits. This is
-// done by the four warps that store, which have registers to spare.
-__device__ __forceinline__ void compare_maps(const float *room, Notes *notes)
-{
-    const int lane = threadIdx.x % 32;
-#pragma unroll 1
-    for (int m = threadIdx.x / 32 % 4; m < M; m += 4) {
-        unsigned largest = 0;
-#pragma unroll 1
-        for (int i = lane; i < OF_MAP; i += 32)
-            largest = max(largest, magnitude(room[m * MAP_ROOM + i]));
-        largest = __reduce_max_sync(~0u, largest);
-        if (lane == 0 && largest && (notes->weight >> 23) - (largest >> 23) > MOST_APART)
-            atomicOr(&notes->uneven, 1);
-    }
-}
-
-template <bool COMPARES>
 __device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *w,
                                                 Notes *notes, int t)
 {
-    unsigned most = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int at = i * THREADS + t;
         if (at < WEIGHTS)
             room[at + at / OF_MAP * (MAP_ROOM - OF_MAP)] = w[i];
-        most = max(most, magnitude(w[i]));
     }
-    most = __reduce_max_sync(~0u, most);
-    if (t % 32 == 0)
-        atomicMax(&notes->weight, most);
     meet<1, THREADS>();
-    if constexpr (COMPARES)
-        compare_maps(room, notes);
-    const float scale = weight_scale(notes);
+#pragma unroll 1
+    for (int m = t / 32; m < M; m += THREADS / 32) {
+        Range range;
+        for (int i = t % 32; i < OF_MAP; i += 32)
+            range.add(room[m * MAP_ROOM + i]);
+        range.reduce();
+        const int shift = range.shift();
+        if (t % 32 == 0)
+            notes->map[m] = range.held(shift) ? shift : NEVER;
+    }
+    meet<1, THREADS>();
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
         const int column = i % M, m = column_map(column);
         const int turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
+        const float scale = power_of_two(notes->map[m]);
         unsigned h[4], l[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -794,7 +734,9 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
                 const bool there = u < UNITS && c < C && kx < K;
                 pair[e] = there ? room[m * MAP_ROOM + (c * K + ky) * K + kx] : 0;
             }
-            h[j] = split(pair[0], pair[1], scale, l[j]);
+            const Pair both = split(pair[0], pair[1], scale);
+            h[j] = both.high;
+            l[j] = both.low;
         }
         char *to = weights + u * UNIT_BYTES + (turn * M + column) * 16;
         for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
@@ -810,7 +752,8 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
 
 extern "C" __global__ void __launch_bounds__(512, 1)
     conv_best_split(float *__restrict__ y, const float *__restrict__ x,
-                    const float *__restrict__ k, int B, int periods)
+                    const float *__restrict__ k, int *__restrict__ list, int B,
+                    int periods)
 {
     extern __shared__ __align__(128) char memory[];
     Notes *notes = (Notes *)(memory + AT_NOTES);
@@ -837,8 +780,6 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             expect(out_full + 8 * i, 128);
             expect(out_empty + 8 * i, 64);
         }
-        if (group == 0)
-            notes->weight = notes->uneven = 0;
         expected();
     }
     for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
@@ -846,10 +787,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
 
     if (role < 2) {
-        prepare_weights<false>(memory, out, w, notes, t);
+        prepare_weights(memory, out, w, notes, t);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
         const int second = threadIdx.x % 128 / 64; // of a pair's images
-        const float back = inverse(weight_scale(notes));
         int memo = 0;
         Math math;
         math.weights = shared_address(memory);
@@ -859,6 +799,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         math.none = B >> 31;
         math.out = out + group * OUT_FLOATS + second * IMAGE_FLOATS + map_at(Math::first_map());
         math.column = threadIdx.x % 128 / 4 * 2 - second * APART;
+        for (int i = 0; i < M / 4; i++)
+            math.of_map[i / 2][i % 2] = -notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]
+                                        << 23;
         math.begin();
         math.left = 0;
         for (int item = first; item < plan.items; item += plan.step)
@@ -867,7 +810,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             math.load_low();
         for (int item = first; item < plan.items; item += plan.step) {
             // The scale is known, since the first row has been converted.
-            math.factor = inverse(notes->scale[group][memo][second]) * back;
+            math.of_image = 127 - notes->shift[group][memo][second] << 23;
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }
@@ -876,8 +819,15 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         Reader reader{x, plan, first, image};
         convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
-        prepare_weights<true>(memory, out, w, notes, t);
+        prepare_weights(memory, out, w, notes, t);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");
-        store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
+        store(y, x, list, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(repair::BLOCK)
+    conv_best_split_repair(float *__restrict__ y, const float *__restrict__ x,
+                           const float *__restrict__ k, const int *__restrict__ list)
+{
+    repair::Shape<C, M, H, W, K>::repair(y, x, k, list);
 }
