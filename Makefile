@@ -64,7 +64,7 @@ fast: $(VENV)/.ready-dev ## quick tests: no Docker, sandbox, nvcc, browser, Post
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
-	@$(BIN)/python project/mxnet_package.py
+	@PYTHONPATH=project $(BIN)/python -m host.mxnet_package
 
 docs: $(VENV)/.ready ## make the site of the pages in build/site
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[docs]'

@@ -14,23 +14,22 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from statistics import median
 
-import milestone
+from milestones import milestone
 
 # isort: split
 # milestone imports cores before numpy.
-import checkpoints
-import cpu_convolution
-import editions
 import numpy as np
-from arguments import MOST, count, data_size
 from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
-from editions import Edition, Model
-from errors import MissingError, NoWeightsError, ProjectError, UsageError
-from kernels import VARIANTS
-from milestone import Images, share
-from network import Inference, Network
-from variants import FP32, Variant
+from course import checkpoints, editions
+from course.arguments import MOST, count, data_size
+from course.editions import Edition, Model
+from course.errors import MissingError, NoWeightsError, ProjectError, UsageError
+from course.network import Inference, Network
+from course.variants import FP32, Variant
+from host import cpu_convolution
+from milestones.milestone import Images, share
+from plans.kernels import VARIANTS
 
 TIE = 1e-5  # the difference of logits below which a prediction may differ
 COUNTS = (100, 1000, 10_000)

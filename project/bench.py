@@ -18,25 +18,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-import cores  # noqa: F401
+from course import cores  # noqa: F401
 
 # isort: split
 # The modules below import numpy, which must come after cores.
-import arguments
-import code_hash
-import gpu_facts
-import ledger
-import measurement
-import milestone
-import script_time
-import trials
-from errors import GpuError, ProjectError, UsageError
-from goals import MODEL, OURS
-from ledger import CONVOLUTION, FORWARD, SCRIPT, Row
-from measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
-from shapes import ConvShape
-from trials import Trial
-from variants import FP32, Variant
+from course import arguments, editions
+from course.errors import GpuError, ProjectError, UsageError
+from course.shapes import ConvShape
+from course.variants import FP32, Variant
+from lab import code_hash, gpu_facts, ledger, measurement, script_time, trials
+from lab.goals import MODEL, OURS
+from lab.ledger import CONVOLUTION, FORWARD, SCRIPT, Row
+from lab.measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
+from lab.trials import Trial
+from milestones import milestone
 
 FINAL = "final.py"
 FEW = 1000  # images up to which the host's time of a call is measured too
@@ -324,8 +319,8 @@ def main() -> None:
     only = words.forward or words.script
     wanted = [] if only else trials.programme(narrowed)
     whole = not (only or narrowed.narrowed)
-    from bench_gpu import Lab
-    from device import Device
+    from gpu.device import Device
+    from lab.bench_gpu import Lab
 
     scripts = None
     if words.script or whole:
@@ -347,11 +342,12 @@ def main() -> None:
             for row in bench.rows(trial):
                 keep(row, out)
         if words.forward or whole:
-            from forward_bench import forward_rows
+            from lab.forward_bench import forward_rows
 
             for images in words.images or (trials.IMAGES,):
                 try:
-                    found = forward_rows(lab, images)
+                    pixels = milestone.load_images(editions.DEFAULT, images).pixels
+                    found = forward_rows(lab, pixels)
                 except UsageError as error:  # such as an unsupported GPU
                     milestone.warn(str(error))
                     continue

@@ -11,16 +11,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import compiler
-import editions
-import forward
-import graph
-import milestone
-from compiler import Compiled, Toolkit, Unit, defines
-from errors import UsageError
-from kernels import VARIANTS
-from layers import LAYERS
-from variants import LADDER_TARGETS
+from course import editions, graph
+from course.errors import UsageError
+from course.variants import LADDER_TARGETS
+from gpu import compiler, forward
+from gpu.compiler import Compiled, Toolkit, Unit, defines
+from milestones import milestone
+from plans.kernels import VARIANTS
+from plans.layers import LAYERS
 
 VOLTA = "sm_70"  # supported by CUDA 12, not by 13
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
@@ -50,11 +48,11 @@ def wanted(
         if name not in known:
             raise UsageError(f"unknown kernel `{name}`; choose from {', '.join(known)}")
         if name in LAYERS:
-            yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
+            yield Unit(f"network/{name}", defines(LAYERS[name])), LADDER_TARGETS
             continue
         if name in forward.FILES:
             for unit in forward.units_of_editions():
-                if unit.name == name:
+                if unit.path.stem == name:
                     yield unit, (unit.target(forward.ARCHITECTURE),)
             continue
         variant = VARIANTS[name]

@@ -3,9 +3,9 @@
 python final.py [model, in edition 2017fa] [data size] [--class fp32|tf32|half]
 """
 
-import kernels
-import milestone
 from backends import gpu
+from milestones import milestone
+from plans import kernels
 
 
 def main(arguments: milestone.Arguments) -> None:

@@ -14,16 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import code_hash
-import gpu_facts
-import ledger
 import plan
-import program
-from errors import ProjectError
-from goals import MODEL
-from ledger import JUDGED, Row
+from course import program
+from course.errors import ProjectError
+from lab import code_hash, gpu_facts, ledger
+from lab.goals import MODEL
+from lab.ledger import JUDGED, Row
+from lab.trials import IMAGES, MAIN
 from plan import Choice
-from trials import IMAGES, MAIN
 
 HEADS = ("judged ms", "judged - sum")
 COLUMN = (

@@ -3,8 +3,8 @@
 python m1.1.py [data size]
 """
 
-import milestone
 from backends import host
+from milestones import milestone
 
 
 def main(arguments: milestone.Arguments) -> None:

@@ -3,8 +3,8 @@
 python m1.2.py [data size]
 """
 
-import milestone
 from backends import vendor
+from milestones import milestone
 
 
 def main(arguments: milestone.Arguments) -> None:

@@ -3,8 +3,8 @@
 python m2.1.py [model, in edition 2017fa] [data size]
 """
 
-import milestone
 from backends import host
+from milestones import milestone
 
 
 def main(arguments: milestone.Arguments) -> None:

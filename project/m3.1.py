@@ -3,9 +3,9 @@
 python m3.1.py [model, in edition 2017fa] [data size]
 """
 
-import milestone
 from backends import gpu
-from kernels import VARIANTS
+from milestones import milestone
+from plans.kernels import VARIANTS
 
 
 def main(arguments: milestone.Arguments) -> None:

@@ -3,9 +3,9 @@
 python m4.1.py [model, in edition 2017fa] [data size] [--variant NAME ...]
 """
 
-import kernels
-import milestone
 from backends import gpu
+from milestones import milestone
+from plans import kernels
 
 
 def main(arguments: milestone.Arguments) -> None:

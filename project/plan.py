@@ -19,21 +19,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import compiler
-import editions
-import graph
-import program
-import variants
-from compiler import Unit
-from editions import Edition
-from errors import ProjectError, UsageError
-from kernels import BEST, VARIANTS
-from shapes import ConvShape
-from variants import FP32, Variant
+from course import editions, program, variants
+from course.editions import Edition
+from course.errors import ProjectError, UsageError
+from course.shapes import ConvShape
+from course.variants import FP32, Variant
+from gpu import compiler
+from gpu.compiler import Unit
+from gpu.planned import Json, convolution, shapes
+from plans.kernels import BEST, VARIANTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -42,8 +39,6 @@ VERSION = 1
 WIDTH = 160  # of a value that stands on one line, which fits most launches
 AGAIN = "run python project/plan.py"
 OWN = ("m3", "m4", "final")  # milestones that have an option of their own
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -94,15 +89,6 @@ def _variant(name: str) -> Variant:
     return VARIANTS[name]
 
 
-def shapes(edition: Edition, images: int) -> dict[str, ConvShape]:
-    """Return the shapes of an edition's own convolutions, by name."""
-    if images < 1:
-        raise UsageError(f"{images} images; expected at least 1")
-    model = edition.with_convolutions(own=True)[0]
-    found = graph.convolutions(model.layers, images, edition.size)
-    return {f"conv{n}": shape for n, shape in enumerate(found, 1)}
-
-
 def _entry(
     variant: Variant, edition: Edition, choice: Choice, units: set[Unit]
 ) -> Json:
@@ -134,25 +120,6 @@ def _refusals(
             yield f"{name}: {why}"
 
 
-def convolution(
-    name: str, part: Variant, shape: ConvShape, unit: Unit, architecture: str
-) -> Json:
-    """Return how a variant computes a layer on an architecture."""
-    return {
-        "name": name,
-        "shape": asdict(shape),
-        "storage": part.storage,
-        "unit": {
-            "file": unit.path.relative_to(compiler.FOLDER).as_posix(),
-            "target": unit.target(architecture),
-            "defines": dict(unit.defines),
-        },
-        "constants": list(part.constants),
-        "scratch": dict(part.scratch(shape)),
-        "launches": [asdict(launch) for launch in part.launches(shape)],
-    }
-
-
 def registry_files() -> set[Path]:
     """Return the modules of project/ that plans are made of: all that this imports."""
     found: set[Path] = set()
@@ -166,8 +133,10 @@ def registry_files() -> set[Path]:
             match node:
                 case ast.Import(names=names):
                     waiting += [HERE / f"{alias.name}.py" for alias in names]
-                case ast.ImportFrom(module=str(module)):
-                    waiting.append(HERE / f"{module}.py")
+                case ast.ImportFrom(module=str(module), names=names):
+                    room = HERE.joinpath(*module.split("."))
+                    waiting += [room / f"{alias.name}.py" for alias in names]
+                    waiting.append(room.with_suffix(".py"))
     return found
 
 
@@ -225,7 +194,9 @@ def changes(old: Json, new: Json) -> list[str]:
         elif before.get(name) != after[name]:
             said.append(f"it is older than {name}")
     if old.get("registry") != new["registry"]:
-        said.append("it is older than the registry, project/kernels.py and its imports")
+        said.append(
+            "it is older than the registry, project/plans/kernels.py and its imports"
+        )
     entries = old.get("milestones", {})
     for milestone, wanted in new["milestones"].items():
         if entries.get(milestone) != wanted:

@@ -12,17 +12,15 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import code_hash
-import goals
 import judged
-import ledger
-import milestone
-from errors import UsageError
-from goals import Result, floor_ms
-from kernels import VARIANTS
-from ledger import FORWARD, Row
-from trials import IMAGES, LAYERS, MAIN
-from variants import RTOL, Variant
+from course.errors import UsageError
+from course.variants import RTOL, Variant
+from lab import code_hash, goals, ledger
+from lab.goals import Result, floor_ms
+from lab.ledger import FORWARD, Row
+from lab.trials import IMAGES, LAYERS, MAIN
+from milestones import milestone
+from plans.kernels import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "project" / "RESULTS.md"

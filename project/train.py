@@ -11,23 +11,18 @@ from __future__ import annotations
 import argparse
 import os
 
-import cores
+from course import cores
 
 # isort: split
 # The modules below import numpy, which must come after cores.
-import checkpoints
-import dataset
-import editions
-import milestone
-import network
 import numpy as np
-import params
-import synthetic
-from arguments import count
-from editions import Edition, Model
-from errors import MissingError, ProjectError
-from network import Network
-from resize import resize
+from course import checkpoints, dataset, editions, network, params
+from course.arguments import count
+from course.editions import Edition, Model
+from course.errors import MissingError, ProjectError
+from course.network import Network
+from course.resize import resize
+from milestones import milestone, synthetic
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -52,7 +47,7 @@ def train(arguments: argparse.Namespace, edition: Edition, model: Model) -> Netw
     """Train a model, store its weights, and print their accuracy."""
     try:
         import torch
-        import training
+        from milestones import training
     except ModuleNotFoundError as error:
         raise MissingError(f"{error}; install the extra `train`") from None
 

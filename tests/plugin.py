@@ -21,7 +21,7 @@ from tools import long
 if TYPE_CHECKING:
     import docker
     import numpy as np
-    from device import Device
+    from gpu.device import Device
     from playwright.sync_api import Browser
 
     from tests.kit.cluster import Cluster
@@ -164,7 +164,7 @@ def compiled_once(home: Path, builds: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Device]:
     """Open the GPU once for a file of tests."""
-    from device import Device
+    from gpu.device import Device
 
     with Device() as device:
         yield device

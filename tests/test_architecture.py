@@ -22,6 +22,9 @@ ROWS = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", TABLE, re.M)
 ROOMS = [name for name, _ in ROWS]
 """The rooms of runner/, from the ground up; each imports from those before it only."""
 
+PROJECT_ROOMS = re.findall(r"^\| `project/(\w+)` \|", PAGE, re.M)
+"""Those of project/, likewise; scripts at its top import from all, and no room them."""
+
 
 def pure(path: Path) -> bool:
     """Return whether the table calls a module pure: "yes", "but `x`" or "only `x`"."""
@@ -63,25 +66,25 @@ HOMES: dict[str, tuple[str, ...]] = {
         "runner/submit/handouts/common/",
         "runner/judge/",
         "runner/system/",
-        "project/compiler.py",
-        "project/gpu_facts.py",
-        "project/native.py",
-        "project/script_time.py",
+        "project/gpu/compiler.py",
+        "project/lab/gpu_facts.py",
+        "project/host/native.py",
+        "project/lab/script_time.py",
     ),
     "backports": ("runner/pack/write.py",),
     "compression": ("runner/pack/write.py",),
     "pathspec": ("runner/pack/ignore.py",),
     "watchfiles": ("runner/execution/watching.py",),
     "platformdirs": ("runner/store/settings.py", "runner/server/paths.py"),
-    "pycuda": ("project/device.py",),
-    "cuda": ("project/compiler.py",),
-    "mxnet": ("project/mxnet_package.py",),
-    "cudnn": ("project/cudnn_convolution.py",),
+    "pycuda": ("project/gpu/device.py",),
+    "cuda": ("project/gpu/compiler.py",),
+    "mxnet": ("project/host/mxnet_package.py",),
+    "cudnn": ("project/gpu/cudnn_convolution.py",),
     "torch": (
         "project/train.py",
-        "project/training.py",
-        "project/bench_torch.py",
-        "project/forward_torch.py",
+        "project/milestones/training.py",
+        "project/lab/bench_torch.py",
+        "project/lab/forward_torch.py",
         "project/backends/torch_gpu.py",
     ),
 }
@@ -118,24 +121,31 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def owner(path: Path) -> str:
-    return path.relative_to(RUNNER).parts[0].removesuffix(".py")
+def owner(path: Path, home: Path = RUNNER) -> str:
+    return path.relative_to(home).parts[0].removesuffix(".py")
+
+
+def wrong_imports(home: Path, rooms: list[str], prefix: str) -> Iterator[str]:
+    """Yield what modules in a folder's rooms import of it and may not."""
+    there = {owner(path, home) for path in modules(home)}
+    for path in sorted(home.glob("*/**/*.py")):
+        me = owner(path, home)
+        if me == "tests":
+            continue
+        assert me in rooms, f"{path} is in no room"
+        allowed = rooms[: rooms.index(me) + 1]
+        for name in imports(path):
+            room = name.removeprefix(prefix).partition(".")[0]
+            inside = name.startswith(prefix) if prefix else room in there
+            if inside and room not in ("", "__version__", *allowed):
+                yield f"{path} imports {name}"
 
 
 def test_a_module_imports_from_its_own_room_and_from_those_below():
-    wrong = []
-    for path in sorted(RUNNER.rglob("*.py")):
-        me = owner(path)
-        if me == "__init__":
-            continue
-        assert me in ROOMS, f"{path} is in no room"
-        below = ROOMS[: ROOMS.index(me)]
-        for name in imports(path):
-            package, _, rest = name.partition(".")
-            room = rest.partition(".")[0]
-            if package == "runner" and room not in ("", "__version__", me, *below):
-                wrong.append(f"{path} imports {name}")
-    assert wrong == []
+    assert [
+        *wrong_imports(RUNNER, ROOMS, "runner."),
+        *wrong_imports(PROJECT, PROJECT_ROOMS, ""),
+    ] == []
 
 
 def test_each_package_is_imported_only_in_its_home():
@@ -152,6 +162,7 @@ def test_each_package_is_imported_only_in_its_home():
 def test_every_room_is_there_and_in_the_table():
     entries = {owner(path) for path in RUNNER.rglob("*.py")} - {"__init__"}
     assert entries == set(ROOMS)
+    assert {p.parent.name for p in PROJECT.glob("*/*.py")} == {*PROJECT_ROOMS, "tests"}
     assert not set(ROOMS) & set(runner.__all__), "a room would replace a function"
     assert sum(map(pure, RUNNER.glob("*/*.py"))) > 60
 
@@ -171,7 +182,7 @@ def test_the_judge_needs_the_standard_library_and_itself_only():
 
 
 def test_runner_and_project_never_import_each_other():
-    theirs = {p.stem for p in PROJECT.glob("*.py")} | {"backends", "project"}
+    theirs = {p.stem for p in PROJECT.glob("*.py")} | {*PROJECT_ROOMS, "project"}
     for path in RUNNER.rglob("*.py"):
         assert not {n.split(".")[0] for n in imports(path)} & theirs, path
     for path in modules(PROJECT):

@@ -10,12 +10,11 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-import dataset
-import editions
-import kernel_shapes
 import pytest
-from kernels import VARIANTS
-from network import Inference, OwnKernels
+from course import dataset, editions
+from course.network import Inference, OwnKernels
+from milestones import kernel_shapes
+from plans.kernels import VARIANTS
 
 from runner import pack
 from runner.core.evidence import KernelLaunches, Trace

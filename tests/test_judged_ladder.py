@@ -8,8 +8,8 @@ import judged
 import msgspec
 import plan
 import pytest
-import variants
-from kernels import VARIANTS
+from course import variants
+from plans.kernels import VARIANTS
 
 from project.tests.test_plan import of_all
 from runner.core import measurement, plan_reader, work
@@ -132,7 +132,7 @@ def test_the_judge_measures_what_a_plan_says(name):
     job = judge_ladder.job(entries, "sm_90", standin.RULES)
     folder = judge_ladder.SOURCES
     cubins = [
-        standin.compiled(folder / unit["file"], unit["defines"])
+        standin.compiled(folder / unit["file"], unit["defines"], include=folder)
         for unit in job["units"]
     ]
 

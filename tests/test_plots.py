@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import goals
-import ledger
 import pytest
 import results
+from lab import goals, ledger
 
 from tools import plots
 

@@ -14,14 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "project")]
 
-import code_hash  # noqa: E402  # of the folder above, as all below
-import goals  # noqa: E402
-import ledger  # noqa: E402
-import results  # noqa: E402
-from goals import Result  # noqa: E402
-from kernels import VARIANTS  # noqa: E402
-from trials import IMAGES, MAIN  # noqa: E402
-from variants import RTOL  # noqa: E402
+import results  # noqa: E402  # of the folder above, as all below
+from course.variants import RTOL  # noqa: E402
+from lab import code_hash, goals, ledger  # noqa: E402
+from lab.goals import Result  # noqa: E402
+from lab.trials import IMAGES, MAIN  # noqa: E402
+from plans.kernels import VARIANTS  # noqa: E402
 
 from runner.report import pictures  # noqa: E402
 from runner.report.blocks import Bar, BarChart, Mark  # noqa: E402

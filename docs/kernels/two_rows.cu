@@ -6,7 +6,7 @@
 // Per pair: C (K + 1) K loads of x and C K K of k, 2 C K K multiply-adds.
 
 #ifndef TILE
-#error "TILE is set by project/ladder.py"
+#error "TILE is set by project/plans/ladder.py"
 #endif
 
 extern "C" __global__ void conv_two_rows(float *__restrict__ y,

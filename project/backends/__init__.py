@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from network import Inference, Network
+from course.network import Inference, Network
 
 
 class Backend(Protocol):

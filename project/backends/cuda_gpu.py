@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import compiler
-import device_convolution
-import layers
 import numpy as np
-import shapes
-from compiler import Unit, defines
-from device import Device, DeviceArray, Module
-from device_convolution import DeviceConvolution
-from network import OwnKernels
-from shapes import ConvShape
-from variants import MOST_GRID, Launch, Variant
+from course import shapes
+from course.network import OwnKernels
+from course.shapes import ConvShape
+from course.variants import MOST_GRID, Launch, Variant
+from gpu import compiler, device_convolution
+from gpu.compiler import Unit, defines
+from gpu.device import Device, DeviceArray, Module
+from gpu.device_convolution import DeviceConvolution
+from plans import layers
 
 from backends.layerwise import Layerwise
 
 SHARE_OF_MEMORY = 0.9  # of the free memory; the rest is for weights and fragmentation
 FLOAT = 4  # bytes
-LAYER_UNITS = {name: Unit(name, defines(p)) for name, p in layers.LAYERS.items()}
+LAYER_UNITS = {
+    name: Unit(f"network/{name}", defines(p)) for name, p in layers.LAYERS.items()
+}
 
 
 class CudaLayers(Layerwise[DeviceArray]):

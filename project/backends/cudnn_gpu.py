@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from cudnn_convolution import Cudnn
-from device import Device, DeviceArray
-from shapes import ConvShape
+from course.shapes import ConvShape
+from gpu.cudnn_convolution import Cudnn
+from gpu.device import Device, DeviceArray
 
 from backends.cuda_gpu import CudaLayers, pieces
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from variants import Variant
+from course.variants import Variant
 
 from backends import Backend
 
@@ -25,7 +25,7 @@ def opened(name: str | None) -> Iterator[Callable[[Variant], Backend]]:
         operator().open_gpu()
         yield MxnetCpu
         return
-    from device import Device
+    from gpu.device import Device
 
     from backends.cuda_gpu import CudaGpu
 

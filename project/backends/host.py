@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import cpu_convolution
-import reference
-from errors import CompilerError, MissingError
+from course.errors import CompilerError, MissingError
+from host import cpu_convolution, reference
 
 from backends import Backend
 from backends.numpy_cpu import NumpyCpu

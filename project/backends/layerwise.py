@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar
 
-import graph
 import numpy as np
-from graph import Convolution, Dense, Layer, Pooling, Softmax, Tanh
-from network import Inference, Network, OwnKernels
-from shapes import ConvShape
+from course import graph
+from course.graph import Convolution, Dense, Layer, Pooling, Softmax, Tanh
+from course.network import Inference, Network, OwnKernels
+from course.shapes import ConvShape
 
 
 class Shaped(Protocol):

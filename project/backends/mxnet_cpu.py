@@ -13,17 +13,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cores
-import graph
-import mxnet_package
+from course import cores
+
+# isort: split
+# cores comes before numpy.
 import numpy as np
-import operator_library
-import symbol
-from errors import MissingError, ProjectError, UsageError
-from mxnet_package import loaded, quiet
-from network import Inference, Network, OwnKernels
-from operator_library import LIBCUDA, OperatorLibrary
-from variants import Variant
+from course import graph, symbol
+from course.errors import MissingError, ProjectError, UsageError
+from course.network import Inference, Network, OwnKernels
+from course.variants import Variant
+from host import mxnet_package
+from host.mxnet_package import loaded, quiet
+
+from backends import operator_library
+from backends.operator_library import LIBCUDA, OperatorLibrary
 
 Module = Any  # mxnet.mod.Module; MXNet has no types
 NdArray = Any  # mxnet.nd.NDArray

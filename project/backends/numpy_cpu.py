@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import cores
+from course import cores
+
+# isort: split
+# cores comes before numpy.
 import numpy as np
-import reference
+from host import reference
 
 from backends.layerwise import Layerwise
 

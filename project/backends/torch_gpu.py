@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from errors import GpuError, NoGpuError
+from course.errors import GpuError, NoGpuError
 from torch import Tensor
 from torch.nn import functional
 

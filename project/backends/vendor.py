@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 
-from errors import NoGpuError
+from course.errors import NoGpuError
 
 from backends import Backend
 
@@ -16,7 +16,7 @@ def cudnn() -> Iterator[Backend]:
     """Open the GPU for cuDNN: by its own binding, else by PyTorch."""
     if _installed("pycuda", "cudnn"):
         with _loading():
-            from device import Device
+            from gpu.device import Device
 
             from backends.cudnn_gpu import CudnnGpu
         with Device() as device, closing(CudnnGpu(device)) as backend:

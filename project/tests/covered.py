@@ -2,7 +2,7 @@
 
 from math import prod
 
-from variants import MOST_GRID, MOST_THREADS, NEWEST, most_shared, tiles
+from course.variants import MOST_GRID, MOST_THREADS, NEWEST, most_shared, tiles
 
 
 def covers(launches, tile, length):

@@ -1,16 +1,16 @@
 """Convolutions between guards: bytes around each array that nobody may write or use."""
 
+import shutil
 from dataclasses import replace
 
-import compiler
-import device_convolution
 import numpy as np
-import reference
-from compiler import FOLDER
-from device import DeviceArray
-from device_convolution import DeviceConvolution
-from kernels import VARIANTS
-from variants import HALF
+from course.variants import HALF
+from gpu import compiler, device_convolution
+from gpu.compiler import FOLDER
+from gpu.device import DeviceArray
+from gpu.device_convolution import DeviceConvolution
+from host import reference
+from plans.kernels import VARIANTS
 
 GUARD = 4096  # bytes on either side, all ones: NaN to who reads them as numbers
 FILL = 255
@@ -56,12 +56,12 @@ class Guarded:
 
 
 def mistaken(name, right, wrong, folder):
-    """Write a kernel with a mistake into a folder, beside its headers."""
-    text = (FOLDER / f"{name}.cu").read_text()
+    """Write a kernel with a mistake into a folder, among all others."""
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+    path = folder / f"{compiler.below(name)}.cu"
+    text = path.read_text()
     assert right in text
-    for header in FOLDER.glob("*.cuh"):
-        (folder / header.name).write_text(header.read_text())
-    (folder / f"{name}.cu").write_text(text.replace(right, wrong))
+    path.write_text(text.replace(right, wrong))
 
 
 def stored(variant, numbers):

@@ -6,11 +6,9 @@ import gzip
 import struct
 from pathlib import Path
 
-import checkpoints
-import dataset
-import editions
 import numpy as np
-import synthetic
+from course import checkpoints, dataset, editions
+from milestones import synthetic
 
 COUNT = 1000
 WRONG = 10  # one label in so many is not what the network finds

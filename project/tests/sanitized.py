@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from device import Device
-from shapes import ConvShape
+from course.shapes import ConvShape
+from gpu.device import Device
 
 from project.tests.guarded import SERVING, prepared, stored
 

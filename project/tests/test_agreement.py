@@ -5,9 +5,9 @@ import os
 import sys
 
 import agreement
-import checkpoints
 import numpy as np
 import pytest
+from course import checkpoints
 
 from tests.kit import outside
 from tests.kit.program import run_program

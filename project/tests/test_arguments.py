@@ -1,12 +1,11 @@
 """The command lines of the milestones' scripts."""
 
-import arguments
 import pytest
-import symbol
-from arguments import Accepts
-from editions import Model
-from errors import UsageError
-from graph import lenet
+from course import arguments, symbol
+from course.arguments import Accepts
+from course.editions import Model
+from course.errors import UsageError
+from course.graph import lenet
 
 OURS = Accepts("m", own=True, backends=("mxnet", "numpy"), variants=True)
 LIBRARYS = Accepts("m", own=False)

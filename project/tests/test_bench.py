@@ -7,23 +7,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import bench
-import bench_gpu
-import compiler
-import editions
-import gpu_facts
-import measurement
 import numpy as np
 import pytest
-import script_time
-import trials
 from bench import Bench
 from compile import usages
-from errors import GpuError, ProjectError, UsageError
-from kernels import VARIANTS
-from measurement import FMA, FULL, HALF, SPLIT, Rates
-from shapes import ConvShape
-from trials import Selection, Trial
-from variants import Launch, Variant
+from course import editions
+from course.errors import GpuError, ProjectError, UsageError
+from course.shapes import ConvShape
+from course.variants import Launch, Variant
+from gpu import compiler
+from lab import bench_gpu, gpu_facts, measurement, script_time, trials
+from lab.measurement import FMA, FULL, HALF, SPLIT, Rates
+from lab.trials import Selection, Trial
+from plans.kernels import VARIANTS
 
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
 RATES = Rates(4000, 60, 600, {})

@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 
-import editions
-import measurement
 import pytest
-import trials
 from bench import Bench
-from bench_gpu import Lab
-from kernels import VARIANTS
-from measurement import QUICK
-from trials import Trial
+from course import editions
+from lab import measurement, trials
+from lab.bench_gpu import Lab
+from lab.measurement import QUICK
+from lab.trials import Trial
+from plans.kernels import VARIANTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("compiled_once")]
 

@@ -4,9 +4,9 @@ import json
 import os
 import sys
 
-import code_hash
 import pytest
-from kernels import VARIANTS
+from lab import code_hash
+from plans.kernels import VARIANTS
 
 from project.tests import copied
 from project.tests.test_results import both, forward, script
@@ -14,7 +14,11 @@ from tests.kit.program import run_program
 
 GPU = {"gpu": "NVIDIA H200", "architecture": "sm_90"}
 CONV2 = {"B": 10_000, "M": 24, "C": 12, "H": 33, "W": 33, "K": 5}
-PRINT = "import code_hash, json, sys; print(*map(code_hash.of, json.load(sys.stdin)))"
+PRINT = """
+import json, sys
+from lab import code_hash
+print(*map(code_hash.of, json.load(sys.stdin)))
+"""
 
 
 def row(variant, **more):
@@ -54,15 +58,25 @@ def copy(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("cuda/best_split.cu", "\n", "\n//\n", {"best", "judged", "forward", "script"}),
-        ("cuda/mbarrier.cuh", "\n", "\n//\n", {"best", "judged", "forward", "script"}),
-        ("cuda/fused_last.cu", "\n", "\n//\n", {"forward"}),
-        ("cuda/pooling.cu", "\n", "\n//\n", {"script"}),
-        ("ladder.py", "4 * side * side", "8 * side * side", {"tiled"}),
-        ("ladder.py", "conv_naive", "conv_other", set()),
-        ("device.py", "Load a kernel", "Load", {*ROWS} - {"judged"}),
-        ("device.py", "The GPU and its memory.", "The GPU.", set()),
-        ("forward.py", "The forward pass", "A pass", {"forward"}),
+        (
+            "cuda/hopper/best_split.cu",
+            "\n",
+            "\n//\n",
+            {"best", "judged", "forward", "script"},
+        ),
+        (
+            "cuda/parts/mbarrier.cuh",
+            "\n",
+            "\n//\n",
+            {"best", "judged", "forward", "script"},
+        ),
+        ("cuda/network/fused_last.cu", "\n", "\n//\n", {"forward"}),
+        ("cuda/network/pooling.cu", "\n", "\n//\n", {"script"}),
+        ("plans/ladder.py", "4 * side * side", "8 * side * side", {"tiled"}),
+        ("plans/ladder.py", "conv_naive", "conv_other", set()),
+        ("gpu/device.py", "Load a kernel", "Load", {*ROWS} - {"judged"}),
+        ("gpu/device.py", "The GPU and its memory.", "The GPU.", set()),
+        ("gpu/forward.py", "The forward pass", "A pass", {"forward"}),
         ("bench.py", "Time our", "Time", set()),
         ("results.py", "Write RESULTS.md", "Write it", set()),
     ],

@@ -5,15 +5,13 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import compile as table
-import compiler
-import forward
-import ladder
 import pytest
-import tensor_rungs
-from compiler import Compiled, Unit
-from errors import NoGpuError, ProjectError
-from kernels import BEST, VARIANTS
-from layers import LAYERS
+from course.errors import NoGpuError, ProjectError
+from gpu import compiler, forward
+from gpu.compiler import Compiled, Unit
+from plans import ladder, tensor_rungs
+from plans.kernels import BEST, VARIANTS
+from plans.layers import LAYERS
 
 from tests.kit.kept import kept
 
@@ -122,7 +120,7 @@ def test_a_row_of_the_table_holds_what_a_kernel_takes(compiled):
 @pytest.mark.kernels
 def test_a_file_without_its_sizes_is_refused_in_the_files_own_words(toolkit):
     with pytest.raises(ProjectError, match=r"naive\.cu.*\n?.*TILE is set by"):
-        toolkit.compile(Unit("naive"), "sm_75")
+        toolkit.compile(Unit(compiler.below("naive")), "sm_75")
 
 
 def test_every_size_that_an_edition_needs_is_compiled():
@@ -132,7 +130,7 @@ def test_every_size_that_an_edition_needs_is_compiled():
 
     assert sorted(sizes) == [5, 7]
     files = {part.stem for variant in VARIANTS.values() for part in variant.parts}
-    compiled = {unit.name for unit, _ in table.wanted()}
+    compiled = {unit.path.stem for unit, _ in table.wanted()}
     assert compiled == {*files, *LAYERS, *forward.FILES}
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from errors import GpuError
-from kernels import VARIANTS
-from shapes import ConvShape
-from variants import HALF
+from course.errors import GpuError
+from course.shapes import ConvShape
+from course.variants import HALF
+from plans.kernels import VARIANTS
 
 from project.tests.guarded import (
     SERVING,

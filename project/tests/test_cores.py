@@ -1,7 +1,7 @@
 """Sharing images out over the cores."""
 
-import cores
 import pytest
+from course import cores
 
 
 @pytest.mark.parametrize("shares", [1, 2, 3, 8])

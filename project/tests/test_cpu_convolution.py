@@ -4,12 +4,10 @@ import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
 
-import cpu_convolution
-import native
 import numpy as np
 import pytest
-import reference
-from errors import CompilerError
+from course.errors import CompilerError
+from host import cpu_convolution, native, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

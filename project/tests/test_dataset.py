@@ -3,10 +3,10 @@
 import gzip
 import struct
 
-import dataset
 import numpy as np
 import pytest
-from errors import ProjectError
+from course import dataset
+from course.errors import ProjectError
 
 from project.tests.pictures import idx
 from tests.kit import outside

@@ -6,8 +6,8 @@ import shutil
 import sys
 from importlib.util import find_spec
 
-import checkpoints
 import pytest
+from course import checkpoints
 
 from project.tests import copied
 from tests.kit.program import run_program
@@ -22,7 +22,8 @@ PAGE = (DOCS / "kernels.md").read_text()
 # the training stores its own.
 UNTRAINED = """
 import sys
-import checkpoints, editions, network, numpy, params
+import numpy
+from course import checkpoints, editions, network, params
 edition = editions.edition(sys.argv[1])
 model = edition.model(sys.argv[2])
 rng = numpy.random.default_rng(1)
@@ -156,7 +157,7 @@ def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
 
 
 def test_the_pages_name_every_edition_and_script():
-    from editions import EDITIONS
+    from course.editions import EDITIONS
 
     editions = (DOCS / "kernels" / "editions.md").read_text()
     assert [name for name in EDITIONS if f"| {name} " not in editions] == []

@@ -1,9 +1,7 @@
 """The table of the course's editions."""
 
-import editions
-import graph
-import network
 import pytest
+from course import editions, graph, network
 
 
 @pytest.mark.parametrize(

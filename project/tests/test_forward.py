@@ -1,14 +1,13 @@
 """The fused forward pass: its plans and the layout of its weights, without a GPU."""
 
-import editions
-import forward
-import graph
 import numpy as np
 import pytest
-from errors import UsageError
+from course import editions, graph
+from course.errors import UsageError
+from course.variants import MOST_THREADS, most_shared
+from gpu import forward
 from hypothesis import given
 from hypothesis import strategies as st
-from variants import MOST_THREADS, most_shared
 
 TWO = [
     (edition, model)
@@ -132,10 +131,10 @@ def test_a_bound_of_a_convolution_holds_for_the_worst_image():
 
 @pytest.mark.parametrize("name", forward.FILES)
 def test_a_file_is_named_in_its_first_line_and_guards_all_that_it_is_told(name):
-    units = [unit for unit in forward.units_of_editions() if unit.name == name]
+    units = [unit for unit in forward.units_of_editions() if unit.path.stem == name]
     text = units[0].path.read_text()
 
     assert text.startswith(f"// {name}: ")
-    assert "set by project/forward.py" in text
+    assert "set by project/gpu/forward.py" in text
     for word, _ in units[0].defines:
         assert f"!defined({word})" in text

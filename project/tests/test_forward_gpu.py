@@ -1,13 +1,11 @@
 """The fused forward pass on a GPU beside float64."""
 
-import checkpoints
-import editions
-import network
 import numpy as np
 import pytest
 from backends.numpy_cpu import NumpyCpu
-from forward_gpu import ForwardPass
-from milestone import load_images
+from course import checkpoints, editions, network
+from gpu.forward_gpu import ForwardPass
+from milestones.milestone import load_images
 
 pytestmark = pytest.mark.gpu
 

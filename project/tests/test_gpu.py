@@ -2,19 +2,17 @@
 
 import threading
 
-import checkpoints
-import editions
-import graph
 import numpy as np
 import pytest
 from backends import cuda_gpu
 from backends.cuda_gpu import CudaGpu
 from backends.numpy_cpu import NumpyCpu
-from errors import GpuError, UsageError
-from kernels import VARIANTS
-from milestone import load_images
-from shapes import ConvShape
-from variants import FP32, HALF, TF32
+from course import checkpoints, editions, graph
+from course.errors import GpuError, UsageError
+from course.shapes import ConvShape
+from course.variants import FP32, HALF, TF32
+from milestones.milestone import load_images
+from plans.kernels import VARIANTS
 
 pytestmark = pytest.mark.gpu
 

@@ -5,11 +5,11 @@ import re
 import sys
 from pathlib import Path
 
-import checkpoints
-import kernels
 import numpy as np
 import pytest
-from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
+from course import checkpoints
+from course.errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
+from plans import kernels
 
 from runner.figures import scanner
 from tests.kit import outside
@@ -54,7 +54,8 @@ def test_the_ways_to_fail_have_exit_codes_of_their_own():
 
 def test_a_fault_of_the_gpu_ends_a_script_with_its_sentence_and_code(tmp_path):
     program = (
-        "import milestone, errors\n"
+        "from course import errors\n"
+        "from milestones import milestone\n"
         "def script(asked):\n"
         "    print('New Inference')\n"
         "    raise errors.GpuError('CUDA_ERROR_OUT_OF_MEMORY: no more')\n"

@@ -4,12 +4,11 @@ import json
 import subprocess
 import sys
 
-import goals
 import judged
-import ledger
 import plan
 import results
-from kernels import VARIANTS
+from lab import goals, ledger
+from plans.kernels import VARIANTS
 
 from project.tests.test_results import HOPPER, LADDER, both
 

@@ -5,18 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
-import graph
-import kernel_shapes
-import kernel_work
-import ledger
-import measurement
 import pytest
-from editions import EDITIONS
-from kernels import VARIANTS
-from ladder import plan_unroll_gemm
-from measurement import Rates
-from network import Inference, OwnKernels
-from shapes import ConvShape
+from course import graph
+from course.editions import EDITIONS
+from course.network import Inference, OwnKernels
+from course.shapes import ConvShape
+from lab import kernel_work, ledger, measurement
+from lab.measurement import Rates
+from milestones import kernel_shapes
+from plans.kernels import VARIANTS
+from plans.ladder import plan_unroll_gemm
 
 CONV1 = ConvShape(10_000, 12, 1, 70, 70, 5)
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)

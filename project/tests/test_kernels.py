@@ -5,24 +5,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import best_one
-import best_small
-import best_split
-import editions
-import forward
-import graph
-import kernels
-import ladder
-import layers
 import pytest
-import variants
-from compiler import FOLDER, Unit
-from errors import UsageError
+from course import editions, graph, variants
+from course.errors import UsageError
+from course.shapes import ConvShape, between
+from course.variants import FP32, MOST_CONSTANT, MOST_GRID, Variant
+from gpu import forward
+from gpu.compiler import FOLDER, Unit, below
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels import VARIANTS
-from shapes import ConvShape, between
-from variants import FP32, MOST_CONSTANT, MOST_GRID, Variant
+from plans import best_one, best_small, best_split, kernels, ladder, layers
+from plans.kernels import VARIANTS
 
 from project.tests.covered import COVERAGE, by_threads, check_limits, check_plan, covers
 
@@ -124,16 +117,16 @@ TEACHING = {rung.stem for rung in ladder.RUNGS}
 
 @pytest.mark.parametrize("name", [*FILES, *layers.LAYERS])
 def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(name):
-    text = Unit(name).path.read_text()
+    text = Unit(below(name)).path.read_text()
     lines = text.splitlines()
     if name in FILES:
         served = (s for s in REAL if FILES[name].refusal(s) is None)
         told = FILES[name].defines(next(served))
         plans = getattr(FILES[name].plan, "func", FILES[name].plan)
-        home = f"project/{Path(inspect.getfile(plans)).name}"
+        home = f"project/plans/{Path(inspect.getfile(plans)).name}"
         kernel = f"conv_{name}"
     else:
-        told, home, kernel = layers.LAYERS[name], "project/layers.py", ""
+        told, home, kernel = layers.LAYERS[name], "project/plans/layers.py", ""
 
     header = [line for line in lines if line.startswith("// ")]
     assert lines[0].startswith(f"// {name}: ")
@@ -145,9 +138,9 @@ def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(na
 
 
 def test_every_file_of_kernels_is_in_the_registry_or_a_layer():
-    files = {path.stem for path in FOLDER.glob("*.cu")}
+    files = sorted(path.stem for path in FOLDER.rglob("*.cu"))
 
-    assert files == {*FILES, *layers.LAYERS, *forward.FILES}
+    assert files == sorted([*FILES, *layers.LAYERS, *forward.FILES])
 
 
 @pytest.mark.parametrize("accuracy", kernels.BEST)

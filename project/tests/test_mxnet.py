@@ -4,21 +4,18 @@ import os
 import sys
 from dataclasses import replace
 
-import cpu_convolution
-import editions
-import milestone
-import mxnet_package
-import network
 import numpy as np
-import params
 import pytest
 from backends import mxnet_cpu
 from backends.mxnet_cpu import MxnetCpu
 from backends.numpy_cpu import NumpyCpu
-from errors import MissingError, NoGpuError, ProjectError, UsageError
-from graph import convolutions
-from kernels import VARIANTS
-from mxnet_package import INSTALL
+from course import editions, network, params
+from course.errors import MissingError, NoGpuError, ProjectError, UsageError
+from course.graph import convolutions
+from host import cpu_convolution, mxnet_package
+from host.mxnet_package import INSTALL
+from milestones import milestone
+from plans.kernels import VARIANTS
 
 from tests.kit import outside
 from tests.kit.needs import ROOT
@@ -192,15 +189,17 @@ def in_a_process(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "import cores, ctypes, os, mxnet_package; before = dict(os.environ)\n"
+        "import ctypes, os; from course import cores; from host import mxnet_package\n"
+        "before = dict(os.environ)\n"
         "mxnet_package.loaded()\n"
         "most = ctypes.CDLL('libgomp.so.1').omp_get_max_threads()\n"
         "assert most == cores.COUNT, most\n"
         "assert os.environ['OMP_NUM_THREADS'] == before['OMP_NUM_THREADS']",
-        "import cores, numpy; before = set(vars(numpy))\n"
-        "import mxnet_package; mxnet_package.loaded()\n"
+        "from course import cores; import numpy; before = set(vars(numpy))\n"
+        "from host import mxnet_package; mxnet_package.loaded()\n"
         "assert ('bool' in before) == ('bool' in vars(numpy))",
-        "import os; os.close(2)\nimport cores, mxnet_package; mxnet_package.loaded()",
+        "import os; os.close(2)\n"
+        "from host import mxnet_package; mxnet_package.loaded()",
     ],
     ids=["on all cores", "leaves NumPy as it was", "without stderr"],
 )
@@ -279,7 +278,8 @@ def test_make_mxnet_ends_by_saying_whether_it_loads(package, status, said, tmp_p
     (tmp_path / "mxnet.py").write_text(package)
 
     done = run_program(
-        [sys.executable, PROJECT / "mxnet_package.py"],
+        [sys.executable, "-m", "host.mxnet_package"],
+        cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )
 

@@ -2,16 +2,15 @@
 
 import json
 
-import mxnet_package
 import numpy as np
-import params
 import pytest
-import symbol
 from backends import mxnet_cpu
-from editions import EDITIONS
-from errors import ProjectError
-from graph import array_shapes
-from params import Layout
+from course import params, symbol
+from course.editions import EDITIONS
+from course.errors import ProjectError
+from course.graph import array_shapes
+from course.params import Layout
+from host import mxnet_package
 
 pytestmark = pytest.mark.mxnet
 

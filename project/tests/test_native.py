@@ -4,10 +4,10 @@ import ctypes
 import os
 from dataclasses import replace
 
-import native
 import pytest
-from errors import CompilerError
-from native import Library
+from course.errors import CompilerError
+from host import native
+from host.native import Library
 
 from tests.kit import needs
 

@@ -3,19 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-import checkpoints
-import dataset
-import editions
-import network
 import numpy as np
-import params
 import pytest
-import reference
 from backends.numpy_cpu import NumpyCpu
-from editions import Edition, Model
-from errors import ProjectError
-from graph import lenet
-from resize import resize
+from course import checkpoints, dataset, editions, network, params
+from course.editions import Edition, Model
+from course.errors import ProjectError
+from course.graph import lenet
+from course.resize import resize
+from host import reference
 
 from tests.kit import outside
 

@@ -4,19 +4,17 @@ import ctypes
 from dataclasses import replace
 from pathlib import Path
 
-import editions
-import native
-import network
 import numpy as np
-import operator_library
 import pytest
-import reference
+from backends import operator_library
 from backends.mxnet_cpu import MxnetCpu
 from backends.numpy_cpu import NumpyCpu
-from errors import GpuError, NoGpuError, ProjectError, UsageError
-from kernels import VARIANTS
-from operator_library import Gpu, Plan
-from shapes import ConvShape
+from backends.operator_library import Gpu, Plan
+from course import editions, network
+from course.errors import GpuError, NoGpuError, ProjectError, UsageError
+from course.shapes import ConvShape
+from host import native, reference
+from plans.kernels import VARIANTS
 
 pytestmark = [pytest.mark.mxnet, pytest.mark.usefixtures("compiled_once")]
 
@@ -33,7 +31,7 @@ GRAPH = """{"nodes": [
 
 @pytest.fixture
 def mx():
-    import mxnet_package
+    from host import mxnet_package
 
     return mxnet_package.loaded()
 

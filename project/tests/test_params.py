@@ -3,12 +3,12 @@
 import struct
 
 import numpy as np
-import params
 import pytest
-from errors import ProjectError
+from course import params
+from course.errors import ProjectError
+from course.params import Layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from params import Layout
 
 from tests.kit import outside
 

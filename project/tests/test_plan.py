@@ -8,14 +8,13 @@ import sys
 from dataclasses import asdict, replace
 from functools import cache
 
-import compiler
-import editions
 import plan
 import pytest
-import variants
-from errors import ProjectError, UsageError
-from kernels import VARIANTS
+from course import editions, variants
+from course.errors import ProjectError, UsageError
+from gpu import compiler
 from plan import Choice
+from plans.kernels import VARIANTS
 
 from tests.kit.program import run_program
 
@@ -72,7 +71,7 @@ def test_a_plan_is_what_the_registry_says(name, architecture):
             "shape": asdict(shape),
             "storage": "float16" if variant.accuracy == "half" else "float32",
             "unit": {
-                "file": unit.path.name,
+                "file": f"{unit.name}.cu",
                 "target": unit.target(architecture),
                 "defines": part.defines(shape),
             },
@@ -80,14 +79,14 @@ def test_a_plan_is_what_the_registry_says(name, architecture):
             "scratch": part.scratch(shape),
             "launches": launches,
         }
-        assert f"project/cuda/{unit.path.name}" in made["sources"]
+        assert f"project/cuda/{unit.name}.cu" in made["sources"]
 
 
 def test_sources_are_the_files_of_the_units_and_the_headers_that_they_include():
     made = plan.made(only("best", "sm_90"))
 
     folder = "project/cuda"
-    files = ("best_one.cu", "best_split.cu", "mbarrier.cuh", "toeplitz.cuh")
+    files = ("hopper/best_one.cu", "hopper/best_split.cu", "parts/toeplitz.cuh")
     assert {f"{folder}/{name}" for name in files} <= {*made["sources"]}
     for name, sha256 in made["sources"].items():
         content = (plan.ROOT / name).read_bytes()
@@ -95,13 +94,13 @@ def test_sources_are_the_files_of_the_units_and_the_headers_that_they_include():
 
 
 def test_the_registry_is_every_module_that_the_plan_is_made_of():
-    kept = {path.name for path in plan.registry_files()}
+    kept = plan.registry_files()
 
     code = "import sys, plan; print(*(m for m in sys.modules.values()), sep='\\n')"
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=plan.HERE, capture_output=True, check=True
     ).stdout.decode()
-    assert kept == {path.name for path in plan.HERE.glob("*.py") if str(path) in loaded}
+    assert kept == {path for path in plan.HERE.rglob("*.py") if str(path) in loaded}
     assert "numpy" not in loaded
 
 
@@ -126,9 +125,9 @@ def copy(tmp_path):
 def test_a_check_says_what_has_changed(copy):
     assert copy("--check") == (0, "")
 
-    with (copy.folder / "project/cuda/tensor.cuh").open("a") as file:
+    with (copy.folder / "project/cuda/parts/tensor.cuh").open("a") as file:
         file.write("// faster\n")
-    ladder = copy.folder / "project/ladder.py"
+    ladder = copy.folder / "project/plans/ladder.py"
     ladder.write_text(
         ladder.read_text().replace('params={"TILE": 16}', 'params={"TILE": 8}')
     )
@@ -136,8 +135,8 @@ def test_a_check_says_what_has_changed(copy):
     assert copy("--check") == (
         1,
         "plan.py: plan.json is stale; run python project/plan.py\n"
-        "  it is older than project/cuda/tensor.cuh\n"
-        "  it is older than the registry, project/kernels.py and its imports\n"
+        "  it is older than project/cuda/parts/tensor.cuh\n"
+        "  it is older than the registry, project/plans/kernels.py and its imports\n"
         "  its launches of m3 are not the registry's\n",
     )
     assert copy() == (0, "")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+from host import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

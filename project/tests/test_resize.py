@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from resize import resize
+from course.resize import resize
 
 
 def slowly(image, size):

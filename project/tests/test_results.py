@@ -3,17 +3,13 @@
 import itertools
 
 import bench
-import code_hash
-import editions
-import goals
-import ledger
-import measurement
 import pytest
 import results
-import trials
 from bench import Bench
-from kernels import VARIANTS
-from variants import Launch, Variant
+from course import editions
+from course.variants import Launch, Variant
+from lab import code_hash, goals, ledger, measurement, trials
+from plans.kernels import VARIANTS
 
 MINUTES = itertools.count()
 HOPPER = "NVIDIA H200"

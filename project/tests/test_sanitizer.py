@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiler import FOLDER
+from gpu.compiler import FOLDER
 
 from project.tests.guarded import SERVING, mistaken
 from tests.kit.program import run_program

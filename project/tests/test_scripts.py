@@ -6,8 +6,8 @@ import re
 import signal
 import sys
 
-import checkpoints
 import pytest
+from course import checkpoints
 
 from project.tests import copied
 from tests.kit import outside
@@ -153,7 +153,7 @@ def test_an_interrupted_script_ends_by_the_signal_without_a_traceback(src):
         [
             sys.executable,
             "-c",
-            "import milestone, os, signal\n"
+            "import os, signal; from milestones import milestone\n"
             # A shell's background jobs ignore it, and we may be one.
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "milestone.run(lambda: os.kill(os.getpid(), signal.SIGINT))",
@@ -194,7 +194,7 @@ def test_more_images_than_the_set_has_are_a_usage_error(script, tmp_path):
 
 def test_the_scripts_share_images_over_all_cores_and_not_blas_too(src):
     program = (
-        "import milestone, cores, os; "
+        "from milestones import milestone; from course import cores; import os; "
         "print(cores.SHARES == cores.COUNT, os.environ['OPENBLAS_NUM_THREADS'])"
     )
     environ = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}

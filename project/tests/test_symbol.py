@@ -5,10 +5,10 @@ import json
 from itertools import count
 
 import pytest
-import symbol
-from editions import EDITIONS
-from errors import ProjectError
-from graph import Convolution, Dense, Flatten, Pooling, Softmax, Tanh, lenet
+from course import symbol
+from course.editions import EDITIONS
+from course.errors import ProjectError
+from course.graph import Convolution, Dense, Flatten, Pooling, Softmax, Tanh, lenet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

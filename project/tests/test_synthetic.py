@@ -4,14 +4,13 @@ import json
 import shutil
 from dataclasses import replace
 
-import checkpoints
-import editions
 import numpy as np
 import pytest
-import synthetic
 from backends.numpy_cpu import NumpyCpu
-from errors import ProjectError
-from resize import resize
+from course import checkpoints, editions
+from course.errors import ProjectError
+from course.resize import resize
+from milestones import synthetic
 
 
 @pytest.fixture(scope="module")

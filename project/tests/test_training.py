@@ -3,20 +3,17 @@
 from dataclasses import replace
 from importlib.util import find_spec
 
-import checkpoints
-import editions
-import network
 import numpy as np
-import params
 import pytest
 import train
 from backends.numpy_cpu import NumpyCpu
-from editions import Edition, Model
-from graph import lenet
+from course import checkpoints, editions, network, params
+from course.editions import Edition, Model
+from course.graph import lenet
 
 if find_spec("torch"):
     import torch
-    import training
+    from milestones import training
 
 pytestmark = pytest.mark.train
 

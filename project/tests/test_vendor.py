@@ -4,19 +4,17 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import checkpoints
-import editions
-import graph
-import milestone
 import numpy as np
 import pytest
-import reference
 from backends import cuda_gpu
 from backends.cuda_gpu import images_that_fit, most_bytes
 from backends.numpy_cpu import NumpyCpu
-from device import Device
-from errors import NoGpuError
-from shapes import ConvShape
+from course import checkpoints, editions, graph
+from course.errors import NoGpuError
+from course.shapes import ConvShape
+from gpu.device import Device
+from host import reference
+from milestones import milestone
 
 from tests.kit.program import run_program
 

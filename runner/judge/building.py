@@ -22,7 +22,7 @@ SHOWN = "project/cpp/"
 """What a team calls the folder of its source."""
 
 OPTIONS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-pthread", "-shared")
-"""As `project/native.py` has them."""
+"""As `project/host/native.py` has them."""
 
 MOST_LIBRARY = 16 << 20
 """Bytes of the library."""

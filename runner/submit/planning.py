@@ -226,7 +226,7 @@ def _stale(case: _PlanCase) -> Iterator[Problem]:
         text = f"{FILE} is made of {', '.join(missing[:3])}, which cannot be read"
         yield Problem(text, hint=again)
     elif plan.registry and work.digest_of_set(registry) != plan.registry:
-        some = "project/kernels.py" if "project/kernels.py" in registry else ""
+        some = next((n for n in registry if n.endswith("/kernels.py")), "")
         text = f"{FILE} is older than the registry of kernels"
         yield Problem(
             f"{text} ({some} or what it imports)" if some else text, hint=again

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import compiler
 import docker
 import pytest
-from errors import NoGpuError
+from course.errors import NoGpuError
+from gpu import compiler
 
 from tests.images.conftest import ROOT
 from tests.images.test_pins import pins

@@ -55,7 +55,7 @@ def judge_image(
 def brought() -> dict[str, bytes]:
     """What a compile run brings: a job, a team's file, the judge."""
     judge = {f"runner/judge/{p.name}": p.read_bytes() for p in JUDGE.glob("*.py")}
-    naive = (ROOT / "project" / "cuda" / "naive.cu").read_bytes()
+    naive = (ROOT / "project" / "cuda" / "ladder" / "naive.cu").read_bytes()
     return {
         **judge,
         "runner/__init__.py": b"",

@@ -74,8 +74,8 @@ def _data() -> str | None:
 
 
 def _cuda() -> str | None:
-    import compiler
-    from errors import NoGpuError
+    from course.errors import NoGpuError
+    from gpu import compiler
 
     try:
         compiler.find()

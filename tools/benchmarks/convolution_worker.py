@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "project"))
 THREADS = int(os.environ["OMP_NUM_THREADS"])
 
 import numpy as np  # noqa: E402  # after the folder of ours
-import reference  # noqa: E402
+from host import reference  # noqa: E402
 
 Run = Callable[[], Any]
 Part = Any  # some images as the library has them
@@ -36,7 +36,7 @@ class Ours:
     layouts = ("nchw",)
 
     def __init__(self) -> None:
-        import cpu_convolution
+        from host import cpu_convolution
 
         function = cpu_convolution.load()
         self._call = lambda *arrays: cpu_convolution.call(function, THREADS, *arrays)

@@ -31,7 +31,7 @@ from typing import Any
 
 from tools.benchmarks import projects, rows
 
-FILE = "project/cuda/naive.cu"
+FILE = "project/cuda/ladder/naive.cu"
 SUM = "    float sum = 0;\n"
 TWICE = """\
     float sum = 0;

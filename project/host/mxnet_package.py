@@ -1,0 +1,136 @@
+"""Import MXNet, or explain why it does not load. No other module imports it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from course import cores
+
+# isort: split
+# cores comes before numpy.
+import numpy as np
+from course.errors import MissingError
+
+STDERR = 2  # its file descriptor
+PYTHONS = ((3, 11), (3, 12))  # supported by MXNet 1.9.1 and by this project
+SYSTEMS = ("linux", "darwin x86_64")
+INSTALL = "run `make mxnet`"
+
+
+def available() -> bool:
+    """Return whether MXNet is installed; it may still fail to load."""
+    return find_spec("mxnet") is not None
+
+
+def folder() -> Path:
+    """Return the package's folder without importing it; raise MissingError."""
+    spec = find_spec("mxnet")
+    if spec is None or spec.origin is None:
+        raise MissingError(problem(ModuleNotFoundError(name="mxnet")))
+    return Path(spec.origin).parent
+
+
+@cache
+def loaded() -> ModuleType:
+    """Import MXNet with a thread for each core; raise MissingError."""
+    # The default, which fuses tanh with the convolution, is three times slower.
+    os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
+    try:
+        with _threads(cores.COUNT), _old_names(), quiet():
+            import mxnet
+    except (ImportError, OSError, AttributeError) as error:
+        raise MissingError(problem(error)) from None
+    module: ModuleType = mxnet
+    return module
+
+
+def problem(
+    error: Exception,
+    python: tuple[int, int] = sys.version_info[:2],
+    numpy: str = np.__version__,
+    system: str = f"{sys.platform} {platform.machine()}",
+) -> str:
+    """Return why MXNet does not load, and what to do."""
+    if not system.startswith(SYSTEMS):
+        return f"MXNet does not support {system}"
+    if python not in PYTHONS:
+        known = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        return f"MXNet needs Python {known}; this is {python[0]}.{python[1]}"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing == "mxnet":
+        return f"MXNet is not installed; {INSTALL}"
+    if int(numpy.partition(".")[0]) >= 2:
+        return f"MXNet needs NumPy 1.x; this is {numpy}; {INSTALL}"
+    if missing == "distutils":
+        return "MXNet needs the package setuptools on Python 3.12: install it"
+    if missing:
+        return f"MXNet does not load: the Python package {missing} is not installed"
+    if "lib" in str(error) and isinstance(error, OSError):
+        return (
+            f"MXNet does not load: {error}; install Debian's packages "
+            "libgomp1 and libquadmath0 or your distribution's equivalent"
+        )
+    return f"MXNet does not load: {error}; {INSTALL}"
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Set OpenMP's number of threads, which it reads when it is loaded."""
+    name = "OMP_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """Provide `numpy.bool`, which NumPy 1.24 removed and MXNet uses."""
+    if "bool" in vars(np):
+        yield
+        return
+    np.bool = bool  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        del np.bool
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence warnings, also those that MXNet's C++ writes to stderr."""
+    with warnings.catch_warnings(), ExitStack() as after:
+        warnings.simplefilter("ignore")
+        with suppress(OSError):  # stderr may be closed
+            kept = os.dup(STDERR)
+            after.callback(os.close, kept)
+            after.callback(os.dup2, kept, STDERR)
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), STDERR)
+        yield
+
+
+def main() -> None:
+    """Print MXNet's version, or why it does not load."""
+    try:
+        print(f"MXNet {loaded().__version__} is installed and loads.")
+    except MissingError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""Combine rows of both layers, and judge whether the goals are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from course.editions import EDITIONS
+from course.variants import FP32, HALF, TF32
+from lab import trials
+from lab.ledger import CONVOLUTION, FORWARD, SCRIPT, Row
+from lab.measurement import FMA
+from lab.trials import IMAGES, LAYERS, MAIN, SIZES
+
+MODEL = "ece408"
+FLAT = 1.1  # the largest ratio of times per image that counts as equal
+REACHED = "reached"
+NOT_MEASURED = "not measured"
+OUR_LAYOUT = "NCHW"
+OURS, PEER = "ours", "cuDNN"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of one variant for all convolutions of an edition's model."""
+
+    variant: str
+    accuracy: str
+    images: int
+    rows: tuple[Row, ...]  # in the order of the layers
+
+    @property
+    def why(self) -> str | None:
+        """Return what is wrong with it; None if every layer is correct."""
+        reasons = [f"{r['layer']}: {r['why']}" for r in self.rows if not r["ok"]]
+        missing = [name for name in LAYERS if name not in self.by_layer]
+        reasons += [f"{name}: {NOT_MEASURED}" for name in missing]
+        return "; ".join(reasons) or None
+
+    @property
+    def by_layer(self) -> dict[str, Row]:
+        """Return the rows by layer."""
+        return {row["layer"]: row for row in self.rows}
+
+    @property
+    def ms(self) -> float:
+        """Return the sum of the medians."""
+        return float(sum(row["median_ms"] for row in self.rows))
+
+    @property
+    def floor_ms(self) -> float:
+        """Return the sum of the layers' floors."""
+        return sum(floor_ms(row) for row in self.rows)
+
+    @property
+    def peer_ms(self) -> float | None:
+        """Return the sum of cuDNN's medians, measured in turns with ours."""
+        peers = [row["peer"] for row in self.rows]
+        return sum(peer["median_ms"] for peer in peers) if all(peers) else None
+
+    @property
+    def times(self) -> float | None:
+        """Return cuDNN's time divided by ours."""
+        return self.peer_ms / self.ms if self.peer_ms else None
+
+    @property
+    def times_own(self) -> float | None:
+        """Return cuDNN's time in our own layout divided by ours."""
+        found = 0.0
+        for row in self.rows:
+            medians = (row["peer"] or {}).get("medians_ms")
+            if not medians:
+                return None
+            found += medians[OUR_LAYOUT]
+        return found / self.ms
+
+    def call_ms(self, who: str) -> float | None:
+        """Return the sum of a call's host times, cuDNN's in its faster layout."""
+        found = 0.0
+        for row in self.rows:
+            name = OURS if who == OURS else (row["peer"] or {}).get("layout")
+            ms = (row.get("call_ms") or {}).get(name)
+            if ms is None:
+                return None
+            found += ms
+        return found
+
+    @property
+    def error(self) -> float:
+        """Return the largest error."""
+        return float(max(row["error"] for row in self.rows))
+
+    @property
+    def fma_only(self) -> bool:
+        """Return whether it does not use tensor cores."""
+        return all(row["arithmetic"] == FMA for row in self.rows)
+
+
+def floor_ms(row: Row) -> float:
+    """Return the higher of a row's floors."""
+    return float(max(row["floor_bytes_ms"], row["floor_flops_ms"]))
+
+
+def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
+    """Return an edition's rows grouped by variant, class and number of images."""
+
+    def which(row: Row) -> tuple[str, str, int]:
+        return row["variant"], row["class"], row["images"]
+
+    chosen = [
+        row
+        for row in rows
+        if (row["what"], row["edition"], row.get("model"))
+        == (CONVOLUTION, edition, MODEL)
+    ]
+    chosen.sort(key=lambda row: (*which(row), row["layer"]))
+    return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a class should reach: the time of both layers, within its tolerance."""
+
+    name: str
+    accuracy: str
+    ms: float
+    times: float  # x cuDNN's speed in the same class and run
+    images: int = IMAGES
+    fma_only: bool = False
+
+    @property
+    def description(self) -> str:
+        """Return the goal as text."""
+        times = f"{self.times:g} times as fast as" if self.times > 1 else "ahead of"
+        return f"at most {duration(self.ms)}, {times} cuDNN"
+
+
+GOALS = (
+    Goal("fp32", FP32, 1.2, 8.9),
+    Goal("fp32, FMA only", FP32, 2.9, 3.7, fma_only=True),
+    Goal("tf32", TF32, 0.95, 7.3),
+    Goal("half", HALF, 0.85, 8),
+    Goal("fp32, 100 images", FP32, 0.025, 1, images=100),
+)
+FORWARD_TIMES = 8  # PyTorch's, eager and compiled
+FOLDED = "folded"
+SCRIPT_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal, what was reached, and whether that is enough."""
+
+    name: str
+    goal: str
+    reached: str
+    verdict: str
+
+
+def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
+    """Return the fastest correct result for a goal."""
+    fitting = [
+        result
+        for result in found
+        if (result.accuracy, result.images) == (goal.accuracy, goal.images)
+        and result.why is None
+        and (result.fma_only or not goal.fma_only)
+    ]
+    return min(fitting, key=lambda result: result.ms, default=None)
+
+
+def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
+    """Compare the fastest correct result with a goal."""
+    best = fastest(found, goal)
+    if best is None:
+        return Verdict(goal.name, goal.description, "–", NOT_MEASURED)
+    times = best.times
+    own = best.times_own
+    layout = (
+        f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
+    )
+    reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
+    missed = []
+    if best.ms > goal.ms:
+        missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
+    if times is None:
+        missed.append("cuDNN is not measured")
+    elif times < goal.times:
+        missed.append(f"{times:.2f} of {goal.times:g} times")
+    return Verdict(goal.name, goal.description, reached, _verdict(missed))
+
+
+def judge_editions(rows: Sequence[Row]) -> Verdict:
+    """Compare the fastest fp32 rows with cuDNN on every layer of every edition."""
+    name, goal = "fp32, every edition", "ahead of cuDNN on every layer"
+    ahead = {
+        (row["edition"], row["model"], row["layer"]): row["times_peer"]
+        for row in per_layer(rows)
+        if row["class"] == FP32 and row["times_peer"]
+    }
+    wanted = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
+    missing = [
+        layer
+        for layer in wanted
+        if (layer.edition, layer.model, layer.name) not in ahead
+    ]
+    if not ahead:
+        return Verdict(name, goal, "–", NOT_MEASURED)
+    least = min(ahead, key=lambda key: ahead[key])
+    reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
+    missed = [f"behind on {' '.join(key)}" for key, n in ahead.items() if n <= 1]
+    missed += [f"{len(missing)} layers are not measured"] * bool(missing)
+    return Verdict(name, goal, reached, _verdict(missed))
+
+
+def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
+    """Compare small batches with cuDNN, and the times per image with each other."""
+    verdicts = []
+    best = {
+        images: fastest(found, Goal("", FP32, 0, 0, images))
+        for images in sorted({IMAGES, *SIZES})
+    }
+    small = best[1000]
+    if small:
+        slower = ["behind"] * bool(small.times and small.times <= 1)
+        slower += ["cuDNN is not measured"] * (small.times is None)
+        reached = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
+        verdict = _verdict(slower)
+    else:
+        reached, verdict = "–", NOT_MEASURED
+    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", reached, verdict))
+    each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
+    goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
+    if len(each) < 3:
+        return [*verdicts, Verdict("fp32, batch sizes", goal, "–", NOT_MEASURED)]
+    apart = max(each.values()) / min(each.values())
+    reached = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
+    uneven = [f"{apart - 1:.0%} apart"] * (apart > FLAT)
+    return [*verdicts, Verdict("fp32, batch sizes", goal, reached, _verdict(uneven))]
+
+
+def judge_forward(rows: Iterable[Row]) -> Verdict:
+    """Compare the whole forward pass with PyTorch's."""
+    name = "forward pass, fp32"
+    goal = f"{FORWARD_TIMES} times as fast as PyTorch, eager and compiled"
+    fitting = [
+        row
+        for row in rows
+        if (row["what"], row["edition"], row["images"]) == (FORWARD, MAIN, IMAGES)
+        and row["ok"]
+        and row["class"] == FP32
+    ]
+    # The folded pass computes a different network than PyTorch, so it does not count.
+    plain = [row for row in fitting if FOLDED not in row["variant"]]
+    best = min(plain, key=lambda row: row["median_ms"], default=None)
+    if best is None or not best["peers"]:
+        return Verdict(name, goal, "–", NOT_MEASURED)
+    beside = [row for row in fitting if FOLDED in row["variant"]]
+    reached = "; ".join(_forward_text(row) for row in (best, *beside))
+    times = {peer: ms["times"] for peer, ms in best["peers"].items()}
+    short = [f"{p}: {v:.2f}" for p, v in times.items() if v < FORWARD_TIMES]
+    return Verdict(name, goal, reached, _verdict(short))
+
+
+def _forward_text(row: Row) -> str:
+    ratios = (f"{ms['times']:.2f} times {peer}" for peer, ms in row["peers"].items())
+    return ", ".join((f"`{row['variant']}` {duration(row['median_ms'])}", *ratios))
+
+
+def judge_script(rows: Iterable[Row]) -> Verdict:
+    """Compare a script's whole time, with warm caches, with the goal."""
+    name, goal = (
+        f"final.py {IMAGES}",
+        f"at most {SCRIPT_MS / 1000:g} s to the last line",
+    )
+    found = next((r for r in rows if r["what"] == SCRIPT and r["ok"]), None)
+    if found is None:
+        return Verdict(name, goal, "–", NOT_MEASURED)
+    reached = f"{found['median_ms'] / 1000:.2f} s, `{found['said']}`"
+    over = found["median_ms"] / SCRIPT_MS - 1
+    return Verdict(
+        name, goal, reached, _verdict([f"{over:.0%} over the time"] * (over > 0))
+    )
+
+
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Return the verdicts of all goals."""
+    found = results(rows)
+    return [
+        *(judge(goal, found) for goal in GOALS),
+        *judge_sizes(found),
+        judge_editions(rows),
+        judge_forward(rows),
+        judge_script(rows),
+    ]
+
+
+def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
+    """Return the fastest correct row of each class, edition and layer."""
+    best: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        if row["what"] != CONVOLUTION or row["images"] != images or not row["ok"]:
+            continue
+        key = (row["class"], row["edition"], row["model"], row["layer"])
+        if key not in best or row["median_ms"] < best[key]["median_ms"]:
+            best[key] = row
+    return list(best.values())
+
+
+def _verdict(missed: Sequence[str]) -> str:
+    return f"missed: {', '.join(missed)}" if missed else REACHED
+
+
+def duration(ms: float) -> str:
+    """Format a time in ms or us."""
+    return f"{ms:.3g} ms" if ms >= 0.1 else f"{1000 * ms:.3g} us"
+
+
+def ratio(times: float | None) -> str:
+    """Format a ratio to cuDNN's time."""
+    return "–" if times is None else f"{times:.2f} times cuDNN"

@@ -1,0 +1,151 @@
+"""Choose what the benchmark measures: variants, layers, numbers of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from course import editions, graph
+from course.editions import Edition
+from course.errors import UsageError
+from course.shapes import ConvShape
+from course.variants import FP32, LADDER_TARGETS, RTOL, Params, Variant
+from lab.measurement import FMA, HALF, SPLIT
+from plans import kernels
+from plans.kernels import VARIANTS
+
+MAIN = "2019fa"
+IMAGES = 10_000
+SIZES = (100, 1000, 40_000)  # measured besides IMAGES
+LAYERS = ("conv1", "conv2")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution of an edition; its shape is that of one image."""
+
+    edition: str
+    model: str
+    name: str
+    shape: ConvShape
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Variants to time on the same images and weights."""
+
+    layer: Layer
+    images: int
+    variants: tuple[Variant, ...]
+    swept: bool = False  # they are part of a sweep of parameters
+
+    @property
+    def shape(self) -> ConvShape:
+        """Return the shape with the number of images."""
+        return replace(self.layer.shape, B=self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the command line selects; empty for everything."""
+
+    variants: Sequence[str] = ()
+    accuracy: str | None = None
+    edition: str | None = None
+    layer: str | None = None
+    images: Sequence[int] = ()
+    sweep: bool = False
+
+    @property
+    def narrowed(self) -> bool:
+        """Return whether the command line selects anything."""
+        names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
+        return self.sweep or any(names)
+
+
+def layers(edition: Edition) -> Iterator[Layer]:
+    """Yield an edition's convolutions, our own first, without repeated shapes."""
+    seen = set()
+    own_first = sorted(edition.models, key=lambda model: not model.own)
+    for model in own_first:
+        shapes = graph.convolutions(model.layers, 1, edition.size)
+        if tuple(shapes) in seen:
+            continue
+        seen.add(tuple(shapes))
+        for name, shape in zip(LAYERS, shapes, strict=False):
+            yield Layer(edition.name, model.name, name, shape)
+
+
+def programme(selection: Selection) -> list[Trial]:
+    """Return what to measure, by default all that RESULTS.md shows.
+
+    Raises UsageError.
+    """
+    chosen = selected(selection.variants, selection.accuracy)
+    if selection.narrowed:
+        edition = editions.edition(selection.edition or MAIN)
+        tried = tuple(to_try(chosen) if selection.sweep else chosen)
+        wanted = [la for la in layers(edition) if selection.layer in {None, la.name}]
+        if not wanted:
+            raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
+        return [
+            Trial(layer, images, tried, swept=selection.sweep)
+            for images in selection.images or (IMAGES,)
+            for layer in wanted
+        ]
+    fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
+    main = list(layers(editions.EDITIONS[MAIN]))
+    others = [
+        layer
+        for edition in editions.EDITIONS.values()
+        if edition.name != MAIN
+        for layer in layers(edition)
+    ]
+    return [
+        *(Trial(layer, IMAGES, tuple(chosen)) for layer in main),
+        *(Trial(layer, images, fastest) for images in SIZES for layer in main),
+        *(Trial(layer, IMAGES, fastest) for layer in others),
+    ]
+
+
+def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
+    """Return variants by name or class, by default all; raise UsageError."""
+    if accuracy not in {None, *RTOL}:
+        known = ", ".join(RTOL)
+        raise UsageError(f"unknown class `{accuracy}`; choose from {known}")
+    named = kernels.select(names) if names else list(VARIANTS.values())
+    found = [v for v in named if accuracy in {None, v.accuracy}]
+    if not found:
+        raise UsageError(f"none of these variants is in class {accuracy}")
+    return found
+
+
+def to_try(chosen: Iterable[Variant]) -> list[Variant]:
+    """Return all variants that a sweep tries; raise UsageError if there are none."""
+    tried = [v for variant in chosen if variant.sweep for v in swept(variant)]
+    if not tried:
+        raise UsageError("these variants have no parameters to sweep")
+    return tried
+
+
+def swept(variant: Variant) -> Iterator[Variant]:
+    """Yield a variant with every combination of its values to try."""
+    for values in product(*variant.sweep.values()):
+        tried = dict(zip(variant.sweep, values, strict=True))
+        yield replace(variant, tune=_instead(variant.tune, tried))
+
+
+def _instead(
+    tune: Callable[[ConvShape], Params], tried: Params
+) -> Callable[[ConvShape], Params]:
+    """Return a tuning function whose results the tried values override."""
+    return lambda shape: {**tune(shape), **tried}
+
+
+def arithmetic(part: Variant) -> str:
+    """Return what a variant multiplies with: FMA units or tensor cores."""
+    if part.accuracy != FP32:
+        return HALF
+    # Variants that support the ladder's oldest GPU do not use tensor cores.
+    return FMA if LADDER_TARGETS[0] in part.targets else SPLIT
