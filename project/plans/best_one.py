@@ -18,8 +18,6 @@ from course.variants import (
     Launch,
     Params,
     Variant,
-    left_out,
-    repair,
     tiles,
 )
 
@@ -121,11 +119,9 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
         + tiles(tiles(s.M, MAPS), n) * group_bytes(s, precisions, p["STORED_HALF"])
     )
     block = (p["THREADS"], 1, 1)
-    buffers = ("y", "x", "k", "list")
-    return (
-        Launch("conv_best_one", (blocks, 1, 1), block, buffers, (s.B, n), shared),
-        repair("conv_best_one_repair"),
-    )
+    buffers = ("y", "x", "k")
+    launch = Launch("conv_best_one", (blocks, 1, 1), block, buffers, (s.B, n), shared)
+    return (launch,)
 
 
 def refuses(s: ConvShape) -> str | None:
@@ -151,7 +147,6 @@ def _variant(accuracy: str, products: int, stored_half: int) -> Variant:
         fixed=("M", "H", "W", "K"),
         refuses=refuses,
         targets=("sm_90",),
-        scratch=lambda s: left_out(s, parts(s)),
         accuracy=accuracy,
     )
 

@@ -8,8 +8,6 @@ from course.variants import (
     Launch,
     Params,
     Variant,
-    left_out,
-    repair,
     tiles,
 )
 
@@ -18,6 +16,7 @@ ROW = 64  # pixels of one product: a row of two images side by side
 SECTOR = 8  # floats of a 32-byte sector
 MEMO = 8
 BARRIER = 8  # bytes
+LIST = 1024  # doubtful images of a block
 
 
 def units(s: ConvShape) -> int:
@@ -41,7 +40,7 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     padding = (48 - 4 * s.H_out * s.W_out % SECTOR) % 32
     outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
-    notes = 4 * (GROUPS * MEMO * 2 * 2 + s.M)
+    notes = 4 * (GROUPS * MEMO * 2 * 2 + s.M + 2 + LIST)
     passing = s.M * (s.weights // s.M | 1)  # weights, loaded through the outputs' space
     room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
@@ -67,10 +66,8 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts(s)), 1, 1)
     numbers = (s.B, periods(s))
     shared = shared_bytes(s, p)
-    buffers = ("y", "x", "k", "list")
     return (
-        Launch("conv_best_split", grid, (512, 1, 1), buffers, numbers, shared),
-        repair("conv_best_split_repair"),
+        Launch("conv_best_split", grid, (512, 1, 1), ("y", "x", "k"), numbers, shared),
     )
 
 
@@ -98,5 +95,4 @@ SPLIT = Variant(
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,
     targets=("sm_90a",),
-    scratch=lambda s: left_out(s, 2 * parts(s)),
 )

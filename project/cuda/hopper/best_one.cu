@@ -5,7 +5,7 @@
 // and store them as halves in one of SLOTS; one warp stores planes by bulk copies; the others
 // multiply, in TEAMS that compute a group of 4 maps each into one of STAGES. All blocks read
 // at the same time, because DRAM is slow at switching between reading and writing. Images
-// that halves do not hold are left to repair.cuh.
+// that halves do not hold are computed directly.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
 // Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K up to K = 5).
 
@@ -22,10 +22,9 @@
 #error "APART is set by project/plans/best_one.py"
 #endif
 
+#include "parts/direct.cuh"
 #include "parts/mbarrier.cuh"
 #include "parts/toeplitz.cuh"
-
-#include "parts/repair.cuh"
 
 namespace
 {
@@ -50,7 +49,7 @@ struct Shared {
     Barrier *converted, *released;  // of slots
     Barrier *filled, *stored;       // of stages
     Range (*ranges)[HOLDERS];       // of each slot, by warp
-    int *shift;                     // of each slot
+    int *shift;                     // of each slot; NEVER if halves do not hold the image
 };
 
 // The work of a block: groups of maps of every n-th image.
@@ -166,14 +165,9 @@ __device__ void store(char *slot, const Pixels &p, int i, float scale)
 #endif
 
 // Load images in turn: find their range, then store scaled halves.
-__device__ void hold(const Shared &s, const Number *x, int *list, const Work &w)
+__device__ void hold(const Shared &s, const Number *x, const Work &w)
 {
     const int thread = threadIdx.x - WARPS * 32, all = w.all();
-    int lowest = NEVER, highest = -NEVER;  // shifts of maps
-    for (int m = 0; m < w.groups * MAPS; m++) {
-        lowest = min(lowest, s.shifts[m]);
-        highest = max(highest, s.shifts[m]);
-    }
     const bool together = w.images > 2 * w.blocks;
     for (int n = 0; n < all; n++) {
         const int slot = n % SLOTS;
@@ -202,11 +196,8 @@ __device__ void hold(const Shared &s, const Number *x, int *list, const Work &w)
             range.add(s.ranges[slot][j]);
         const int shift = shift_of(range);
         const float scale = power_of_two(shift);
-        if (thread == 0) {
+        if (thread == 0)
             s.shift[slot] = shift;
-            if (!fits<K * K>(shift + lowest, shift + highest))
-                repair::leave_out(list, w.image(n));
-        }
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             const int i = thread + j * HOLDERS * 32;
@@ -252,10 +243,17 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
 }
 
 // Compute the planes of 4 maps of an image: group g of the block.
-__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g, int first_tile)
+__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
+                                int first_tile, const Number *image, const Number *k,
+                                int maps)
 {
-    const int lane = threadIdx.x % 32;
-    const float scale = power_of_two(-s.shift[slot] - s.shifts[g * MAPS + lane / 8]);
+    const int lane = threadIdx.x % 32, shifts = s.shift[slot] + s.shifts[g * MAPS + lane / 8];
+    if (__any_sync(~0u, !fits<K * K>(shifts, shifts))) {
+        Direct<1, M, H, W, K>::compute(planes, image, k, maps, threadIdx.x % (TEAM * 32),
+                                       TEAM * 32);
+        return;
+    }
+    const float scale = power_of_two(-shifts);
     uint4 a[STEPS][PRECISIONS];
 #pragma unroll
     for (int j = 0; j < STEPS * PRECISIONS; j++)
@@ -266,7 +264,8 @@ __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
         multiply_tile(planes, s.slots + slot * SLOT, a, i, scale);
 }
 
-__device__ void multiply_all(const Shared &s, const Work &w)
+__device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
+                             const Work &w)
 {
     const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
     int item = 0, first_tile = warp % TEAM;  // tiles rotate, so that warps have equal work
@@ -276,10 +275,12 @@ __device__ void multiply_all(const Shared &s, const Work &w)
         for (int g = 0; g < w.groups; g++, item++) {
             if (TEAMS > 1 && item % TEAMS != team)
                 continue;
-            const int stage = item % STAGES;
+            const int stage = item % STAGES, map = (w.first + g) * MAPS;
             if (item >= STAGES)
                 wait(&s.stored[stage], (item / STAGES + 1) % 2);
-            multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile);
+            multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile,
+                            x + w.image(n) * PIXELS, k + map * K * K,
+                            min(MAPS, M - map));
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             arrive(&s.filled[stage]);
             first_tile = (first_tile + TEAM - TILES % TEAM) % TEAM;
@@ -292,7 +293,7 @@ __device__ void multiply_all(const Shared &s, const Work &w)
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv_best_one(float *__restrict__ y, const Number *__restrict__ x,
-                  const Number *__restrict__ k, int *__restrict__ list, int images, int parts)
+                  const Number *__restrict__ k, int images, int parts)
 {
     extern __shared__ __align__(128) char memory[];
     __shared__ Barrier converted[SLOTS], released[SLOTS], filled[STAGES], stored[STAGES];
@@ -338,16 +339,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     const int warp = threadIdx.x / 32;
     if (warp < WARPS)
-        multiply_all(s, w);
+        multiply_all(s, x, k, w);
     else if (warp < WARPS + HOLDERS)
-        hold(s, x, list, w);
+        hold(s, x, w);
     else
         store_planes(s, y, w);
-}
-
-extern "C" __global__ void __launch_bounds__(repair::BLOCK)
-    conv_best_one_repair(float *__restrict__ y, const Number *__restrict__ x,
-                         const Number *__restrict__ k, const int *__restrict__ list)
-{
-    repair::Shape<1, M, H, W, K>::repair(y, x, k, list);
 }

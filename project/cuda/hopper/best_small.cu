@@ -9,9 +9,9 @@
 // a warp of a block -> 16 TILES pixels of its band, all maps
 // Per output: 3 C K K products, 2048 per instruction.
 
+#include "parts/direct.cuh"
 #include "parts/halves.cuh"
 #include "parts/mbarrier.cuh"
-#include "parts/repair.cuh"
 
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
     !defined(SHAPE_K)
@@ -391,7 +391,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
             const int at = band.row * W_OUT + pixel - of * PLANE_OUT;  // in its image's plane
             const float *const of_image = x + (size_t)(band.image + of) * C * PLANE_IN;
             if (left_out >> of & 1)
-                y[band.place(pixel) + m * PLANE_OUT] = repair::Shape<C, M, H, W, K>::output(
+                y[band.place(pixel) + m * PLANE_OUT] = Direct<C, M, H, W, K>::output(
                     of_image + at / W_OUT * W + at % W_OUT, k + m * C * TAPS);
         }
 }

@@ -23,29 +23,55 @@ struct Pair {
 
 __device__ __forceinline__ unsigned word_of(__half2 both) { return *(const unsigned *)&both; }
 
-// The range of some numbers: the largest |x|, NaN if there is one, and the least but zero, as bits
-// without the sign and less one, so that zero becomes the largest of all.
+// Of a warp's numbers, which are not negative: as integers, floats are ordered, NaN above all.
+__device__ __forceinline__ float largest_of_warp(float x)
+{
+    return __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(x)));
+}
+
+__device__ __forceinline__ float least_of_warp(float x)
+{
+    return __uint_as_float(__reduce_min_sync(~0u, __float_as_uint(x)));
+}
+
+// The larger absolute value, NaN if there is one.
+__device__ __forceinline__ float larger(float a, float b)
+{
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return most;
+}
+
+// The bits of |x|, ordered, of which zero has the largest.
+__device__ __forceinline__ unsigned nonzero(float x) { return 2 * __float_as_uint(x) - 1; }
+
+// Of some numbers the largest |x| and the least but zero.
 struct Range {
     float largest = 0;
-    unsigned least = ~0u;
+    unsigned least = nonzero(0);
 
     __device__ __forceinline__ void add(float x)
     {
-        asm("max.NaN.f32 %0, %0, %1;" : "+f"(largest) : "f"(fabsf(x)));
-        least = min(least, 2 * __float_as_uint(x) - 1);
+        largest = larger(largest, x);
+        least = min(least, nonzero(x));
     }
 
     __device__ __forceinline__ void add(const Range &other)
     {
-        add(other.largest);
+        largest = larger(largest, other.largest);
         least = min(least, other.least);
     }
 
-    // Of all lanes of a warp: absolute values are ordered as integers, with NaN above all.
-    __device__ __forceinline__ void reduce()
+    __device__ __forceinline__ void reduce()  // over a warp
     {
-        largest = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(largest)));
+        largest = largest_of_warp(largest);
         least = __reduce_min_sync(~0u, least);
+    }
+
+    // The ratio of the largest to the smallest but zero.
+    __device__ __forceinline__ float contrast() const
+    {
+        return largest / __uint_as_float(least / 2 + 1);
     }
 
     // The exponent of the scale that takes the largest to 2^to.
@@ -59,7 +85,7 @@ struct Range {
     {
         const int lowest = least + 1 >> 24, highest = __float_as_uint(largest) >> 23;
         return highest < 255 && highest - 127 + shift < 16 &&
-               (least == ~0u || lowest - 127 + shift >= LEAST);
+               (least == nonzero(0) || lowest - 127 + shift >= LEAST);
     }
 };
 
@@ -73,12 +99,20 @@ template <int TERMS> __device__ __forceinline__ bool fits(int least_shifts, int 
     return least_shifts >= LARGEST - 127 && most_shifts <= 126;
 }
 
+// A number that is scaled: its high and its low half.
+__device__ __forceinline__ __half2 split(float x)
+{
+    const __half high = __float2half_rn(x);
+    return {high, __float2half_rn(fmaf(__half2float(high), -LOW, x * LOW))};
+}
+
 // Two numbers that are scaled.
 __device__ __forceinline__ Pair split(float a, float b)
 {
     const __half2 high = __floats2half2_rn(a, b);
     const float2 back = __half22float2(high);
-    return {word_of(high), word_of(__floats2half2_rn((a - back.x) * LOW, (b - back.y) * LOW))};
+    return {word_of(high), word_of(__floats2half2_rn(fmaf(back.x, -LOW, a * LOW),
+                                                     fmaf(back.y, -LOW, b * LOW)))};
 }
 
 __device__ __forceinline__ Pair split(float a, float b, float scale)
