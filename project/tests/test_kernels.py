@@ -212,8 +212,8 @@ def test_an_older_gpu_gets_the_best_of_what_it_can_run():
 
     assert best.serve(shape).stem == "best_split"
     assert best.serve(replace(shape, B=100)).stem == "best_small"
-    assert best.serve(shape, usual("sm_86")).stem == "per_layer_strips"
-    assert best.serve(shape, usual("sm_75")).stem == "per_layer_strips"
+    assert best.serve(shape, usual("sm_86")).stem == "tensor_split"
+    assert best.serve(shape, usual("sm_75")).stem == "implicit_gemm"
 
 
 def test_a_ladder_knows_each_step_before_what_builds_on_it():
