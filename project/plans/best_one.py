@@ -149,7 +149,7 @@ def _variant(accuracy: str, products: int, stored_half: int) -> Variant:
         tune=partial(tune, products=products, stored_half=stored_half),
         fixed=("M", "H", "W", "K"),
         refuses=refuses,
-        targets=("sm_90",),
+        targets=("sm_90", "sm_100"),
         scratch=lambda s: left_out(s, tiles(s.M, MAPS)),
         accuracy=accuracy,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from course.variants import (
     FP32,
+    LADDER_TARGETS,
     MOST_GRID,
     Launch,
     OnGpu,
@@ -99,6 +100,6 @@ SMALL = Variant(
     tune=tune,
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,
-    targets=("sm_80", "sm_86", "sm_90"),
+    targets=LADDER_TARGETS[1:],
     accuracy=FP32,
 )

@@ -9,8 +9,16 @@ import pytest
 from course import editions, graph, variants
 from course.errors import UsageError
 from course.shapes import ConvShape, between
-from course.variants import FP32, MOST_CONSTANT, MOST_GRID, Gpu, Variant, usual
-from gpu import forward
+from course.variants import (
+    FP32,
+    LADDER_TARGETS,
+    MOST_CONSTANT,
+    MOST_GRID,
+    Gpu,
+    Variant,
+    usual,
+)
+from gpu import forward, planned
 from gpu.compiler import FOLDER, Unit, below
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,14 +214,27 @@ def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(count, shape, i
             assert launch.grid == (min(shape.B, count), 1, 1)
 
 
-def test_an_older_gpu_gets_the_best_of_what_it_can_run():
-    shape = ConvShape(10_000, 24, 12, 33, 33, 5)
-    best = kernels.best(FP32)
+def test_few_images_have_a_kernel_of_their_own():
+    shape = ConvShape(100, 24, 12, 33, 33, 5)
 
-    assert best.serve(shape).stem == "best_split"
-    assert best.serve(replace(shape, B=100)).stem == "best_small"
-    assert best.serve(shape, usual("sm_86")).stem == "tensor_split"
-    assert best.serve(shape, usual("sm_75")).stem == "implicit_gemm"
+    assert kernels.best(FP32).serve(shape).stem == "best_small"
+
+
+@pytest.mark.smoke
+def test_the_document_says_which_kernels_are_the_best_on_each_gpu():
+    page = (FOLDER.parents[1] / "docs" / "kernels.md").read_text()
+    shapes = planned.shapes(editions.DEFAULT, 10_000).values()
+    told = []
+    for gpus, *cells in re.findall(r"^\| (.*sm_.*?)" + r" \| (.*?)" * 4, page, re.M):
+        for target in re.findall(r"sm_\d+", gpus):
+            told.append(target)
+            for name, cell in zip(kernels.BEST.values(), cells, strict=False):
+                best, gpu = VARIANTS[name], usual(target)
+                serving = [s for s in shapes if not best.refusal(s, gpu)]
+                stems = [f"`{best.of(s, gpu).stem}`" for s in serving]
+                assert cell == (", ".join(stems) or "none"), (target, name)
+
+    assert sorted(told) == sorted(LADDER_TARGETS)
 
 
 def test_a_ladder_knows_each_step_before_what_builds_on_it():
