@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 
 from course import editions, graph
 from course.errors import UsageError
-from course.variants import LADDER_TARGETS
+from course.variants import LADDER_TARGETS, usual
 from gpu import compiler, forward
 from gpu.compiler import Compiled, Toolkit, Unit, defines
 from milestones import milestone
@@ -56,15 +57,20 @@ def wanted(
                     yield unit, (unit.target(forward.ARCHITECTURE),)
             continue
         variant = VARIANTS[name]
-        units = {
-            compiler.unit_of(part, shape): part.targets
+        served: dict[Unit, dict[str, None]] = {}
+        shapes = [
+            shape
             for edition in chosen
             for model in edition.models
             for shape in graph.convolutions(model.layers, 1, edition.size)
-            for part in variant.parts
-            if part.refusal(shape) is None
-        }
-        yield from units.items()
+        ]
+        for part, shape in product(variant.parts, shapes):
+            for target in part.targets:
+                gpu = usual(target.removesuffix("a"))
+                if part.refusal(shape, gpu) is None:
+                    unit = compiler.unit_of(part.of(shape, gpu), shape)
+                    served.setdefault(unit, {})[target] = None
+        yield from ((unit, tuple(named)) for unit, named in served.items())
 
 
 def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:

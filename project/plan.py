@@ -8,7 +8,8 @@ An option that is not given keeps what plan.json has; without one, m3 is the sim
 kernel, final is the fastest of fp32, and m4 is three steps of the ladder that each add
 one idea to the one before: many launches over a scratch array (`register_gemm`), one
 launch without it (`implicit_gemm`), and tensor cores (`tensor_split`). A plan has the
-launches for every known GPU architecture that a variant supports.
+launches for every known GPU architecture that a variant supports. The judge puts its
+GPU's number of multiprocessors into grids; all else is for a usual GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from course import editions, program, variants
 from course.editions import Edition
 from course.errors import ProjectError, UsageError
 from course.shapes import ConvShape
-from course.variants import FP32, Variant
+from course.variants import FP32, Gpu, Variant
 from gpu import compiler
 from gpu.compiler import Unit
 from gpu.planned import Json, convolution, shapes
@@ -97,15 +98,16 @@ def _entry(
     plans = []
     refusals: dict[str, None] = {}
     for architecture in choice.architectures:
-        if why := next(_refusals(variant, layers, architecture), None):
+        gpu = variants.usual(architecture)
+        if why := next(_refusals(variant, layers, gpu), None):
             refusals[why] = None
             continue
         convolutions = []
         for name, shape in layers.items():
-            part = variant.serve(shape, architecture)
+            part = variant.serve(shape, gpu)
             unit = compiler.unit_of(part, shape)
             units.add(unit)
-            convolutions.append(convolution(name, part, shape, unit, architecture))
+            convolutions.append(convolution(name, part, shape, unit))
         plans.append({"architectures": [architecture], "convolutions": convolutions})
     if not plans:
         raise UsageError(f"no plan of {variant.name}: {'; '.join(refusals)}")
@@ -113,10 +115,10 @@ def _entry(
 
 
 def _refusals(
-    variant: Variant, layers: Mapping[str, ConvShape], architecture: str
+    variant: Variant, layers: Mapping[str, ConvShape], gpu: Gpu
 ) -> Iterator[str]:
     for name, shape in layers.items():
-        if why := variant.refusal(shape, architecture):
+        if why := variant.refusal(shape, gpu):
             yield f"{name}: {why}"
 
 

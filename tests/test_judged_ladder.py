@@ -94,6 +94,9 @@ def test_the_plan_of_the_repository_is_accepted_for_each_milestone(name, archite
         raw = json.loads(plan.FILE.read_bytes())["milestones"][name]
         ours = judge_ladder.job(raw, architecture, {})
         same = json.loads(measurement.job_json(job))
+        for entry in same["entries"]:
+            for one in entry["convolutions"]:
+                del one["names"]  # arithmetic is on the GPU alone
         shared = ("version", "class", "architecture", "units", "entries", "layers")
         assert [ours[key] for key in shared] == [same[key] for key in shared]
 

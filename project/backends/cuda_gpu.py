@@ -59,7 +59,7 @@ class CudaLayers(Layerwise[DeviceArray]):
 
     def own_kernels(self) -> OwnKernels:
         """Return that every layer but the convolutions is ours."""
-        return OwnKernels(self.device.architecture, self.batch)
+        return OwnKernels(self.device.gpu, self.batch)
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; convert bytes to floats on the GPU, to transfer less."""
@@ -147,8 +147,7 @@ class CudaGpu(CudaLayers):
 
     def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
         """Return the bytes of the variant's scratch arrays for the whole batch."""
-        architecture = self.device.architecture
-        own = (self.variant.of(s, architecture).scratch(s) for s in convolutions)
+        own = (self.variant.of(s, self.device.gpu).scratch(s) for s in convolutions)
         return max(sum(arrays.values()) for arrays in own)
 
     def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
@@ -188,7 +187,7 @@ class CudaGpu(CudaLayers):
         for shape in convolutions:
             for images in pieces(shape.B, self.batch):
                 piece = replace(shape, B=images)
-                yield piece, self.variant.serve(piece, self.device.architecture)
+                yield piece, self.variant.serve(piece, self.device.gpu)
 
 
 def pieces(images: int, most: int) -> set[int]:

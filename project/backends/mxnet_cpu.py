@@ -54,7 +54,6 @@ class MxnetCpu:
         self.variant = variant
         self._piece_bytes = piece_bytes or (GPU_PIECE_BYTES if variant else PIECE_BYTES)
         self._libcuda = libcuda
-        self._architecture = ""  # of the GPU that was opened
         if own or variant:
             operator()
         if variant:
@@ -75,14 +74,10 @@ class MxnetCpu:
             times = ours.take_times() if ours else []
         layers_timed = len(times) // len(found)
         sums = (sum(times[n::layers_timed]) for n in range(layers_timed))
-        own = self._own_kernels(batch)
+        own = None
+        if self.variant and ours and ours.gpu:
+            own = OwnKernels(ours.gpu, batch, self.variant, other_layers=False)
         return Inference(np.concatenate(found), tuple(sums), own_kernels=own)
-
-    def _own_kernels(self, batch: int) -> OwnKernels | None:
-        """Return which kernels compute the convolutions, if any do."""
-        if self.variant is None:
-            return None
-        return OwnKernels(self._architecture, batch, self.variant, other_layers=False)
 
     @contextmanager
     def _ours(
@@ -98,7 +93,6 @@ class MxnetCpu:
             try:
                 if self.variant:
                     gpu = ours.open_gpu(self._libcuda)
-                    self._architecture = gpu.architecture
                     plans = operator_library.plans(self.variant, shapes, gpu)
                     ours.use_gpu(plans)
                 yield ours

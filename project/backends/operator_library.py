@@ -10,7 +10,7 @@ from pathlib import Path
 
 from course.errors import GpuError, NoGpuError, ProjectError, UsageError
 from course.shapes import ConvShape
-from course.variants import Launch, Variant
+from course.variants import Gpu, Launch, Variant
 from gpu import compiler
 from host import native
 
@@ -51,10 +51,9 @@ class _Launch(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Gpu:
+class OpenGpu(Gpu):
     """The GPU that the operator computes on."""
 
-    architecture: str  # such as sm_90
     cuda: tuple[int, int]  # the CUDA version that its driver supports
 
 
@@ -67,13 +66,13 @@ class Plan:
     part: Variant
 
 
-def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]:
+def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: OpenGpu) -> list[Plan]:
     """Compile a variant's kernels for a GPU and plan each shape; raise UsageError."""
     if variant.storage != STORAGE:
         raise UsageError(
             f"{variant.name} reads {variant.storage}, but MXNet's arrays are {STORAGE}"
         )
-    parts = [variant.serve(shape, gpu.architecture) for shape in shapes]
+    parts = [variant.serve(shape, gpu) for shape in shapes]
     units = list(map(compiler.unit_of, parts, shapes))
     wanted = list(dict.fromkeys(units))
     cubins = compiler.cubins(wanted, gpu.architecture, gpu.cuda)
@@ -89,18 +88,21 @@ class OperatorLibrary:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.gpu: Gpu | None = None  # that was opened last
         self._c = _typed(ctypes.CDLL(str(path)))
 
     def use_cpu(self, threads: int) -> None:
         """Compute on the CPU with a number of threads."""
         self._c.rai_operator_use_cpu(threads)
 
-    def open_gpu(self, libcuda: str = LIBCUDA) -> Gpu:
+    def open_gpu(self, libcuda: str = LIBCUDA) -> OpenGpu:
         """Open the first GPU through the driver's library; raise NoGpuError."""
-        capability, cuda = (c_int * 2)(), (c_int * 2)()
-        if self._c.rai_gpu_open(libcuda.encode(), capability, cuda) < 0:
+        facts, cuda = (c_int * 3)(), (c_int * 2)()
+        if self._c.rai_gpu_open(libcuda.encode(), facts, cuda) < 0:
             raise NoGpuError(f"cannot use a GPU: {self.problem()}")
-        return Gpu("sm_{}{}".format(*capability), (cuda[0], cuda[1]))
+        major, minor, count = facts
+        self.gpu = gpu = OpenGpu(f"sm_{major}{minor}", count, (cuda[0], cuda[1]))
+        return gpu
 
     def use_gpu(self, plans: Sequence[Plan]) -> None:
         """Compute convolutions of the planned shapes on the opened GPU."""

@@ -11,7 +11,7 @@ from course import graph
 from course.editions import CLASSES, Edition, Model
 from course.errors import ProjectError
 from course.graph import Convolution
-from course.variants import Variant
+from course.variants import Gpu, Variant
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Network:
 class OwnKernels:
     """Which kernels of our own computed a network on a GPU."""
 
-    architecture: str
+    gpu: Gpu
     batch: int  # the most images at a time
     variant: Variant | None = None  # of the convolutions; None for a library's
     other_layers: bool = True  # all but the convolutions

@@ -15,9 +15,9 @@ namespace rai {
 struct Driver {
     using Address = std::uint64_t;
 
-    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR; CU_FUNC_ATTRIBUTE_NUM_REGS
-    // and _MAX_DYNAMIC_SHARED_SIZE_BYTES.
-    static constexpr int CAPABILITY[2] = {75, 76}, REGISTERS = 4, DYNAMIC_SHARED = 8;
+    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR and _MULTIPROCESSOR_COUNT;
+    // CU_FUNC_ATTRIBUTE_NUM_REGS and _MAX_DYNAMIC_SHARED_SIZE_BYTES.
+    static constexpr int OF_GPU[3] = {75, 76, 16}, REGISTERS = 4, DYNAMIC_SHARED = 8;
     // Bytes of shared memory that need no opt-in.
     static constexpr unsigned int STATIC_SHARED = 48 << 10;
 

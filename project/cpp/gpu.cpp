@@ -81,13 +81,13 @@ Gpu::Inside::~Inside() {
     driver_.pop(&left);
 }
 
-void Gpu::facts(int *capability, int *cuda) const {
+void Gpu::facts(int *gpu, int *cuda) const {
     int version = 0;
     check(driver_->version(&version), "cuDriverGetVersion");
     cuda[0] = version / 1000;
     cuda[1] = version % 1000 / 10;
-    for (int n = 0; n < 2; n++) {
-        check(driver_->attribute(&capability[n], Driver::CAPABILITY[n], device_),
+    for (int n = 0; n < 3; n++) {
+        check(driver_->attribute(&gpu[n], Driver::OF_GPU[n], device_),
               "cuDeviceGetAttribute");
     }
 }
@@ -227,12 +227,12 @@ void Gpu::check(int result, const char *function) const {
 
 using namespace rai;
 
-int rai_gpu_open(const char *library, int *capability, int *cuda) {
+int rai_gpu_open(const char *library, int *gpu, int *cuda) {
     return answer([&] {
         Gpu::choose(nullptr);
-        auto gpu = std::make_unique<Gpu>(library);
-        gpu->facts(capability, cuda);
-        Gpu::choose(std::move(gpu));
+        auto opened = std::make_unique<Gpu>(library);
+        opened->facts(gpu, cuda);
+        Gpu::choose(std::move(opened));
         return 0;
     });
 }

@@ -39,8 +39,9 @@ class Gpu {
     ~Gpu();
     Gpu(const Gpu &) = delete;
 
-    // Major and minor of the GPU's compute capability and of the driver's CUDA version.
-    void facts(int *capability, int *cuda) const;
+    // Major and minor of the GPU's compute capability, the number of its multiprocessors;
+    // major and minor of the driver's CUDA version.
+    void facts(int *gpu, int *cuda) const;
 
     // Start to use it.
     void start();
@@ -113,9 +114,8 @@ class Gpu {
 // rai_operator_problem.
 extern "C" {
 
-// Open a GPU by the driver's library; set its compute capability and the driver's CUDA
-// version, each major and minor.
-int rai_gpu_open(const char *library, int *capability, int *cuda);
+// Open a GPU by the driver's library; set its Gpu::facts.
+int rai_gpu_open(const char *library, int *gpu, int *cuda);
 
 // Compute on the GPU from now on.
 int rai_gpu_start();

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from course.errors import GpuError, NoGpuError
-from course.variants import STATIC_SHARED, Launch
+from course.variants import STATIC_SHARED, Gpu, Launch
 
 LIBCUDA = "libcuda.so.1"
 LAST_ERROR = 999  # CUDA's highest error code
@@ -67,15 +67,15 @@ class Device:
         with _faults(driver):
             device = driver.Device(0)
             self.name: str = device.name()
-            self.architecture = "sm_{}{}".format(*device.compute_capability())
             version = driver.get_driver_version()
             self.cuda = (version // 1000, version % 1000 // 10)
             self.bus_id: str = device.pci_bus_id()
             self.l2_bytes: int = device.get_attribute(
                 driver.device_attribute.L2_CACHE_SIZE
             )
-            self.multiprocessors: int = device.get_attribute(
-                driver.device_attribute.MULTIPROCESSOR_COUNT
+            self.gpu = Gpu(
+                "sm_{}{}".format(*device.compute_capability()),
+                device.get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT),
             )
             self._context = device.retain_primary_context()
         self._let_go: list[Any] = []

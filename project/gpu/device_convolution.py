@@ -55,5 +55,5 @@ class DeviceConvolution:
 def load(device: Device, units: Iterable[Unit]) -> dict[Unit, Module]:
     """Load files on a device, from the cache or compiled."""
     wanted = list(dict.fromkeys(units))
-    cubins = compiler.cubins(wanted, device.architecture, device.cuda)
+    cubins = compiler.cubins(wanted, device.gpu.architecture, device.cuda)
     return dict(zip(wanted, map(device.load, cubins), strict=True))

@@ -18,7 +18,7 @@ from course.editions import CLASSES, EDITIONS
 from course.errors import UsageError
 from course.graph import Convolution, Dense, Flatten, Layers, Pooling, Softmax, Tanh
 from course.shapes import ConvShape
-from course.variants import Launch, Params, most_shared, tiles
+from course.variants import H200, Launch, Params, tiles
 from gpu.compiler import Unit, defines
 
 FIRST: Params = {"WARPS_PER_GROUP": 4, "AT_ONCE": 6}
@@ -119,7 +119,7 @@ def first_shared(c: Chain) -> int:
 
 def first_blocks(c: Chain) -> int:
     """Return the first kernel's blocks per multiprocessor, one or two."""
-    room = most_shared(ARCHITECTURE) // (first_shared(c) + TABLES)
+    room = H200.shared_bytes // (first_shared(c) + TABLES)
     return max(1, min(2, room, MOST_FIRST // first_threads(c)))
 
 

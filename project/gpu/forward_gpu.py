@@ -19,7 +19,7 @@ class ForwardPass:
     def __init__(
         self, device: Device, network: Network, images: int, *, fold: bool = False
     ) -> None:
-        if device.architecture != forward.ARCHITECTURE:
+        if device.gpu.architecture != forward.ARCHITECTURE:
             raise UsageError(
                 f"the fused forward pass runs on {forward.ARCHITECTURE} only"
             )
@@ -27,7 +27,7 @@ class ForwardPass:
         size = network.edition.size
         self._chain = forward.chain(network.model.layers, images, size)
         self._images = (images, size, size)
-        self._part = kernels.best(FP32).serve(self._chain.second, device.architecture)
+        self._part = kernels.best(FP32).serve(self._chain.second, device.gpu)
         self._steps: list[Callable[[], None]] = []
 
     def prepare(self) -> None:
@@ -61,7 +61,7 @@ class ForwardPass:
             forward.exponent(most),
             forward.exponent(float(np.abs(w).max())),
         )
-        sms = there.multiprocessors
+        sms = there.gpu.multiprocessors
         parts = forward.pieces(count, inputs, sms).parts
         arrays = {
             "images": there.empty(self._images, "uint8"),

@@ -9,7 +9,7 @@ from course import graph
 from course.editions import Edition
 from course.errors import UsageError
 from course.shapes import ConvShape
-from course.variants import Variant
+from course.variants import Launch, Variant
 from gpu import compiler
 from gpu.compiler import Unit
 
@@ -25,20 +25,30 @@ def shapes(edition: Edition, images: int) -> dict[str, ConvShape]:
     return {f"conv{n}": shape for n, shape in enumerate(found, 1)}
 
 
-def convolution(
-    name: str, part: Variant, shape: ConvShape, unit: Unit, architecture: str
-) -> Json:
-    """Return how a variant computes a layer on an architecture."""
+def convolution(name: str, part: Variant, shape: ConvShape, unit: Unit) -> Json:
+    """Return how a variant computes a layer on GPUs of its own one's architecture."""
     return {
         "name": name,
         "shape": asdict(shape),
         "storage": part.storage,
         "unit": {
             "file": unit.path.relative_to(compiler.FOLDER).as_posix(),
-            "target": unit.target(architecture),
+            "target": unit.target(part.gpu.architecture),
             "defines": dict(unit.defines),
         },
         "constants": list(part.constants),
         "scratch": dict(part.scratch(shape)),
-        "launches": [asdict(launch) for launch in part.launches(shape)],
+        "launches": [launch(one) for one in part.planned(shape)],
     }
+
+
+def launch(one: Launch) -> Json:
+    """Return a launch, with arithmetic for a grid that depends on the GPU."""
+    found = asdict(one)
+    each, together = found.pop("resident"), found.pop("together")
+    if each:
+        most = f"{each} * MULTIPROCESSORS"
+        if together > 1:
+            most = f"{together} * max(1, {most} // {together})"
+        found["grid"] = f"min({one.grid[0]}, {most})", *one.grid[1:]
+    return found

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ class Lab:
         """Return the facts about the machine for a row."""
         facts: dict[str, Any] = dict(gpu_facts.machine(self.device.bus_id))
         facts["gpu"] = facts.get("gpu") or self.device.name
-        facts["architecture"] = self.device.architecture
+        facts |= asdict(self.device.gpu)
         kind = type(self.toolkit).__name__.lower()
         facts["compiler"] = f"{kind} {self.toolkit.version}"
         facts["peer"] = self.torch.version() if self.torch else None
@@ -89,7 +90,7 @@ class Lab:
         return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half, sources)
 
     def _fma_tflops(self) -> float:
-        blocks, threads = 2 * self.device.multiprocessors, 512
+        blocks, threads = 2 * self.device.gpu.multiprocessors, 512
         y = self.device.empty((threads,))
         launch = Launch(
             "ceiling_fma", (blocks, 1, 1), (threads, 1, 1), ("y",), (STEPS,)
@@ -107,7 +108,7 @@ class Lab:
         for trial in trials:
             for variant in trial.variants:
                 with suppress(ProjectError):
-                    part = variant.serve(trial.shape, self.device.architecture)
+                    part = variant.serve(trial.shape, self.device.gpu)
                     units[compiler.unit_of(part, trial.shape)] = None
 
         def compile_it(unit: Unit) -> None:
@@ -119,7 +120,7 @@ class Lab:
 
     def _compiled(self, unit: Unit) -> bytes:
         if unit not in self._cubins:
-            target = unit.target(self.device.architecture)
+            target = unit.target(self.device.gpu.architecture)
             self._cubins[unit] = compiler.cached(unit, target, self.toolkit)
         return self._cubins[unit]
 
@@ -158,7 +159,7 @@ class Case:
 
     def part(self, variant: Variant) -> Variant:
         """Return the choice that computes this shape here; raise UsageError."""
-        return variant.serve(self.shape, self._device.architecture)
+        return variant.serve(self.shape, self._device.gpu)
 
     def ours(self, part: Variant) -> Way:
         """Load a variant; return a function that launches it on existing arrays.

@@ -18,7 +18,7 @@ from dataclasses import replace
 from backends.cuda_gpu import LAYER_UNITS
 from course import editions
 from course.shapes import ConvShape
-from course.variants import FP32, Variant
+from course.variants import FP32, Gpu, Variant, usual
 from gpu import compiler, device, device_convolution, forward, planned
 from gpu.compiler import Unit
 from host import cache
@@ -40,19 +40,23 @@ def of(row: Row) -> str | None:
 
     It is None where there is no such variant any more.
     """
-    architecture, images = row["machine"]["architecture"], row["images"]
+    machine, images = row["machine"], row["images"]
+    gpu = usual(machine["architecture"])
+    gpu = replace(
+        gpu, multiprocessors=machine.get("multiprocessors", gpu.multiprocessors)
+    )
     if row["what"] == FORWARD:
-        return cache.key(_forward(images, architecture))
+        return cache.key(_forward(images, gpu))
     if row["what"] == SCRIPT:
-        return cache.key(_script(row["variant"], images, architecture))
+        return cache.key(_script(row["variant"], images, gpu))
     variant = VARIANTS.get(row["variant"])
     if variant is None:
         return None
     if row["what"] == JUDGED:  # which launches it by itself
-        return cache.key(_both(variant, row["edition"], images, architecture))
+        return cache.key(_both(variant, row["edition"], images, gpu))
     if row["swept"]:
         variant = replace(variant, tune=lambda _: row["params"])
-    launched = _convolution(variant, ConvShape(**row["shape"]), architecture)
+    launched = _convolution(variant, ConvShape(**row["shape"]), gpu)
     return cache.key([*launched, *_launchers()])
 
 
@@ -76,47 +80,44 @@ def again(row: Row) -> str:
     return command + " --sweep" * row["swept"]
 
 
-def _convolution(
-    variant: Variant, shape: ConvShape, architecture: str
-) -> Iterator[bytes]:
-    if why := variant.refusal(shape, architecture):
+def _convolution(variant: Variant, shape: ConvShape, gpu: Gpu) -> Iterator[bytes]:
+    if why := variant.refusal(shape, gpu):
         yield why.encode()
         return
-    part = variant.of(shape, architecture)
+    part = variant.of(shape, gpu)
     unit = compiler.unit_of(part, shape)
-    entry = planned.convolution("", part, shape, unit, architecture)
+    entry = planned.convolution("", part, shape, unit)
+    entry["launches"] = list(map(planned.launch, part.launches(shape)))
     entry["unit"]["file"] = unit.path.name
     yield _json(entry)
     yield from _sources(unit)
 
 
-def _forward(images: int, architecture: str) -> Iterator[bytes]:
+def _forward(images: int, gpu: Gpu) -> Iterator[bytes]:
     edition = editions.DEFAULT
     model = edition.with_convolutions(own=True)[0]
     chain = forward.chain(model.layers, images, edition.size)
     for unit in forward.units(chain):
-        yield _json([unit.options, unit.target(architecture)])
+        yield _json([unit.options, unit.target(gpu.architecture)])
         yield from _sources(unit)
-    yield from _convolution(kernels.best(FP32), chain.second, architecture)
+    yield from _convolution(kernels.best(FP32), chain.second, gpu)
     for name in FORWARD_FILES:
         yield (compiler.FOLDER.parent / name).read_bytes()
     yield from _launchers()
 
 
-def _script(name: str, images: int, architecture: str) -> Iterator[bytes]:
+def _script(name: str, images: int, gpu: Gpu) -> Iterator[bytes]:
     yield (compiler.FOLDER.parent / name).read_bytes()
-    yield from _both(kernels.best(FP32), trials.MAIN, images, architecture)
+    yield from _both(kernels.best(FP32), trials.MAIN, images, gpu)
     for unit in LAYER_UNITS.values():
         yield from _sources(unit)
     yield from _launchers()
 
 
-def _both(
-    variant: Variant, edition: str, images: int, architecture: str
-) -> Iterator[bytes]:
+def _both(variant: Variant, edition: str, images: int, gpu: Gpu) -> Iterator[bytes]:
     """Yield what is compiled and launched for all convolutions of an edition."""
     for shape in planned.shapes(editions.edition(edition), images).values():
-        yield from _convolution(variant, shape, architecture)
+        yield from _convolution(variant, shape, gpu)
 
 
 @functools.cache

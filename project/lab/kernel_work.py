@@ -66,7 +66,7 @@ def _of_piece(network: Network, images: int, own: OwnKernels) -> Iterator[Work]:
         if isinstance(step.layer, Convolution):
             shape = next(shapes)
             if own.variant:
-                part = own.variant.serve(shape, own.architecture)
+                part = own.variant.serve(shape, own.gpu)
                 if own.other_layers and part.storage == "float16":
                     for work in _to_halves(images, shape):
                         yield replace(work, variant=own.variant.name)

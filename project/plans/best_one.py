@@ -12,10 +12,10 @@ from course.shapes import ConvShape
 from course.variants import (
     FP32,
     HALF,
-    MULTIPROCESSORS,
     SHARED,
     TF32,
     Launch,
+    OnGpu,
     Params,
     Variant,
     tiles,
@@ -96,32 +96,30 @@ def tune(s: ConvShape, products: int, stored_half: int) -> Params:
     }
 
 
-def parts(s: ConvShape) -> int:
+def parts(s: OnGpu) -> int:
     """Return among how many blocks an image's maps are divided, if images are few."""
     groups = tiles(s.M, MAPS)
 
     def rounds(n: int) -> int:
-        return tiles(s.B, max(1, MULTIPROCESSORS // n)) * (tiles(groups, n) + 1)
+        return tiles(s.B, max(1, s.gpu.multiprocessors // n)) * (tiles(groups, n) + 1)
 
     fewest = tiles(groups, MOST_GROUPS)
     even = (tiles(groups, tiles(groups, n)) for n in range(fewest, groups + 1))
     return min(even, key=rounds)
 
 
-def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+def plan(s: OnGpu, p: Params) -> tuple[Launch, ...]:
     """Launch at most one block for each multiprocessor."""
     precisions = 1 if p["PRODUCTS"] == 1 else 2
     n = parts(s)
-    blocks = n * min(s.B, max(1, MULTIPROCESSORS // n))
     shared = (
         p["STAGES"] * stage_bytes(s)
         + p["SLOTS"] * slot_bytes(s, precisions, p["ROWS"])
         + tiles(tiles(s.M, MAPS), n) * group_bytes(s, precisions, p["STORED_HALF"])
     )
     block = (p["THREADS"], 1, 1)
-    buffers = ("y", "x", "k")
-    launch = Launch("conv_best_one", (blocks, 1, 1), block, buffers, (s.B, n), shared)
-    return (launch,)
+    call = block, ("y", "x", "k"), (s.B, n), shared
+    return (Launch("conv_best_one", (n * s.B, 1, 1), *call, resident=1, together=n),)
 
 
 def refuses(s: ConvShape) -> str | None:
@@ -146,7 +144,7 @@ def _variant(accuracy: str, products: int, stored_half: int) -> Variant:
         tune=partial(tune, products=products, stored_half=stored_half),
         fixed=("M", "H", "W", "K"),
         refuses=refuses,
-        targets=("sm_90",),
+        targets=("sm_90", "sm_100"),
         accuracy=accuracy,
     )
 

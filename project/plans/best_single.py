@@ -7,9 +7,9 @@ from dataclasses import replace
 from course.shapes import ConvShape
 from course.variants import (
     HALF,
-    MULTIPROCESSORS,
     TF32,
     Launch,
+    OnGpu,
     Params,
     Variant,
     first_of,
@@ -19,9 +19,9 @@ from course.variants import (
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
 BARRIERS = 328  # bytes: struct Small
-WIDE = ConvShape(1, 24, 12, 33, 33, 5)  # the only layer that best_wide supports
+WIDE = 24, 12, 33, 33, 5  # M, C, H, W, K of the only layer that best_wide supports
 WIDE_BARRIERS = 512  # bytes: struct Small, and the padding that products read
-FEW = 2 * MULTIPROCESSORS  # up to so many images best_single is faster than best_wide
+FEW = 2  # images a multiprocessor up to which best_single is faster than best_wide
 
 
 def shared_bytes(s: ConvShape) -> int:
@@ -36,10 +36,8 @@ def shared_bytes(s: ConvShape) -> int:
 
 def plan_single(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch one persistent block per multiprocessor."""
-    grid, block = (min(s.B, MULTIPROCESSORS), 1, 1), (THREADS, 1, 1)
-    buffers = ("y", "x", "k")
-    room = shared_bytes(s)
-    return (Launch("conv_best_single", grid, block, buffers, (s.B,), room),)
+    call = (s.B, 1, 1), (THREADS, 1, 1), ("y", "x", "k"), (s.B,), shared_bytes(s)
+    return (Launch("conv_best_single", *call, resident=1),)
 
 
 def refuses_single(s: ConvShape) -> str | None:
@@ -65,22 +63,23 @@ def shared_bytes_wide(s: ConvShape, half: int) -> int:
 
 def plan_wide(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch one persistent block per multiprocessor."""
-    grid, block = (min(s.B, MULTIPROCESSORS), 1, 1), (THREADS, 1, 1)
     room = shared_bytes_wide(s, p["STORED_HALF"])
-    return (Launch("conv_best_wide", grid, block, ("y", "x", "k"), (s.B,), room),)
+    call = (s.B, 1, 1), (THREADS, 1, 1), ("y", "x", "k"), (s.B,), room
+    return (Launch("conv_best_wide", *call, resident=1),)
 
 
 def refuses_wide(s: ConvShape) -> str | None:
     """Return why it does not support a shape; None for the shape WIDE."""
-    if replace(s, B=1) == WIDE:
+    if (s.M, s.C, s.H, s.W, s.K) == WIDE:
         return None
     return "it supports only 24 maps of 12 x 33 x 33 with 5 x 5 weights"
 
 
-def refuses_many(s: ConvShape) -> str | None:
+def refuses_many(s: OnGpu) -> str | None:
     """Return why best_wide or no product is better; None if this one is the best."""
-    if s.B > FEW and refuses_wide(s) is None:
-        return f"best_wide is faster for {s.B} images, more than {FEW}"
+    few = FEW * s.gpu.multiprocessors
+    if few < s.B and refuses_wide(s) is None:
+        return f"best_wide is faster for {s.B} images, more than {few}"
     return refuses_single(s)
 
 

@@ -5,12 +5,12 @@ There is one block for each multiprocessor, and all have the same number of rows
 
 from __future__ import annotations
 
-from course.shapes import ConvShape
 from course.variants import (
     FP32,
+    LADDER_TARGETS,
     MOST_GRID,
-    MULTIPROCESSORS,
     Launch,
+    OnGpu,
     Params,
     Variant,
     tiles,
@@ -23,27 +23,27 @@ MOST_IMAGES = 8  # images that a block's rows may belong to
 MOST_STEPS = 40  # of 16 products, summed by the tensor cores: error 9e-7 there
 
 
-def rows(s: ConvShape) -> int:
+def rows(s: OnGpu) -> int:
     """Return the output rows of a block, of those of all images."""
-    return tiles(s.B * s.H_out, MULTIPROCESSORS)
+    return tiles(s.B * s.H_out, s.gpu.multiprocessors)
 
 
-def tune(s: ConvShape) -> Params:
+def tune(s: OnGpu) -> Params:
     """Divide a block's pixels among its warps, 16 per tile."""
     return {"ROWS": rows(s), "TILES": tiles(rows(s) * s.W_out, 16 * WARPS)}
 
 
-def images(s: ConvShape) -> int:
+def images(s: OnGpu) -> int:
     """Return the most images that the rows of a block belong to."""
     return (rows(s) + s.H_out - 2) // s.H_out + 1
 
 
-def slots(s: ConvShape) -> int:
+def slots(s: OnGpu) -> int:
     """Return the input rows of a block."""
     return rows(s) + (s.K - 1) * images(s)
 
 
-def loads(s: ConvShape) -> int:
+def loads(s: OnGpu) -> int:
     """Return the elements of images and weights that a thread loads."""
     threads = 32 * WARPS
     channels = 4 * tiles(s.C, 4)
@@ -52,7 +52,7 @@ def loads(s: ConvShape) -> int:
     return pixels + weights
 
 
-def shared_bytes(s: ConvShape) -> int:
+def shared_bytes(s: OnGpu) -> int:
     """Return the size of struct Shared."""
     columns, quads = tiles(s.M, 8), tiles(s.C, 4)
     steps = tiles(quads * s.K**2, 4)
@@ -64,7 +64,7 @@ def shared_bytes(s: ConvShape) -> int:
     return 16 * tiles(words, 4)
 
 
-def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+def plan(s: OnGpu, p: Params) -> tuple[Launch, ...]:
     """Launch at most one block for each multiprocessor."""
     grid = (tiles(s.B * s.H_out, p["ROWS"]), 1, 1)
     buffers = ("y", "x", "k")
@@ -72,7 +72,7 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     return (Launch("conv_best_small", grid, block, buffers, (s.B,), shared_bytes(s)),)
 
 
-def refuses(s: ConvShape) -> str | None:
+def refuses(s: OnGpu) -> str | None:
     """Return why it does not support a shape; None if it does."""
     if s.C < 3:
         return f"it multiplies 4 channels at a time, so {s.C} would leave most idle"
@@ -100,6 +100,6 @@ SMALL = Variant(
     tune=tune,
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,
-    targets=("sm_80", "sm_86", "sm_90"),
+    targets=LADDER_TARGETS[1:],
     accuracy=FP32,
 )

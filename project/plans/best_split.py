@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from course.shapes import ConvShape
 from course.variants import (
-    MULTIPROCESSORS,
     Launch,
+    OnGpu,
     Params,
     Variant,
     tiles,
@@ -46,29 +46,27 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
 
 
-def periods(s: ConvShape) -> int:
+def periods(s: OnGpu) -> int:
     """Return periods per part: images are split where whole ones leave blocks idle.
 
     A part of n periods has (n + 1) K - 1 output rows, and reads K - 1 more.
     """
     whole = tiles(max(s.H_out - (s.K - 1), 0), s.K)
     pairs = tiles(s.B, 2)
-    return min(whole, 1) if 2 * pairs <= MULTIPROCESSORS else whole
+    return min(whole, 1) if 2 * pairs <= s.gpu.multiprocessors else whole
 
 
-def parts(s: ConvShape) -> int:
+def parts(s: ConvShape, periods: int) -> int:
     """Return the parts of an image that are computed one by one."""
-    return tiles(s.H_out, (periods(s) + 1) * s.K - 1)
+    return tiles(s.H_out, (periods + 1) * s.K - 1)
 
 
-def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+def plan(s: OnGpu, p: Params) -> tuple[Launch, ...]:
     """Launch at most one block for each multiprocessor."""
-    grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts(s)), 1, 1)
     numbers = (s.B, periods(s))
-    shared = shared_bytes(s, p)
-    return (
-        Launch("conv_best_split", grid, (512, 1, 1), ("y", "x", "k"), numbers, shared),
-    )
+    grid = (tiles(s.B, 2) * parts(s, periods(s)), 1, 1)
+    call = (512, 1, 1), ("y", "x", "k"), numbers, shared_bytes(s, p)
+    return (Launch("conv_best_split", grid, *call, resident=1),)
 
 
 def refuses(s: ConvShape) -> str | None:

@@ -8,6 +8,7 @@ and whatever the former does not support.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from course.shapes import ConvShape
@@ -22,7 +23,7 @@ from course.variants import (
     tiles,
 )
 
-MANY_BLOCKS = 1056  # eight for each multiprocessor of an H200, to balance the load
+RESIDENT = 8  # blocks for each multiprocessor, to balance the load
 REGISTERS = 65_536  # of a multiprocessor
 MOST_REGISTERS = 168  # of a thread, so that twelve warps fit on a multiprocessor
 POINTS = 8  # evaluation points, as many as the pixels of a strip
@@ -78,15 +79,15 @@ def plan_strips(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch the weights' transformation, then persistent blocks of four strips."""
     map_blocks = tiles(s.M, 4 * p["GROUPS"])
     lifted = s.C * map_blocks * p["GROUPS"] * 4 * s.K * POINTS
-    across = min(tiles(s.B * strips(s), UNITS), MANY_BLOCKS)
+    across = tiles(s.B * strips(s), UNITS)
     down = tiles(s.H_out, p["ROWS"]) * map_blocks
     name = "conv_per_layer_strips"
     pack = ((tiles(lifted, PACKING), 1, 1), (PACKING, 1, 1), ("k",))
     block = (32 * p["GROUPS"], 1, 1)
-    shared = strips_shared(s, p)
+    call = (across, down, 1), block, ("y", "x", "k"), (s.B,), strips_shared(s, p)
     return (
         Launch(f"{name}_pack", *pack),
-        Launch(name, (across, down, 1), block, ("y", "x", "k"), (s.B,), shared),
+        Launch(name, *call, resident=RESIDENT),
     )
 
 
@@ -144,10 +145,9 @@ def plan_planes(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch persistent blocks, each for all maps of a band of an image at a time."""
     bands = tiles(s.H_out, p["ROWS"])
     threads = 32 * tiles(tiles(s.W_out, p["WIDE"]) * p["ROWS"], 32)
-    grid = (min(s.B * bands, MANY_BLOCKS), 1, 1)
-    shared = planes_shared(s, p)
-    name = "conv_per_layer_planes"
-    return (Launch(name, grid, (threads, 1, 1), ("y", "x"), (s.B,), shared),)
+    grid, block = (s.B * bands, 1, 1), (threads, 1, 1)
+    call = grid, block, ("y", "x"), (s.B,), planes_shared(s, p)
+    return (Launch("conv_per_layer_planes", *call, resident=RESIDENT),)
 
 
 def no_planes(s: ConvShape) -> str | None:
@@ -160,6 +160,11 @@ def no_planes(s: ConvShape) -> str | None:
     if s.K > 11:
         return f"{s.K} x {s.K} weights are more than 11 x 11"
     return None
+
+
+def no_planes_of_one(s: ConvShape) -> str | None:
+    """Return why a shape has several channels, or no planes; None if neither."""
+    return f"{s.C} channels are more than 1" if s.C > 1 else no_planes(s)
 
 
 SIZES = ("C", "M", "K", "H", "W")
@@ -190,12 +195,18 @@ def planes_of(room: int) -> Variant:
     )
 
 
+PLANES = planes_of(HALF), planes_of(SHARED["sm_75"])
+ONE_CHANNEL = first_of(
+    "per_layer_planes",
+    PLANES[0].idea,
+    "register_gemm",
+    *(replace(planes, refuses=no_planes_of_one) for planes in PLANES),
+)
 RUNG = first_of(
     "per_layer",
     "a kernel tuned for each layer's shape",
     "register_gemm",
     strips_of(HALF),
     strips_of(SHARED["sm_75"]),
-    planes_of(HALF),
-    planes_of(SHARED["sm_75"]),
+    *PLANES,
 )

@@ -13,6 +13,7 @@ from course.shapes import ConvShape
 from course.variants import (
     FP32,
     HALF,
+    LADDER_TARGETS,
     MOST_GRID,
     SHARED,
     TF32,
@@ -22,7 +23,7 @@ from course.variants import (
     tiles,
 )
 
-TARGETS = ("sm_80", "sm_86", "sm_90")
+TARGETS = LADDER_TARGETS[1:]
 MOST_SHARED = SHARED["sm_86"]  # the smallest limit of the targets
 GOOD_SHARED = 72 << 10  # so that three blocks fit on a large GPU
 GOOD_ROWS = 4  # K - 1 more are read, so with fewer the overlap is too large

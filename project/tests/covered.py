@@ -2,7 +2,7 @@
 
 from math import prod
 
-from course.variants import MOST_GRID, MOST_THREADS, NEWEST, most_shared, tiles
+from course.variants import H200, MOST_GRID, MOST_THREADS, tiles, usual
 
 
 def covers(launches, tile, length):
@@ -12,7 +12,7 @@ def covers(launches, tile, length):
 
 def check_limits(launch):
     assert prod(launch.block) <= MOST_THREADS
-    assert launch.shared_bytes <= most_shared(NEWEST)
+    assert launch.shared_bytes <= H200.shared_bytes
     assert all(1 <= n <= most for n, most in zip(launch.grid, MOST_GRID, strict=True))
 
 
@@ -106,7 +106,7 @@ def by_strips(variant, shape, prepare, compute):
     assert covers(groups, 8 * told["COLUMNS"], shape.M)
     assert images <= shape.B
     for target in variant.targets:
-        assert launch.shared_bytes <= most_shared(target)
+        assert launch.shared_bytes <= usual(target).shared_bytes
     pixels = (told["ROWS"] + shape.K - 1) * shape.W * told["UNITS"]
     sums = 8 * told["COLUMNS"] * told["ROWS"] * shape.W_out
     weights = 8 * told["COLUMNS"] * told["UNITS"] * shape.K * shape.K

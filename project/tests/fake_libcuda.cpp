@@ -62,7 +62,7 @@ int cuDriverGetVersion(int *version) { return *version = 13020, 0; }
 int cuDeviceGetCount(int *count) { return *count = devices, 0; }
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int) {
-    return *value = attribute == 75 ? 9 : 0, 0;
+    return *value = attribute == 75 ? 9 : attribute == 16 ? 114 : 0, 0;
 }
 int cuDevicePrimaryCtxRetain(void **context, int) {
     *context = &memory;

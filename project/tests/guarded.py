@@ -71,7 +71,7 @@ def stored(variant, numbers):
 
 def prepared(device, variant, shapes, folder=None):
     """Load what a variant needs for shapes, compiled at the same time."""
-    parts = [variant.serve(shape, device.architecture) for shape in shapes]
+    parts = [variant.serve(shape, device.gpu) for shape in shapes]
     units = list(map(compiler.unit_of, parts, shapes))
     if folder is not None:
         units = [replace(unit, folder=folder) for unit in units]

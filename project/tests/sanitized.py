@@ -26,7 +26,7 @@ def main(folder: str, *names: str) -> None:
     with Device() as device:
         for name in names:
             variant = SERVING[name]
-            serves = [s for s in SHAPES if not variant.refusal(s, device.architecture)]
+            serves = [s for s in SHAPES if not variant.refusal(s, device.gpu)]
             ready = prepared(device, variant, serves, Path(folder))
             for shape, convolution in zip(serves, ready, strict=True):
                 sizes = (shape.B, shape.C, shape.H, shape.W)

@@ -3,11 +3,14 @@
 import os
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import product
 
 import compile as table
 import pytest
+from course import editions
 from course.errors import NoGpuError, ProjectError
-from gpu import compiler, forward
+from course.variants import LADDER_TARGETS, usual
+from gpu import compiler, forward, planned
 from gpu.compiler import Compiled, Unit
 from plans import ladder, tensor_rungs
 from plans.kernels import BEST, VARIANTS
@@ -40,17 +43,35 @@ FAST |= {*forward.FILES}
 LEAST = 64  # bytes that a rung may spill in some size of an old edition
 
 
+def chosen(*names):
+    """Name what variants choose for the default edition, for every target."""
+    shapes = planned.shapes(editions.DEFAULT, 10_000).values()
+    for name, target, shape in product(names, LADDER_TARGETS, shapes):
+        if not VARIANTS[name].refusal(shape, usual(target)):
+            unit = compiler.unit_of(VARIANTS[name].of(shape, usual(target)), shape)
+            yield unit, unit.target(target)
+
+
 def jobs():
-    """Name every file in every size for its newest target, and once for all others."""
+    """Name every file in every size for an H200, once for its oldest target too."""
     seen = set()
     for unit, targets in table.wanted():
-        named = [targets[-1]] if unit.name in seen else targets
+        h200 = next((t for t in targets if t.startswith("sm_90")), targets[-1])
+        yield unit, h200
+        if unit.name not in seen:
+            yield unit, targets[0]
         seen.add(unit.name)
-        yield from ((unit, target) for target in named)
 
 
-JOBS = list(dict.fromkeys(jobs()))
-NAMED = [" ".join([unit.name, target, *unit.options]) for unit, target in JOBS]
+USUAL = [*dict.fromkeys(chosen("best"))]
+SLOW = [*dict.fromkeys([*jobs(), *chosen(*BEST.values())])]
+JOBS = [
+    pytest.param(job, id=" ".join([job[0].name, job[1], *job[0].options]), marks=marks)
+    for job, marks in [
+        *((job, ()) for job in USUAL),
+        *((job, pytest.mark.slow) for job in SLOW if job not in USUAL),
+    ]
+]
 
 
 @pytest.fixture
@@ -85,12 +106,9 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "rai" / "cubins"
 
 
-@pytest.mark.slow
 @pytest.mark.kernels
-@pytest.mark.parametrize("job", JOBS, ids=NAMED)
-def test_every_file_compiles_for_each_of_its_targets_and_a_fast_one_spills_nothing(
-    job, compiled
-):
+@pytest.mark.parametrize("job", JOBS)
+def test_every_file_compiles_and_a_fast_one_spills_nothing(job, compiled):
     made = compiled(*job)
 
     usages = table.usages(made.log)

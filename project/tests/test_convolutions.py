@@ -50,7 +50,7 @@ def numbers(rng, shape):
 
 def served(variant, device, shapes):
     """Load a variant for those of the shapes that it serves."""
-    serves = [s for s in shapes if variant.refusal(s, device.architecture) is None]
+    serves = [s for s in shapes if variant.refusal(s, device.gpu) is None]
     return zip(serves, prepared(device, variant, serves), strict=True)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from course import editions, graph
 from course.errors import UsageError
-from course.variants import MOST_THREADS, most_shared
+from course.variants import H200, MOST_THREADS
 from gpu import forward
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,10 +36,10 @@ def test_every_edition_of_two_convolutions_is_planned_within_the_limits(
     ]
 
     for launch in launches:
-        assert launch.over("sm_90") is None
+        assert launch.over() is None
         assert launch.block[0] <= MOST_THREADS
         assert launch.block[0] % 32 == 0
-    assert launches[0].shared_bytes <= most_shared("sm_90")
+    assert launches[0].shared_bytes <= H200.shared_bytes
 
 
 def test_a_network_that_is_not_served_is_refused_in_a_sentence():

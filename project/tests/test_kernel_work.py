@@ -10,6 +10,7 @@ from course import graph
 from course.editions import EDITIONS
 from course.network import Inference, OwnKernels
 from course.shapes import ConvShape
+from course.variants import H200
 from lab import kernel_work, ledger, measurement
 from lab.measurement import Rates
 from milestones import kernel_shapes
@@ -114,7 +115,7 @@ def test_the_floors_of_the_measurements_follow_from_it():
 
 
 def test_pieces_of_a_batch_are_launches_of_two_kinds():
-    own = OwnKernels("sm_90", 4000, VARIANTS["naive"])
+    own = OwnKernels(H200, 4000, VARIANTS["naive"])
     works = kernel_work.of_network(network(), 10_000, own)
     convolutions = [w for w in works if w.launch.kernel == "conv_naive"]
 
@@ -130,7 +131,7 @@ def test_pieces_of_a_batch_are_launches_of_two_kinds():
 
 
 def test_the_convolutions_alone_are_ours_in_mxnet():
-    own = OwnKernels("sm_90", 10_000, VARIANTS["naive"], other_layers=False)
+    own = OwnKernels(H200, 10_000, VARIANTS["naive"], other_layers=False)
 
     assert {w.launch.kernel for w in kernel_work.of_network(network(), 9, own)} == {
         "conv_naive"
@@ -138,7 +139,7 @@ def test_the_convolutions_alone_are_ours_in_mxnet():
 
 
 def test_a_library_s_convolutions_have_no_entries():
-    works = kernel_work.of_network(network(), 9, OwnKernels("sm_90", 9))
+    works = kernel_work.of_network(network(), 9, OwnKernels(H200, 9))
 
     assert {work.launch.kernel for work in works} == {
         *("bytes_to_floats", "pooling", "tanh_in_place", "dense", "softmax")
@@ -146,7 +147,7 @@ def test_a_library_s_convolutions_have_no_entries():
 
 
 def test_many_chunks_of_one_size_are_one_entry():
-    own = OwnKernels("sm_90", 10_000, VARIANTS["unroll_gemm"])
+    own = OwnKernels(H200, 10_000, VARIANTS["unroll_gemm"])
     works = kernel_work.of_network(network(), 10_000, own)
     planned = plan_unroll_gemm(CONV1, VARIANTS["unroll_gemm"].parameters(CONV1))
     mine = [work for work in works if work.layer == "new0"]
@@ -159,7 +160,7 @@ def test_many_chunks_of_one_size_are_one_entry():
 
 
 def inference(variant=None):
-    own = OwnKernels("sm_90", 10_000, VARIANTS[variant]) if variant else None
+    own = OwnKernels(H200, 10_000, VARIANTS[variant]) if variant else None
     return Inference(None, (), own_kernels=own)
 
 

@@ -9,8 +9,16 @@ import pytest
 from course import editions, graph, variants
 from course.errors import UsageError
 from course.shapes import ConvShape, between
-from course.variants import FP32, MOST_CONSTANT, MOST_GRID, Variant
-from gpu import forward
+from course.variants import (
+    FP32,
+    LADDER_TARGETS,
+    MOST_CONSTANT,
+    MOST_GRID,
+    Gpu,
+    Variant,
+    usual,
+)
+from gpu import forward, planned
 from gpu.compiler import FOLDER, Unit, below
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,9 +94,9 @@ def test_a_refusal_says_what_is_too_large(part, sizes, why):
 
 
 def test_a_refusal_says_which_gpu_is_too_old():
-    assert VARIANTS["tensor_tf32"].refusal(ConvShape(1, 1, 1, 9, 9, 3), "sm_75") == (
-        "it needs sm_80 or newer; this GPU is sm_75"
-    )
+    assert VARIANTS["tensor_tf32"].refusal(
+        ConvShape(1, 1, 1, 9, 9, 3), usual("sm_75")
+    ) == ("it needs sm_80 or newer; this GPU is sm_75")
 
 
 def test_a_large_convolution_goes_in_chunks_whose_matrix_fits():
@@ -168,38 +176,65 @@ def test_the_best_serve_any_shape_by_what_keeps_to_the_limits(shape):
 
 @pytest.mark.parametrize("images", [1, 37, 100, 132, 133, 10_000, 60_000])
 @pytest.mark.parametrize("shape", dict.fromkeys(replace(s, B=1) for s in REAL), ids=str)
-def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(shape, images):
-    shape = replace(shape, B=images)
-    if not best_small.SMALL.refusal(shape):
-        (launch,) = best_small.SMALL.launches(shape)
-        rows = best_small.SMALL.parameters(shape)["ROWS"]
+@pytest.mark.parametrize("count", [1, 16, 82, 114, 132, 148])
+def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(count, shape, images):
+    shape, gpu = replace(shape, B=images), Gpu("sm_90", count)
+    if not best_small.SMALL.refusal(shape, gpu):
+        small = best_small.SMALL.of(shape, gpu)
+        (launch,) = small.launches(shape)
+        rows = small.parameters(shape)["ROWS"]
         assert covers(launch.grid[0], rows, shape.B * shape.H_out)
-    if not best_split.SPLIT.refusal(shape):
-        (launch,) = best_split.SPLIT.launches(shape)
-        images, periods = launch.numbers
+        assert launch.grid[0] <= count
+    if not best_split.SPLIT.refusal(shape, gpu):
+        split = best_split.SPLIT.of(shape, gpu)
+        launch, repair = split.launches(shape)
+        all_images, periods = launch.numbers
         rows = (periods + 1) * shape.K - 1
         parts = variants.tiles(shape.H_out, rows)
-        assert images == shape.B
+        assert all_images == shape.B
         assert covers(parts, rows, shape.H_out)
-        assert 1 <= launch.grid[0] <= variants.tiles(shape.B, 2) * parts
-    if not best_one.ONE_FP32.refusal(shape):
-        (launch,) = best_one.ONE_FP32.launches(shape)
-        images, parts = launch.numbers
+        assert launch.grid[0] == min(count, variants.tiles(shape.B, 2) * parts)
+        assert 1 <= repair.grid[0] <= 2 * count
+        assert split.scratch(shape)["list"] >= 4 * 2 * shape.B * parts
+    if not best_one.ONE_FP32.refusal(shape, gpu):
+        one = best_one.ONE_FP32.of(shape, gpu)
+        launch, repair = one.launches(shape)
+        all_images, parts = launch.numbers
         groups = variants.tiles(shape.M, best_one.MAPS)
-        assert images == shape.B
+        assert all_images == shape.B
         assert covers(parts, variants.tiles(groups, parts), groups)
         assert launch.grid[0] % parts == 0
-        assert launch.grid[0] // parts <= shape.B
+        assert 1 <= launch.grid[0] // parts <= min(shape.B, max(1, count // parts))
+        assert 1 <= repair.grid[0] <= 2 * count
+        assert one.scratch(shape)["list"] >= 4 * shape.B * parts
+    for name in ("best_tf32", "best_half"):
+        part = VARIANTS[name].of(shape, gpu)
+        if part.stem in {"best_single", "best_wide"}:
+            (launch,) = part.launches(shape)
+            assert launch.grid == (min(shape.B, count), 1, 1)
 
 
-def test_an_older_gpu_gets_the_best_of_what_it_can_run():
-    shape = ConvShape(10_000, 24, 12, 33, 33, 5)
-    best = kernels.best(FP32)
+def test_few_images_have_a_kernel_of_their_own():
+    shape = ConvShape(100, 24, 12, 33, 33, 5)
 
-    assert best.serve(shape, "sm_90").stem == "best_split"
-    assert best.serve(replace(shape, B=100), "sm_90").stem == "best_small"
-    assert best.serve(shape, "sm_86").stem == "per_layer_strips"
-    assert best.serve(shape, "sm_75").stem == "per_layer_strips"
+    assert kernels.best(FP32).serve(shape).stem == "best_small"
+
+
+@pytest.mark.smoke
+def test_the_document_says_which_kernels_are_the_best_on_each_gpu():
+    page = (FOLDER.parents[1] / "docs" / "kernels.md").read_text()
+    shapes = planned.shapes(editions.DEFAULT, 10_000).values()
+    told = []
+    for gpus, *cells in re.findall(r"^\| (.*sm_.*?)" + r" \| (.*?)" * 4, page, re.M):
+        for target in re.findall(r"sm_\d+", gpus):
+            told.append(target)
+            for name, cell in zip(kernels.BEST.values(), cells, strict=False):
+                best, gpu = VARIANTS[name], usual(target)
+                serving = [s for s in shapes if not best.refusal(s, gpu)]
+                stems = [f"`{best.of(s, gpu).stem}`" for s in serving]
+                assert cell == (", ".join(stems) or "none"), (target, name)
+
+    assert sorted(told) == sorted(LADDER_TARGETS)
 
 
 def test_a_ladder_knows_each_step_before_what_builds_on_it():

@@ -9,7 +9,7 @@ import pytest
 from backends import operator_library
 from backends.mxnet_cpu import MxnetCpu
 from backends.numpy_cpu import NumpyCpu
-from backends.operator_library import Gpu, Plan
+from backends.operator_library import OpenGpu, Plan
 from course import editions, network
 from course.errors import GpuError, NoGpuError, ProjectError, UsageError
 from course.shapes import ConvShape
@@ -208,7 +208,7 @@ def test_what_it_cannot_serve_it_says_in_a_sentence(bind, why, mx, operator, cap
 
 
 def test_the_gpu_is_described_as_kernels_are_compiled_for_it(gpu):
-    assert gpu == Gpu("sm_90", (13, 2))
+    assert gpu == OpenGpu("sm_90", 114, (13, 2))
 
 
 def test_on_the_gpu_the_clock_runs_from_zeros_to_the_last_sum(
@@ -267,7 +267,7 @@ def test_a_kernel_of_halves_is_refused_for_mxnets_floats():
     half = VARIANTS["tensor_half"]
 
     with pytest.raises(UsageError, match="tensor_half reads float16, but MXNet's"):
-        operator_library.plans(half, [ODD], Gpu("sm_90", (13, 2)))
+        operator_library.plans(half, [ODD], OpenGpu("sm_90", 114, (13, 2)))
 
 
 def test_shapes_share_machine_code_and_memory(mx, operator, gpu, libcuda):
@@ -387,7 +387,9 @@ def test_kernels_are_compiled_once_for_shapes_alike(nvcc):
     deep = ConvShape(100, 24, 12, 33, 33, 7)
 
     made = operator_library.plans(
-        VARIANTS["restrict_unroll"], [small, large, deep], Gpu("sm_90", (13, 2))
+        VARIANTS["restrict_unroll"],
+        [small, large, deep],
+        OpenGpu("sm_90", 114, (13, 2)),
     )
 
     assert [plan.shape for plan in made] == [small, large, deep]
@@ -418,7 +420,9 @@ def test_a_shape_that_the_variant_refuses_is_a_usage_error():
     large = ConvShape(B=1, M=64, C=64, H=9, W=9, K=5)
 
     with pytest.raises(UsageError, match=r"constant does not support .*102400 weights"):
-        operator_library.plans(VARIANTS["constant"], [large], Gpu("sm_90", (13, 2)))
+        operator_library.plans(
+            VARIANTS["constant"], [large], OpenGpu("sm_90", 114, (13, 2))
+        )
 
 
 @pytest.mark.parametrize("variant", ["naive", "constant"])

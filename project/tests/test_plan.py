@@ -12,10 +12,12 @@ import plan
 import pytest
 from course import editions, variants
 from course.errors import ProjectError, UsageError
-from gpu import compiler
+from course.variants import usual
+from gpu import compiler, planned
 from plan import Choice
 from plans.kernels import VARIANTS
 
+from runner.judge.arithmetic import evaluate
 from tests.kit.program import run_program
 
 
@@ -26,7 +28,7 @@ def of_all(architecture):
     names = [
         name
         for name, variant in VARIANTS.items()
-        if not any(variant.refusal(shape, architecture) for shape in shapes)
+        if not any(variant.refusal(s, usual(architecture)) for s in shapes)
     ]
     return plan.made(replace(only("", architecture), final=tuple(names)))
 
@@ -47,9 +49,9 @@ def test_the_plan_of_the_repository_is_up_to_date():
 @pytest.mark.parametrize("architecture", variants.SHARED)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_plan_is_what_the_registry_says(name, architecture):
-    variant = VARIANTS[name]
+    variant, gpu = VARIANTS[name], usual(architecture)
     shapes = plan.shapes(editions.DEFAULT, 10_000)
-    if any(variant.refusal(shape, architecture) for shape in shapes.values()):
+    if any(variant.refusal(shape, gpu) for shape in shapes.values()):
         with pytest.raises(UsageError, match=f"no plan of {name}: conv1: it needs sm_"):
             plan.made(only(name, architecture))
         return
@@ -57,15 +59,24 @@ def test_a_plan_is_what_the_registry_says(name, architecture):
     made = of_all(architecture)
 
     (entry,) = [e for e in made["milestones"]["final"] if e["variant"] == name]
-    (planned,) = entry["plans"]
+    (found,) = entry["plans"]
     assert (entry["variant"], entry["class"]) == (name, variant.accuracy)
-    assert planned["architectures"] == [architecture]
+    assert found["architectures"] == [architecture]
     for layer, (called, shape) in zip(
-        planned["convolutions"], shapes.items(), strict=True
+        found["convolutions"], shapes.items(), strict=True
     ):
-        part = variant.serve(shape, architecture)
+        part = variant.serve(shape, gpu)
         unit = compiler.unit_of(part, shape)
-        launches = [json.loads(json.dumps(asdict(la))) for la in part.launches(shape)]
+        for count in (1, 14, gpu.multiprocessors, 1024):
+            here, known = (
+                replace(gpu, multiprocessors=count),
+                {"MULTIPROCESSORS": count},
+            )
+            launches = [planned.launch(one.on(here)) for one in part.planned(shape)]
+            assert json.loads(json.dumps(launches)) == [
+                one | {"grid": [evaluate(str(size), known) for size in one["grid"]]}
+                for one in layer["launches"]
+            ]
         assert layer == {
             "name": called,
             "shape": asdict(shape),
@@ -77,7 +88,7 @@ def test_a_plan_is_what_the_registry_says(name, architecture):
             },
             "constants": list(part.constants),
             "scratch": part.scratch(shape),
-            "launches": launches,
+            "launches": layer["launches"],
         }
         assert f"project/cuda/{unit.name}.cu" in made["sources"]
 

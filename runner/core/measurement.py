@@ -25,8 +25,11 @@ from runner.core.quantities import MIB
 FILE = "job.json"
 
 
-class JudgedConvolution(Struct, frozen=True):
-    """One layer of an entry; ``unit`` is an index into the job's units."""
+class JudgedConvolution(Struct, frozen=True, omit_defaults=True):
+    """One layer of an entry; ``unit`` is an index into the job's units.
+
+    The arithmetic of a grid is on ``names`` and the GPU's multiprocessors.
+    """
 
     name: str
     shape: Shape
@@ -35,6 +38,7 @@ class JudgedConvolution(Struct, frozen=True):
     constants: tuple[str, ...]
     scratch: Mapping[str, int]
     launches: tuple[PlannedLaunch, ...]
+    names: Mapping[str, int] = {}
 
 
 class JudgedEntry(Struct, frozen=True):

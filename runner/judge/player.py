@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from runner.judge import channel, driver, sandbox
+from runner.judge import arithmetic, channel, driver, sandbox
 from runner.judge.driver import (
     Cuda,
     CudaError,
@@ -86,8 +86,13 @@ class LoadedConvolution:
         shape = convolution["shape"]
         self._weights = shape["M"] * shape["C"] * shape["K"] ** 2
         self._weights *= 2 if convolution["storage"] == "float16" else 4
+        count = cuda.attribute(driver.MULTIPROCESSORS)
+        names = {arithmetic.MULTIPROCESSORS: count, **convolution.get("names", {})}
         self._launches: list[tuple[Kernel, Message]] = [
-            (module.kernel(one["kernel"], one["shared_bytes"]), one)
+            (
+                module.kernel(one["kernel"], one["shared_bytes"]),
+                {**one, "grid": _numbers(one["grid"], names)},
+            )
             for one in convolution["launches"]
         ]
         self._constants = [
@@ -110,6 +115,17 @@ class LoadedConvolution:
             arguments = [*(addresses[name] for name in one["buffers"]), *one["numbers"]]
             sizes = one["grid"], one["block"], arguments, one["shared_bytes"]
             stream.launch(kernel, *sizes)
+
+
+def _numbers(sizes: Sequence[int | str], names: Mapping[str, int]) -> list[int]:
+    """Return sizes with numbers for their arithmetic; raise CudaError."""
+    try:
+        return [
+            arithmetic.evaluate(size, names) if isinstance(size, str) else size
+            for size in sizes
+        ]
+    except ValueError as error:
+        raise CudaError("CUDA_ERROR_INVALID_VALUE", f"a grid: {error}") from None
 
 
 class Player:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,9 +25,9 @@ from runner.core.plan import (
     PlannedLaunch,
     PlannedUnit,
     SubmissionPlan,
-    evaluate,
 )
 from runner.core.quantities import size
+from runner.judge.arithmetic import MULTIPROCESSORS, evaluate
 from runner.judge.figures import Rules
 
 FILE = plan_reader.FILE
@@ -47,8 +48,11 @@ _ANY = "sm_90"
 ARRAYS = ("y", "x", "k")
 """The buffers that every convolution has."""
 
-_NUMBERS = ("grid", "block", "numbers", "shared_bytes")
-"""What of a launch may be arithmetic."""
+_NUMBERS = ("block", "numbers", "shared_bytes")
+"""What of a launch may be arithmetic, besides its grid."""
+
+_FEWEST, _MOST = 1, 1024
+"""Multiprocessors for which grids are checked."""
 
 _Finding = tuple[str, str]
 """What is wrong, after where it is, and what to do."""
@@ -145,6 +149,7 @@ def _judged(
                 constants=one.constants,
                 scratch={name: int(size) for name, size in one.scratch.items()},
                 launches=one.launches,
+                names=_names(one, layer.shape),
             )
         )
     return JudgedEntry(entry.variant, tuple(convolutions))
@@ -290,23 +295,54 @@ def filled_plan(
 ) -> tuple[PlannedConvolution, list[Problem]]:
     """Return a layer's convolution in which all is said and each number is one.
 
-    ``path`` is its JSON path, for the problems of arithmetic and of its values.
+    Only a grid on MULTIPROCESSORS stays as it is, if its values are right. ``path`` is
+    the convolution's JSON path, for the problems of arithmetic and of its values.
     """
-    shape = layer.shape
-    names = {
-        **asdict(shape),
-        "H_out": shape.H - shape.K + 1,
-        "W_out": shape.W - shape.K + 1,
-        **one.unit.defines,
-    }
+    names = _names(one, layer.shape)
+    for count in (_FEWEST, _MOST):
+        whole, problems = _filled(one, layer, architecture, path, names, count)
+        if problems:
+            return one, problems
+    launches = tuple(
+        replace(
+            numbers, grid=tuple(map(partial(_kept, names), said.grid, numbers.grid))
+        )
+        for said, numbers in zip(one.launches, whole.launches, strict=True)
+    )
+    return replace(whole, launches=launches), []
+
+
+def _names(one: PlannedConvolution, shape: Shape) -> dict[str, int]:
+    """Return the values of all names of arithmetic, besides MULTIPROCESSORS."""
+    out = {"H_out": shape.H - shape.K + 1, "W_out": shape.W - shape.K + 1}
+    return {**asdict(shape), **out, **one.unit.defines}
+
+
+def _kept(names: Mapping[str, int], said: int | str, number: int | str) -> int | str:
+    """Return the number of a grid, or its arithmetic if that depends on the GPU."""
+    depends = MULTIPROCESSORS in str(said) and MULTIPROCESSORS not in names
+    return said if depends else number
+
+
+def _filled(
+    one: PlannedConvolution,
+    layer: LayerShape,
+    architecture: str,
+    path: str,
+    names: Mapping[str, int],
+    count: int,
+) -> tuple[PlannedConvolution, list[Problem]]:
+    """Return a convolution with numbers for a GPU of so many multiprocessors."""
     problems: list[Problem] = []
     value = msgspec.to_builtins(one)
+    on_gpu = {MULTIPROCESSORS: count, **names}
     for at, launch in enumerate(value["launches"]):
+        where = f"{path}.launches[{at}]"
+        launch["grid"] = _numbers(launch["grid"], on_gpu, f"{where}.grid", problems)
         for key in _NUMBERS:
-            where = f"{path}.launches[{at}].{key}"
-            launch[key] = _numbers(launch[key], names, where, problems)
+            launch[key] = _numbers(launch[key], names, f"{where}.{key}", problems)
     scratch = _numbers(value.get("scratch", {}), names, f"{path}.scratch", problems)
-    value |= {"scratch": scratch, "shape": asdict(one.shape or shape)}
+    value |= {"scratch": scratch, "shape": asdict(one.shape or layer.shape)}
     value["unit"]["target"] = one.unit.target or architecture
     for each in plan_reader.wrong(value, PlannedConvolution, path):
         problems.append(replace(each, message=f"{each.message} for {layer.name}"))

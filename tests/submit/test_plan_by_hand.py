@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runner.core import plan as arithmetic
 from runner.core import plan_reader
 from runner.core.measurement import JudgeJob
 from runner.core.milestone import Milestone
+from runner.judge import arithmetic
 from runner.spec import milestones
 from runner.submit import files, planning
 from tests.kit import sample_submission as sample
@@ -172,6 +172,9 @@ WHERE = 'plan.json: milestones["m3"][0].convolutions[0].launches[0].'
         ("block", ["TIEL", 1, 1], ['block[0] is "TIEL"; no name TIEL: there are B, M']),
         ("numbers", ["2 *"], ['numbers[0] is "2 *"; expected arithmetic such as']),
         ("shared_bytes", "-1", ["shared_bytes is -1 for conv1; expected a whole"]),
+        ("grid", [1, 1, "MULTIPROCESSORS // 2"], ["grid[2] is 0 for conv1; expected"]),
+        ("grid", [1, "B * MULTIPROCESSORS", 1], ["grid[1] is 10240000 for conv1; exp"]),
+        ("numbers", ["MULTIPROCESSORS"], ["no name MULTIPROCESSORS: there are B, M"]),
     ],
 )
 def test_a_value_out_of_bounds_is_refused_with_its_path_and_layer(
@@ -181,6 +184,18 @@ def test_a_value_out_of_bounds_is_refused_with_its_path_and_layer(
     assert len(lines) in (1, 2)  # one for each layer, where they differ
     assert all(line.startswith(WHERE) for line in lines)
     assert all(any(part in line for line in lines) for part in says)
+
+
+def test_a_grid_may_depend_on_the_gpu_that_the_judge_has(tmp_path):
+    grid = ["min(B, 2 * MULTIPROCESSORS)", "THREADS", 1]
+    job, problems = planned(written(tmp_path / "p", by_hand(m3=[entry(grid=grid)])))
+
+    assert problems == [] and job is not None
+    one, _ = job.entries[0].convolutions
+    (launch,) = one.launches
+    assert launch.grid == (grid[0], sample.THREADS, 1)
+    known = {"MULTIPROCESSORS": 114, **one.names}
+    assert arithmetic.evaluate(str(launch.grid[0]), known) == 228
 
 
 def test_a_plan_by_hand_is_mended_by_hand(tmp_path):

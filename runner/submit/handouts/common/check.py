@@ -259,16 +259,20 @@ def number(value: int | str, names: dict[str, int]) -> int:
     return value
 
 
-def find_gpu() -> bool:
-    """Whether CUDA's driver has a GPU here."""
+def find_gpu() -> int:
+    """Return the multiprocessors of the GPU that CUDA's driver has here; 0 for none."""
     try:
         driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
     except OSError:
-        return False
-    return not driver.cuInit(0) and not driver.cuDeviceGetCount(ctypes.byref(count))
+        return 0
+    if not driver.cuInit(0):
+        driver.cuDeviceGetAttribute(ctypes.byref(count), 16, 0)
+    return count.value
 
 
-def planned(one: dict[str, Any], layer: str, images: int) -> tuple[str, list[int]]:
+def planned(
+    one: dict[str, Any], layer: str, images: int, multiprocessors: int
+) -> tuple[str, list[int]]:
     """Return a convolution's launches in C++, and the numbers that they take."""
     m, c, h, w, k = LAYERS[layer]
     numbers = [images, min(images, FEW), m, c, h, w, k]
@@ -288,8 +292,10 @@ def planned(one: dict[str, Any], layer: str, images: int) -> tuple[str, list[int
         lines.append(f"CONSTANT({name}, k, 4 * n[2] * n[3] * n[6] * n[6]);")
     for launch in one["launches"]:
         at, given = len(numbers), launch.get("numbers", [])
-        values = [*launch["grid"], *launch["block"], launch.get("shared_bytes", 0)]
-        numbers += [number(value, names) for value in (*values, *given)]
+        on_gpu = {"MULTIPROCESSORS": multiprocessors, **names}
+        numbers += [number(value, on_gpu) for value in launch["grid"]]
+        values = [*launch["block"], launch.get("shared_bytes", 0), *given]
+        numbers += [number(value, names) for value in values]
         words = [launch["kernel"], f"n + {at}", *launch["buffers"]]
         words += [f"int(n[{at + 7 + i}])" for i in range(len(given))]
         lines.append(f"LAUNCH({', '.join(words)});")
@@ -322,7 +328,7 @@ class Checker:
         gpu, self.nvcc = find_gpu(), shutil.which("nvcc", path=path)
         if gpu and not self.nvcc:
             print("There is no nvcc, so the CPU stands in for the GPU.")
-        self.gpu = gpu and self.nvcc is not None
+        self.gpu = gpu if self.nvcc else 0
         self.folder, self.made = folder, dict[str, Path]()
 
     def program(self, unit: dict[str, Any], lines: str) -> Path:
@@ -353,7 +359,7 @@ class Checker:
         self, where: str, one: dict[str, Any], layer: str, rounding: float, images: int
     ) -> float:
         """Compute a layer, say what is wrong, and return the share that is right."""
-        lines, numbers = planned(one, layer, images)
+        lines, numbers = planned(one, layer, images, self.gpu or 4)
         program = self.program(one["unit"], lines)
         argv = [str(word) for word in (program, rounding, *numbers)]
         done = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
