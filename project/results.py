@@ -10,16 +10,21 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import judged
+from course.editions import EDITIONS
 from course.errors import UsageError
-from course.variants import RTOL, Variant
-from lab import code_hash, goals, ledger
-from lab.goals import Result, floor_ms
-from lab.ledger import FORWARD, Row
+from course.variants import RTOL, Variant, number
+from lab import code_hash, goals, ledger, trials
+from lab.float64 import WORST, promised
+from lab.goals import Result, model_ms
+from lab.ledger import CONVOLUTION, EMPTY, FORWARD, Row
+from lab.measurement import BURST_MS, BURSTS
 from lab.trials import IMAGES, LAYERS, MAIN
 from milestones import milestone
+from plans import kernels
 from plans.kernels import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,13 +37,42 @@ SWEEPS = f"The last `bench.py --sweep` of each variant, {IMAGES:,} images of {MA
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
     "layers",
+    "* by element: the worst |y - reference| / sum |x||k| of an output; class fp32 "
+    f"keeps it at most {WORST:.0e}, but for kernels without that in the table above",
+    "* MHz: the SM clock during the samples, least to most",
     "* times cuDNN: cuDNN's sum divided by ours, in the same class, measured in turns",
-    "* share of floor: the sum of the layers' floors divided by the sum. A layer's "
-    "floor is its bytes divided by the rate of a copy, or its multiplications divided "
-    "by the peak rate of their unit, whichever is larger. A kernel that needs fewer "
-    "multiplications than the formula can exceed 100%.",
+    "* share of model: the sum of the layers' times by a model, divided by the sum. By "
+    "the model a layer takes its bytes divided by the rate of a copy, or its "
+    "multiplications divided by the peak rate of their unit, whichever is longer. It "
+    "is no bound: a kernel that mostly writes, or needs fewer multiplications than "
+    "the formula, can exceed 100%.",
 )
 """The columns of the table of variants that need an explanation."""
+TURNS = (
+    "In turns with cuDNN a kernel has a small share of the time, so the GPU is cool. "
+    f"Back to back it is called for {BURSTS * BURST_MS / 1000:g} s, after as long a "
+    "warm-up, with nothing between, and the L2 cache as the call before left it. MHz "
+    "is the median SM clock during the samples."
+)
+FORWARD_TEXT = (
+    "All layers, in turns with PyTorch, whose time is that of its fastest way: eager, "
+    "compiled, compiled with `max-autotune`, in NCHW and NHWC, at few images also as "
+    "a CUDA graph. Images and weights are on the GPU. Ours reads images as bytes, "
+    "PyTorch as floats, four times as many bytes; the weights of our dense layer are "
+    "split into halves once, untimed. `folded` is another network: the second "
+    "convolution and the dense layer are multiplied beforehand, which PyTorch could "
+    "do too."
+)
+ARCHITECTURES = {
+    "sm_75": "T4",
+    "sm_80": "A100",
+    "sm_86": "RTX 3060",
+    "sm_89": "RTX 4090",
+    "sm_90": "H100, H200",
+    "sm_100": "B200",
+    "sm_120": "RTX 5090",
+}
+SIZES = (100, IMAGES)  # numbers of images for which it is said what serves
 
 Table = list[Sequence[str]]
 
@@ -63,10 +97,9 @@ def table(rows: Table) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def page(
-    rows: Sequence[Row], variants: Mapping[str, Variant], tried: Sequence[Row] = ()
-) -> str:
-    """Return RESULTS.md."""
+def page(kept: Sequence[Row], gpu: str = GPU) -> str:
+    """Return RESULTS.md of the rows that are kept."""
+    rows, tried = ledger.latest(kept, gpu), ledger.tried(kept, gpu)
     found = goals.results(rows)
     verdicts = judged.by_variant(rows)
     parts = [
@@ -76,31 +109,134 @@ def page(
             "[measurements/](measurements); `make gpu` measures them, as described in "
             "[docs/kernels.md](../docs/kernels.md#what-a-time-means)."
         ),
+        "## What serves where\n",
+        wrapped(
+            "The fastest kernels of each class by GPU, for both layers and two numbers "
+            f"of images of {MAIN}; then what each supports of all editions' layers at "
+            "these numbers. "
+            "Other kernels serve the rest. Where nothing is measured, no kernel is "
+            "known to be the fastest."
+        ),
+        table(serving_table(kept)),
+        table(parts_table(kept)),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
         "Times are medians.\n",
         "".join(map(wrapped, (*COLUMNS, *([judged.COLUMN] if verdicts else ())))),
-        table(ladder_table(found, variants, verdicts)),
-        slower(found, variants),
+        table(ladder_table(found, VARIANTS, verdicts)),
+        slower(found, VARIANTS),
         judged.refused(verdicts.values()),
-        f"![The variants against their floors]({_link(PLOTS / 'results.svg')})\n",
+        f"![The variants against the model]({_link(PLOTS / 'results.svg')})\n",
         "## The goals\n",
-        table(goal_table(rows)),
+        table(goal_table(rows, ledger.by_chip(kept, gpu))),
+        f"## In turns and back to back, {IMAGES:,} images of {MAIN}\n",
+        wrapped(TURNS),
+        table(turns_table(rows)),
         "## Every edition\n",
         f"The fastest of each class, {IMAGES:,} images.\n",
         table(edition_table(rows)),
         "## Batch sizes\n",
-        "call: the host's time of a call from Python, from an idle GPU to an idle GPU, "
-        "with warm caches.\n",
+        *(
+            f"An empty kernel takes {1000 * row['median_ms']:.3g} us.\n"
+            for row in rows
+            if row["what"] == EMPTY
+        ),
         table(size_table(found)),
         f"![The time per image]({_link(PLOTS / 'sizes.svg')})\n",
         "## The forward pass\n",
-        "All layers, with the images already on the GPU.\n",
+        wrapped(FORWARD_TEXT),
         table(forward_table(rows)),
         *(("## Sweeps\n", SWEEPS, table(sweep_table(tried))) if tried else ()),
         "## The machine\n",
         *machine_lines(rows),
     ]
     return "\n".join(filter(None, parts))
+
+
+def serving_table(kept: Iterable[Row]) -> Table:
+    """Return the table of what computes each layer on each GPU."""
+    layers = list(trials.layers(EDITIONS[MAIN]))[: len(LAYERS)]
+    shapes = {
+        f"{layer.name}, {images:,}": replace(layer.shape, B=images)
+        for images in SIZES
+        for layer in layers
+    }
+    measured = {(r["machine"].get("architecture"), r["machine"]["gpu"]) for r in kept}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for accuracy in kernels.BEST:
+        best = kernels.best(accuracy)
+        for gpu in ARCHITECTURES:
+            found = (
+                NONE if best.refusal(s, gpu) else f"`{best.of(s, gpu).name}`"
+                for s in shapes.values()
+            )
+            alike.setdefault((accuracy, *found), []).append(gpu)
+    shown: Table = [["class", "GPU", *shapes, "measured on"]]
+    for (accuracy, *found), gpus in alike.items():
+        on = sorted(name for gpu, name in measured if gpu in gpus)
+        named = ", ".join(f"{ARCHITECTURES[gpu]} ({gpu})" for gpu in gpus)
+        shown.append([accuracy, named, *found, ", ".join(on) or NONE])
+    return shown
+
+
+def parts_table(kept: Iterable[Row]) -> Table:
+    """Return the table of what each choice of the fastest kernels supports."""
+    heads = ("kernel", "class", "GPUs", "layers", "others, such as", "by element")
+    shown: Table = [[*heads, "measured on"]]
+    layers = [la for edition in EDITIONS.values() for la in trials.layers(edition)]
+    shapes = [replace(la.shape, B=images) for images in SIZES for la in layers]
+    measured = {
+        (r["part"], r["class"], r["machine"]["gpu"]) for r in kept if r.get("part")
+    }
+    parts = [part for name in kernels.BEST.values() for part in VARIANTS[name].parts]
+    for (name, accuracy), part in {(p.name, p.accuracy): p for p in parts}.items():
+        refused = [why for shape in shapes if (why := part.refusal(shape))]
+        only = [t.removesuffix("a") for t in part.targets if t.endswith("a")]
+        oldest = min(part.targets, key=number)
+        on = sorted(gpu for *of, gpu in measured if of == [name, accuracy])
+        shown.append(
+            [
+                *(f"`{name}`", accuracy),
+                f"only {', '.join(only)}" if only else f"from {oldest} on",
+                f"{len(shapes) - len(refused)} of {len(shapes)}",
+                refused[0] if refused else NONE,
+                f"at most {WORST:.0e}" if promised(part) else NONE,
+                ", ".join(on) or NONE,
+            ]
+        )
+    return shown
+
+
+def turns_table(rows: Iterable[Row]) -> Table:
+    """Return the table of times in turns and back to back, and of slow paths."""
+    heads = "class,kernel,layer,in turns ms,MHz,back to back ms,MHz,cuDNN's MHz"
+    shown: Table = [[*heads.split(","), "error", "by element"]]
+
+    def add(row: Row, kernel: str, times: Row) -> None:
+        steady = row.get("back_to_back") if times is row else None
+        shown.append(
+            [
+                *(row["class"], kernel, row["layer"]),
+                *(f"{times['median_ms']:.3f}", _mhz(times)),
+                f"{steady['median_ms']:.3f}" if steady else NONE,
+                *(_mhz(steady), _mhz(row["peer"])),
+                *(f"{times['error']:.1e}", f"{times['by_element']:.1e}"),
+            ]
+        )
+
+    for row in rows:
+        if row["what"] != CONVOLUTION or not row["ok"]:
+            continue
+        if row["wide"]:
+            add(row, f"`{row['variant']}`, every image left to the slow path", row)
+        elif row.get("back_to_back"):
+            add(row, f"`{row['variant']}`", row)
+        if "triton" in row:
+            add(row, "Triton's `tl.dot`, tf32x3", row["triton"])
+    return shown
+
+
+def _mhz(times: Row | None) -> str:
+    return f"{times['mhz'][0]:.0f}" if times else NONE
 
 
 def ladder_table(
@@ -114,7 +250,10 @@ def ladder_table(
     """
     heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms"
     more = judged.HEADS if verdicts else ()
-    tail = ("error", "times cuDNN", "share of floor", "correct")
+    tail = (
+        *("error", "by element", "MHz", "times cuDNN"),
+        *("share of model", "correct"),
+    )
     rows: Table = [[*heads.split(","), *more, *tail]]
     main = {r.variant: r for r in found if r.images == IMAGES}
     for step, (name, variant) in enumerate(variants.items(), 1):
@@ -131,13 +270,18 @@ def ladder_table(
 def _measured(result: Result | None) -> list[str]:
     """Return a variant's measured cells."""
     if result is None:
-        return [NONE] * 6 + [goals.NOT_MEASURED]
+        return [NONE] * 8 + [goals.NOT_MEASURED]
     layers = [_ms(result.by_layer.get(name)) for name in LAYERS]
     if result.why:
-        return [*layers, NONE, NONE, NONE, NONE, f"no: {result.why}"]
-    times = f"{result.times:.2f}" if result.times else NONE
-    share = f"{result.floor_ms / result.ms:.0%}"
-    return [*layers, f"{result.ms:.3f}", f"{result.error:.1e}", times, share, "yes"]
+        return [*layers, *[NONE] * 6, f"no: {result.why}"]
+    clocks = [mhz for row in result.rows for mhz in row["mhz"]]
+    return [
+        *(*layers, f"{result.ms:.3f}"),
+        *(f"{result.error:.1e}", f"{result.by_element:.1e}"),
+        f"{min(clocks):.0f} to {max(clocks):.0f}",
+        f"{result.times:.2f}" if result.times else NONE,
+        *(f"{result.model_ms / result.ms:.0%}", "yes"),
+    ]
 
 
 def _ms(row: Row | None) -> str:
@@ -160,16 +304,17 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     return "".join(f"* {line}\n" for line in lines)
 
 
-def goal_table(rows: Sequence[Row]) -> Table:
-    """Return the table of goals and verdicts."""
-    judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
+def goal_table(rows: Sequence[Row], chips: Sequence[Sequence[Row]]) -> Table:
+    """Return the table of goals and verdicts; ``chips`` are the rows of each."""
+    found = goals.verdicts(rows, chips)
+    judged = ([v.name, v.goal, v.reached, v.verdict] for v in found)
     return [["class", "goal", "reached", "verdict"], *judged]
 
 
 def edition_table(rows: Iterable[Row]) -> Table:
     """Return the table of the fastest rows of each class, edition and layer."""
-    heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error"
-    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of floor"]]
+    heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error,by element"
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of model"]]
     best = goals.per_layer(rows)
     order = list(RTOL)
     best.sort(
@@ -184,10 +329,10 @@ def edition_table(rows: Iterable[Row]) -> Table:
                 f"{s['M']} x {s['K']} x {s['K']}",
                 f"`{row.get('part', row['variant'])}`",
                 f"{row['median_ms']:.3f}",
-                f"{row['error']:.1e}",
+                *(f"{row['error']:.1e}", f"{row['by_element']:.1e}"),
                 f"{peer['median_ms']:.3f}" if peer else NONE,
                 f"{row['times_peer']:.2f}" if peer else NONE,
-                f"{floor_ms(row) / row['median_ms']:.0%}",
+                f"{model_ms(row) / row['median_ms']:.0%}",
             ]
         )
     return shown
@@ -207,8 +352,7 @@ def fastest_by_size(found: Iterable[Result]) -> list[Result]:
 def size_table(found: Iterable[Result]) -> Table:
     """Return the table of the fastest results of each class and number of images."""
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
-    calls = ("call us", "cuDNN's call us")
-    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", *calls]]
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
     for best in fastest_by_size(found):
         shown.append(
             [
@@ -218,36 +362,30 @@ def size_table(found: Iterable[Result]) -> Table:
                 f"{1000 * best.ms / best.images:.4f}",
                 f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
                 f"{best.times:.2f}" if best.times else NONE,
-                *(_us(best.call_ms(who)) for who in (goals.OURS, goals.PEER)),
             ]
         )
     return shown
 
 
-def _us(ms: float | None) -> str:
-    return f"{1000 * ms:.1f}" if ms else NONE
-
-
 def forward_table(rows: Iterable[Row]) -> Table:
-    """Return the table of forward passes compared with PyTorch's."""
-    heads = "class,edition,images,variant,ms,error,PyTorch eager ms,times"
-    shown: Table = [[*heads.split(","), "PyTorch compiled ms", "times", "correct"]]
+    """Return the table of forward passes compared with PyTorch's fastest way."""
+    heads = "class,edition,images,variant,ms,MHz,error,PyTorch ms,its way,times,correct"
+    shown: Table = [heads.split(",")]
     for row in rows:
         if row["what"] != FORWARD:
             continue
-        head = [row["class"], row["edition"], f"{row['images']:,}"]
-        head.append(f"`{row['variant']}`")
+        head = [
+            row["class"],
+            row["edition"],
+            f"{row['images']:,}",
+            f"`{row['variant']}`",
+        ]
         if not row["ok"]:
             shown.append([*head, *[NONE] * 6, f"no: {row['why']}"])
             continue
-        cells = [f"{row['median_ms']:.3f}", f"{row['error']:.1e}"]
-        for name in ("eager", "compiled"):
-            peer = row["peers"].get(name)
-            cells += (
-                [f"{peer['median_ms']:.3f}", f"{peer['times']:.2f}"]
-                if peer
-                else [NONE, NONE]
-            )
+        peer = row["peer"]
+        cells = [f"{row['median_ms']:.3f}", _mhz(row), f"{row['error']:.1e}"]
+        cells += [f"{peer['median_ms']:.3f}", peer["way"], f"{row['times_peer']:.2f}"]
         shown.append([*head, *cells, "yes"])
     return shown
 
@@ -292,7 +430,7 @@ def _machine(rows: Sequence[Row]) -> str:
     machine, rates = rows[-1]["machine"], rows[-1].get("rates")
     driver = f"driver {machine.get('driver')}"
     whose = "" if rates else " of the judge"
-    clocks = [r["machine"]["sm_mhz"] for r in rows if r["machine"].get("sm_mhz")]
+    clocks = [mhz for r in rows for mhz in r.get("mhz") or ()]
     heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
     throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
     others = max(r["machine"].get("others", 0) for r in rows)
@@ -330,11 +468,6 @@ def _link(path: Path) -> str:
     return f"../{path.relative_to(ROOT).as_posix()}"
 
 
-def made(kept: Sequence[Row], gpu: str = GPU) -> str:
-    """Return RESULTS.md of the rows that are kept."""
-    return page(ledger.latest(kept, gpu), VARIANTS, ledger.tried(kept, gpu))
-
-
 def main() -> None:
     """Write RESULTS.md."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -354,7 +487,7 @@ def main() -> None:
         raise UsageError(
             f"no rows of {gpu} in measurements/; there are rows of {known}"
         )
-    PAGE.write_text(made(kept, gpu), encoding="utf-8")
+    PAGE.write_text(page(kept, gpu), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ class Variant:
     refuses: Callable[[ConvShape], str | None] = _all
     targets: tuple[str, ...] = LADDER_TARGETS
     accuracy: str = FP32  # its class, for sums of 300 products
+    elementwise: bool = True  # whether fp32 also bounds the error of each element
     file: str = ""  # if its name differs from the variant's
     choices: tuple[Variant, ...] = ()  # alternatives: the first that supports a shape
 

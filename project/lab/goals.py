@@ -18,7 +18,6 @@ FLAT = 1.1  # the largest ratio of times per image that counts as equal
 REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
-OURS, PEER = "ours", "cuDNN"
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Result:
         return float(sum(row["median_ms"] for row in self.rows))
 
     @property
-    def floor_ms(self) -> float:
-        """Return the sum of the layers' floors."""
-        return sum(floor_ms(row) for row in self.rows)
+    def model_ms(self) -> float:
+        """Return the sum of the layers' times by the model."""
+        return sum(model_ms(row) for row in self.rows)
 
     @property
     def peer_ms(self) -> float | None:
@@ -75,21 +74,15 @@ class Result:
             found += medians[OUR_LAYOUT]
         return found / self.ms
 
-    def call_ms(self, who: str) -> float | None:
-        """Return the sum of a call's host times, cuDNN's in its faster layout."""
-        found = 0.0
-        for row in self.rows:
-            name = OURS if who == OURS else (row["peer"] or {}).get("layout")
-            ms = (row.get("call_ms") or {}).get(name)
-            if ms is None:
-                return None
-            found += ms
-        return found
-
     @property
     def error(self) -> float:
         """Return the largest error."""
         return float(max(row["error"] for row in self.rows))
+
+    @property
+    def by_element(self) -> float:
+        """Return the largest error of an element, beside its sum |x||k|."""
+        return float(max(row["by_element"] for row in self.rows))
 
     @property
     def fma_only(self) -> bool:
@@ -97,13 +90,16 @@ class Result:
         return all(row["arithmetic"] == FMA for row in self.rows)
 
 
-def floor_ms(row: Row) -> float:
-    """Return the higher of a row's floors."""
-    return float(max(row["floor_bytes_ms"], row["floor_flops_ms"]))
+def model_ms(row: Row) -> float:
+    """Return the longer of the times of a row's bytes and of its multiplications."""
+    return float(max(row["model_bytes_ms"], row["model_flops_ms"]))
 
 
 def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
-    """Return an edition's rows grouped by variant, class and number of images."""
+    """Return an edition's rows grouped by variant, class and number of images.
+
+    Those of numbers of a wide range are left out.
+    """
 
     def which(row: Row) -> tuple[str, str, int]:
         return row["variant"], row["class"], row["images"]
@@ -113,6 +109,7 @@ def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
         for row in rows
         if (row["what"], row["edition"], row.get("model"))
         == (CONVOLUTION, edition, MODEL)
+        and not row["wide"]
     ]
     chosen.sort(key=lambda row: (*which(row), row["layer"]))
     return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
@@ -143,7 +140,7 @@ GOALS = (
     Goal("half", HALF, 0.85, 8),
     Goal("fp32, 100 images", FP32, 0.025, 1, images=100),
 )
-FORWARD_TIMES = 8  # PyTorch's, eager and compiled
+FORWARD_TIMES = 8  # PyTorch's fastest way
 FOLDED = "folded"
 SCRIPT_MS = 2000
 
@@ -170,8 +167,10 @@ def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
     return min(fitting, key=lambda result: result.ms, default=None)
 
 
-def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
-    """Compare the fastest correct result with a goal."""
+def judge(
+    goal: Goal, found: Iterable[Result], chips: Iterable[Sequence[Result]] = ()
+) -> Verdict:
+    """Compare the fastest correct result with a goal; tell how chips differ."""
     best = fastest(found, goal)
     if best is None:
         return Verdict(goal.name, goal.description, "–", NOT_MEASURED)
@@ -181,6 +180,16 @@ def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
         f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
     )
     reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
+    same = (goal.accuracy, best.variant, best.images)
+    each = [
+        result.ms
+        for of_chip in chips
+        for result in of_chip
+        if (result.accuracy, result.variant, result.images) == same and not result.why
+    ]
+    if len(each) > 1:
+        apart = f"{duration(min(each))} to {duration(max(each))}"
+        reached += f"; {apart} on {len(each)} chips"
     missed = []
     if best.ms > goal.ms:
         missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
@@ -243,29 +252,22 @@ def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
 def judge_forward(rows: Iterable[Row]) -> Verdict:
     """Compare the whole forward pass with PyTorch's."""
     name = "forward pass, fp32"
-    goal = f"{FORWARD_TIMES} times as fast as PyTorch, eager and compiled"
+    goal = f"{FORWARD_TIMES} times as fast as PyTorch's fastest way"
     fitting = [
         row
         for row in rows
-        if (row["what"], row["edition"], row["images"]) == (FORWARD, MAIN, IMAGES)
+        if (row["what"], row["images"]) == (FORWARD, IMAGES)
         and row["ok"]
-        and row["class"] == FP32
+        # The folded pass computes another network than PyTorch.
+        and FOLDED not in row["variant"]
     ]
-    # The folded pass computes a different network than PyTorch, so it does not count.
-    plain = [row for row in fitting if FOLDED not in row["variant"]]
-    best = min(plain, key=lambda row: row["median_ms"], default=None)
-    if best is None or not best["peers"]:
+    best = min(fitting, key=lambda row: row["median_ms"], default=None)
+    if best is None:
         return Verdict(name, goal, "–", NOT_MEASURED)
-    beside = [row for row in fitting if FOLDED in row["variant"]]
-    reached = "; ".join(_forward_text(row) for row in (best, *beside))
-    times = {peer: ms["times"] for peer, ms in best["peers"].items()}
-    short = [f"{p}: {v:.2f}" for p, v in times.items() if v < FORWARD_TIMES]
+    times, way = best["times_peer"], best["peer"]["way"]
+    reached = f"{duration(best['median_ms'])}, {times:.2f} times PyTorch ({way})"
+    short = [f"{times:.2f} of {FORWARD_TIMES} times"] * (times < FORWARD_TIMES)
     return Verdict(name, goal, reached, _verdict(short))
-
-
-def _forward_text(row: Row) -> str:
-    ratios = (f"{ms['times']:.2f} times {peer}" for peer, ms in row["peers"].items())
-    return ", ".join((f"`{row['variant']}` {duration(row['median_ms'])}", *ratios))
 
 
 def judge_script(rows: Iterable[Row]) -> Verdict:
@@ -284,11 +286,11 @@ def judge_script(rows: Iterable[Row]) -> Verdict:
     )
 
 
-def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """Return the verdicts of all goals."""
-    found = results(rows)
+def verdicts(rows: Sequence[Row], chips: Iterable[Sequence[Row]] = ()) -> list[Verdict]:
+    """Return the verdicts of all goals; ``chips`` are the rows of each."""
+    found, each = results(rows), list(map(results, chips))
     return [
-        *(judge(goal, found) for goal in GOALS),
+        *(judge(goal, found, each) for goal in GOALS),
         *judge_sizes(found),
         judge_editions(rows),
         judge_forward(rows),
@@ -300,7 +302,9 @@ def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
     """Return the fastest correct row of each class, edition and layer."""
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        if row["what"] != CONVOLUTION or row["images"] != images or not row["ok"]:
+        if (row["what"], row["images"]) != (CONVOLUTION, images):
+            continue
+        if row["wide"] or not row["ok"]:
             continue
         key = (row["class"], row["edition"], row["model"], row["layer"])
         if key not in best or row["median_ms"] < best[key]["median_ms"]:

@@ -20,13 +20,8 @@ FIELDS = {
     "gpu": "name",
     "uuid": "uuid",
     "driver": "driver_version",
-    "sm_mhz": "clocks.sm",
     "sm_mhz_max": "clocks.max.sm",
-    "memory_mhz": "clocks.mem",
-    "memory_mhz_max": "clocks.max.mem",
     "celsius": "temperature.gpu",
-    "watts": "power.draw",
-    "watts_max": "power.limit",
 }
 REASONS = (
     "clocks_event_reasons.active",
