@@ -115,7 +115,6 @@ def _machine(measurement: dict[str, Any]) -> dict[str, Any]:
         **known,
         "architecture": measurement["architecture"],
         "celsius": measurement["celsius"][1],
-        "throttled": list(measurement.get("throttled", ())),
         "others": measurement.get("others", 0),
     }
 

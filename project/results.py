@@ -11,6 +11,7 @@ import argparse
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import judged
@@ -20,7 +21,7 @@ from course.variants import RTOL, Variant, number
 from lab import code_hash, goals, ledger, trials
 from lab.float64 import WORST, promised
 from lab.goals import Result, model_ms
-from lab.ledger import CONVOLUTION, EMPTY, FORWARD, Row
+from lab.ledger import EMPTY, FORWARD, Row
 from lab.measurement import BURST_MS, BURSTS
 from lab.trials import IMAGES, LAYERS, MAIN
 from milestones import milestone
@@ -154,53 +155,47 @@ def page(kept: Sequence[Row], gpu: str = GPU) -> str:
 
 def serving_table(kept: Iterable[Row]) -> Table:
     """Return the table of what computes each layer on each GPU."""
-    layers = list(trials.layers(EDITIONS[MAIN]))[: len(LAYERS)]
     shapes = {
         f"{layer.name}, {images:,}": replace(layer.shape, B=images)
         for images in SIZES
-        for layer in layers
+        for layer in list(trials.layers(EDITIONS[MAIN]))[: len(LAYERS)]
     }
     measured = {(r["machine"].get("architecture"), r["machine"]["gpu"]) for r in kept}
     alike: dict[tuple[str, ...], list[str]] = {}
-    for accuracy in kernels.BEST:
+    for accuracy, gpu in product(kernels.BEST, ARCHITECTURES):
         best = kernels.best(accuracy)
-        for gpu in ARCHITECTURES:
-            found = (
-                NONE if best.refusal(s, gpu) else f"`{best.of(s, gpu).name}`"
-                for s in shapes.values()
-            )
-            alike.setdefault((accuracy, *found), []).append(gpu)
+        named = (
+            NONE if best.refusal(s, gpu) else f"`{best.of(s, gpu).name}`"
+            for s in shapes.values()
+        )
+        alike.setdefault((accuracy, *named), []).append(gpu)
     shown: Table = [["class", "GPU", *shapes, "measured on"]]
-    for (accuracy, *found), gpus in alike.items():
-        on = sorted(name for gpu, name in measured if gpu in gpus)
-        named = ", ".join(f"{ARCHITECTURES[gpu]} ({gpu})" for gpu in gpus)
-        shown.append([accuracy, named, *found, ", ".join(on) or NONE])
+    for (accuracy, *named), gpus in alike.items():
+        on = ", ".join(sorted(name for gpu, name in measured if gpu in gpus))
+        served = ", ".join(f"{ARCHITECTURES[gpu]} ({gpu})" for gpu in gpus)
+        shown.append([accuracy, served, *named, on or NONE])
     return shown
 
 
 def parts_table(kept: Iterable[Row]) -> Table:
     """Return the table of what each choice of the fastest kernels supports."""
-    heads = ("kernel", "class", "GPUs", "layers", "others, such as", "by element")
-    shown: Table = [[*heads, "measured on"]]
+    heads = "kernel,class,GPUs,layers,not those where,by element,measured on"
+    shown: Table = [heads.split(",")]
     layers = [la for edition in EDITIONS.values() for la in trials.layers(edition)]
     shapes = [replace(la.shape, B=images) for images in SIZES for la in layers]
-    measured = {
-        (r["part"], r["class"], r["machine"]["gpu"]) for r in kept if r.get("part")
-    }
+    measured = {(r.get("part"), r["class"], r["machine"]["gpu"]) for r in kept}
     parts = [part for name in kernels.BEST.values() for part in VARIANTS[name].parts]
     for (name, accuracy), part in {(p.name, p.accuracy): p for p in parts}.items():
         refused = [why for shape in shapes if (why := part.refusal(shape))]
-        only = [t.removesuffix("a") for t in part.targets if t.endswith("a")]
-        oldest = min(part.targets, key=number)
-        on = sorted(gpu for *of, gpu in measured if of == [name, accuracy])
+        only = ", ".join(t[:-1] for t in part.targets if t.endswith("a"))
+        on = ", ".join(sorted(gpu for *of, gpu in measured if of == [name, accuracy]))
         shown.append(
             [
                 *(f"`{name}`", accuracy),
-                f"only {', '.join(only)}" if only else f"from {oldest} on",
+                f"only {only}" if only else f"from {min(part.targets, key=number)} on",
                 f"{len(shapes) - len(refused)} of {len(shapes)}",
-                refused[0] if refused else NONE,
-                f"at most {WORST:.0e}" if promised(part) else NONE,
-                ", ".join(on) or NONE,
+                *(refused[:1] or [NONE]),
+                *(f"at most {WORST:.0e}" if promised(part) else NONE, on or NONE),
             ]
         )
     return shown
@@ -210,33 +205,36 @@ def turns_table(rows: Iterable[Row]) -> Table:
     """Return the table of times in turns and back to back, and of slow paths."""
     heads = "class,kernel,layer,in turns ms,MHz,back to back ms,MHz,cuDNN's MHz"
     shown: Table = [[*heads.split(","), "error", "by element"]]
-
-    def add(row: Row, kernel: str, times: Row) -> None:
-        steady = row.get("back_to_back") if times is row else None
-        shown.append(
-            [
-                *(row["class"], kernel, row["layer"]),
-                *(f"{times['median_ms']:.3f}", _mhz(times)),
-                f"{steady['median_ms']:.3f}" if steady else NONE,
-                *(_mhz(steady), _mhz(row["peer"])),
-                *(f"{times['error']:.1e}", f"{times['by_element']:.1e}"),
-            ]
-        )
-
     for row in rows:
-        if row["what"] != CONVOLUTION or not row["ok"]:
-            continue
-        if row["wide"]:
-            add(row, f"`{row['variant']}`, every image left to the slow path", row)
-        elif row.get("back_to_back"):
-            add(row, f"`{row['variant']}`", row)
-        if "triton" in row:
-            add(row, "Triton's `tl.dot`, tf32x3", row["triton"])
+        named = f"`{row['variant']}`" + ("" if row["ok"] else f": {row['why']}")
+        steady, peer = row.get("back_to_back"), row.get("peer")
+        timed = (
+            {f"{named}, every image left to the slow path": row}
+            if row.get("wide")
+            else {}
+        )
+        timed |= {named: row} if steady else {}
+        timed |= {"Triton's `tl.dot`, tf32x3": row["triton"]} if "triton" in row else {}
+        for kernel, times in timed.items():
+            if times is not row:
+                steady = peer = None
+            shown.append(
+                [
+                    *(row["class"], kernel, row["layer"]),
+                    *(_n(times.get("median_ms")), _mhz(times)),
+                    *(_n((steady or {}).get("median_ms")), _mhz(steady), _mhz(peer)),
+                    *(_n(times.get(key), ".1e") for key in ("error", "by_element")),
+                ]
+            )
     return shown
 
 
+def _n(value: float | None, form: str = ".3f") -> str:
+    return NONE if value is None else format(value, form)
+
+
 def _mhz(times: Row | None) -> str:
-    return f"{times['mhz'][0]:.0f}" if times else NONE
+    return f"{times['mhz'][0]:.0f}" if times and "mhz" in times else NONE
 
 
 def ladder_table(
@@ -249,12 +247,9 @@ def ladder_table(
     ``verdicts`` are the judge's rows by variant; without any, its columns are left out.
     """
     heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms"
+    tail = "error,by element,MHz,times cuDNN,share of model,correct"
     more = judged.HEADS if verdicts else ()
-    tail = (
-        *("error", "by element", "MHz", "times cuDNN"),
-        *("share of model", "correct"),
-    )
-    rows: Table = [[*heads.split(","), *more, *tail]]
+    rows: Table = [[*heads.split(","), *more, *tail.split(",")]]
     main = {r.variant: r for r in found if r.images == IMAGES}
     for step, (name, variant) in enumerate(variants.items(), 1):
         head = [str(step), _named(name), variant.accuracy, variant.idea]
@@ -271,21 +266,15 @@ def _measured(result: Result | None) -> list[str]:
     """Return a variant's measured cells."""
     if result is None:
         return [NONE] * 8 + [goals.NOT_MEASURED]
-    layers = [_ms(result.by_layer.get(name)) for name in LAYERS]
+    layers = [_n(result.by_layer.get(name, {}).get("median_ms")) for name in LAYERS]
     if result.why:
         return [*layers, *[NONE] * 6, f"no: {result.why}"]
     clocks = [mhz for row in result.rows for mhz in row["mhz"]]
     return [
-        *(*layers, f"{result.ms:.3f}"),
-        *(f"{result.error:.1e}", f"{result.by_element:.1e}"),
-        f"{min(clocks):.0f} to {max(clocks):.0f}",
-        f"{result.times:.2f}" if result.times else NONE,
-        *(f"{result.model_ms / result.ms:.0%}", "yes"),
+        *(*layers, _n(result.ms), _n(result.error, ".1e")),
+        *(_n(result.by_element, ".1e"), f"{min(clocks):.0f} to {max(clocks):.0f}"),
+        *(_n(result.times, ".2f"), f"{result.model_ms / result.ms:.0%}", "yes"),
     ]
-
-
-def _ms(row: Row | None) -> str:
-    return f"{row['median_ms']:.3f}" if row and row["ok"] else NONE
 
 
 def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
@@ -317,21 +306,18 @@ def edition_table(rows: Iterable[Row]) -> Table:
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of model"]]
     best = goals.per_layer(rows)
     order = list(RTOL)
-    best.sort(
-        key=lambda r: (order.index(r["class"]), r["edition"], r["model"], r["layer"])
-    )
+    named = ("class", "edition", "model", "layer")
+    best.sort(key=lambda r: (order.index(r["class"]), *(r[key] for key in named)))
     for row in best:
-        s, peer = row["shape"], row["peer"]
+        peer = row["peer"] or {}
         shown.append(
             [
-                *(row["class"], row["edition"], row["model"], row["layer"]),
-                f"{s['C']} x {s['H']} x {s['W']}",
-                f"{s['M']} x {s['K']} x {s['K']}",
-                f"`{row.get('part', row['variant'])}`",
-                f"{row['median_ms']:.3f}",
-                *(f"{row['error']:.1e}", f"{row['by_element']:.1e}"),
-                f"{peer['median_ms']:.3f}" if peer else NONE,
-                f"{row['times_peer']:.2f}" if peer else NONE,
+                *(row[key] for key in named),
+                "{C} x {H} x {W}".format(**row["shape"]),
+                "{M} x {K} x {K}".format(**row["shape"]),
+                *(f"`{row.get('part', row['variant'])}`", _n(row["median_ms"])),
+                *(_n(row["error"], ".1e"), _n(row["by_element"], ".1e")),
+                *(_n(peer.get("median_ms")), _n(row["times_peer"], ".2f")),
                 f"{model_ms(row) / row['median_ms']:.0%}",
             ]
         )
@@ -357,11 +343,12 @@ def size_table(found: Iterable[Result]) -> Table:
         shown.append(
             [
                 *(best.accuracy, f"{best.images:,}", f"`{best.variant}`"),
-                *(f"{row['median_ms']:.4g}" for row in best.rows),
-                f"{best.ms:.4g}",
+                *(
+                    _n(ms, ".4g")
+                    for ms in (*(row["median_ms"] for row in best.rows), best.ms)
+                ),
                 f"{1000 * best.ms / best.images:.4f}",
-                f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
-                f"{best.times:.2f}" if best.times else NONE,
+                *(_n(best.peer_ms, ".4g"), _n(best.times, ".2f")),
             ]
         )
     return shown
@@ -369,24 +356,18 @@ def size_table(found: Iterable[Result]) -> Table:
 
 def forward_table(rows: Iterable[Row]) -> Table:
     """Return the table of forward passes compared with PyTorch's fastest way."""
-    heads = "class,edition,images,variant,ms,MHz,error,PyTorch ms,its way,times,correct"
+    heads = "images,variant,ms,MHz,error,PyTorch ms,its way,times,correct"
     shown: Table = [heads.split(",")]
     for row in rows:
         if row["what"] != FORWARD:
             continue
-        head = [
-            row["class"],
-            row["edition"],
-            f"{row['images']:,}",
-            f"`{row['variant']}`",
-        ]
-        if not row["ok"]:
-            shown.append([*head, *[NONE] * 6, f"no: {row['why']}"])
-            continue
-        peer = row["peer"]
-        cells = [f"{row['median_ms']:.3f}", _mhz(row), f"{row['error']:.1e}"]
-        cells += [f"{peer['median_ms']:.3f}", peer["way"], f"{row['times_peer']:.2f}"]
-        shown.append([*head, *cells, "yes"])
+        cells = [NONE] * 6
+        if row["ok"]:
+            peer = row["peer"]
+            cells = [_n(row["median_ms"]), _mhz(row), _n(row["error"], ".1e")]
+            cells += [_n(peer["median_ms"]), peer["way"], _n(row["times_peer"], ".2f")]
+        right = "yes" if row["ok"] else f"no: {row['why']}"
+        shown.append([f"{row['images']:,}", f"`{row['variant']}`", *cells, right])
     return shown
 
 
@@ -403,18 +384,12 @@ def sweep_table(tried: Iterable[Row]) -> Table:
             for key in best["params"]
             if len({row["params"].get(key) for row in found}) > 1
         ]
-        shown.append(
-            [
-                *(f"`{variant}`", layer, str(len(found))),
-                *(_values(best, several), f"{best['median_ms']:.3f}"),
-                *(_values(worst, several), f"{worst['median_ms']:.3f}"),
-            ]
-        )
+        cells = [f"`{variant}`", layer, str(len(found))]
+        for row in (best, worst):
+            told = ", ".join(f"{name} {row['params'].get(name)}" for name in several)
+            cells += [told or NONE, _n(row["median_ms"])]
+        shown.append(cells)
     return shown
-
-
-def _values(row: Row, names: Iterable[str]) -> str:
-    return ", ".join(f"{name} {row['params'].get(name)}" for name in names) or NONE
 
 
 def machine_lines(rows: Iterable[Row]) -> list[str]:
@@ -432,7 +407,6 @@ def _machine(rows: Sequence[Row]) -> str:
     whose = "" if rates else " of the judge"
     clocks = [mhz for r in rows for mhz in r.get("mhz") or ()]
     heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
-    throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
     others = max(r["machine"].get("others", 0) for r in rows)
     parts = [
         f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows{whose}",
@@ -445,10 +419,7 @@ def _machine(rows: Sequence[Row]) -> str:
         )
     if heat:
         parts.append(f"{min(heat):.0f} to {max(heat):.0f} °C")
-    parts.append("throttled: " + (", ".join(sorted(throttled)) or "never seen"))
     parts.append(f"other processes on the GPU: {others or 'none'}")
-    if machine.get("image"):
-        parts.append(f"image {machine['image']}")
     if rates:
         tflops = rates["fma_tflops"], rates["half_tflops"]
         parts.append(

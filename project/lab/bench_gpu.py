@@ -33,8 +33,7 @@ WIDE = 4.0  # the standard deviation of the logarithm of numbers of a wide range
 TIMING = Unit("timing", (("CHAINS", 32),), Path(__file__).parent)
 CHAINS = dict(TIMING.defines)["CHAINS"]
 STEPS = 16_384
-HALF_TFLOPS = 636.0
-HALF_SOURCE = "constant: mma.sync of halves on an H200, as PyTorch is not installed"
+HALF_TFLOPS = 636.0  # where PyTorch is not installed: mma.sync of halves on an H200
 
 
 class Lab:
@@ -87,13 +86,11 @@ class Lab:
         """Measure the peak rates."""
         x, y = (self.device.empty((COPIED,), "uint8") for _ in range(2))
         copy_ms = self.median_ms(lambda: self.device.copy(y, x))
-        sources = {"copy": "a copy of 1 GiB", "fma": "independent sums in registers"}
-        half, sources["half"] = HALF_TFLOPS, HALF_SOURCE
+        half = HALF_TFLOPS
         if self.torch:
             product, count = self.torch.product()
             half = 1e-9 * count / self.median_ms(product)
-            sources["half"] = "a product of large matrices by PyTorch"
-        return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half, sources)
+        return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half)
 
     def _fma_tflops(self) -> float:
         blocks, threads = 2 * self.device.multiprocessors, 512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -147,12 +147,19 @@ SCRIPT_MS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal, what was reached, and whether that is enough."""
+    """A goal, what was reached, if measured, and in what that falls short."""
 
     name: str
     goal: str
-    reached: str
-    verdict: str
+    reached: str = "–"
+    missed: Sequence[str] = (NOT_MEASURED,)
+
+    @property
+    def verdict(self) -> str:
+        """Return whether what was reached is enough."""
+        if self.reached == "–":
+            return NOT_MEASURED
+        return f"missed: {', '.join(self.missed)}" if self.missed else REACHED
 
 
 def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
@@ -173,7 +180,7 @@ def judge(
     """Compare the fastest correct result with a goal; tell how chips differ."""
     best = fastest(found, goal)
     if best is None:
-        return Verdict(goal.name, goal.description, "–", NOT_MEASURED)
+        return Verdict(goal.name, goal.description)
     times = best.times
     own = best.times_own
     layout = (
@@ -197,7 +204,7 @@ def judge(
         missed.append("cuDNN is not measured")
     elif times < goal.times:
         missed.append(f"{times:.2f} of {goal.times:g} times")
-    return Verdict(goal.name, goal.description, reached, _verdict(missed))
+    return Verdict(goal.name, goal.description, reached, missed)
 
 
 def judge_editions(rows: Sequence[Row]) -> Verdict:
@@ -208,45 +215,38 @@ def judge_editions(rows: Sequence[Row]) -> Verdict:
         for row in per_layer(rows)
         if row["class"] == FP32 and row["times_peer"]
     }
-    wanted = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
-    missing = [
-        layer
-        for layer in wanted
-        if (layer.edition, layer.model, layer.name) not in ahead
-    ]
     if not ahead:
-        return Verdict(name, goal, "–", NOT_MEASURED)
+        return Verdict(name, goal)
+    layers = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
+    missing = {(la.edition, la.model, la.name) for la in layers} - ahead.keys()
     least = min(ahead, key=lambda key: ahead[key])
     reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
     missed = [f"behind on {' '.join(key)}" for key, n in ahead.items() if n <= 1]
     missed += [f"{len(missing)} layers are not measured"] * bool(missing)
-    return Verdict(name, goal, reached, _verdict(missed))
+    return Verdict(name, goal, reached, missed)
 
 
-def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
+def judge_sizes(found: Sequence[Result]) -> Iterator[Verdict]:
     """Compare small batches with cuDNN, and the times per image with each other."""
-    verdicts = []
-    best = {
-        images: fastest(found, Goal("", FP32, 0, 0, images))
-        for images in sorted({IMAGES, *SIZES})
-    }
-    small = best[1000]
-    if small:
+    sizes = sorted({IMAGES, *SIZES})
+    best = {n: fastest(found, Goal("", FP32, 0, 0, n)) for n in sizes}
+    name, goal = "fp32, 1000 images", "ahead of cuDNN"
+    if small := best[1000]:
         slower = ["behind"] * bool(small.times and small.times <= 1)
         slower += ["cuDNN is not measured"] * (small.times is None)
         reached = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
-        verdict = _verdict(slower)
+        yield Verdict(name, goal, reached, slower)
     else:
-        reached, verdict = "–", NOT_MEASURED
-    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", reached, verdict))
+        yield Verdict(name, goal)
     each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
+    name = "fp32, batch sizes"
     goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
-    if len(each) < 3:
-        return [*verdicts, Verdict("fp32, batch sizes", goal, "–", NOT_MEASURED)]
+    if len(each) < len(sizes) - 1:
+        yield Verdict(name, goal)
+        return
     apart = max(each.values()) / min(each.values())
     reached = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
-    uneven = [f"{apart - 1:.0%} apart"] * (apart > FLAT)
-    return [*verdicts, Verdict("fp32, batch sizes", goal, reached, _verdict(uneven))]
+    yield Verdict(name, goal, reached, [f"{apart - 1:.0%} apart"] * (apart > FLAT))
 
 
 def judge_forward(rows: Iterable[Row]) -> Verdict:
@@ -256,34 +256,29 @@ def judge_forward(rows: Iterable[Row]) -> Verdict:
     fitting = [
         row
         for row in rows
-        if (row["what"], row["images"]) == (FORWARD, IMAGES)
-        and row["ok"]
+        if (row["what"], row["images"], row["ok"]) == (FORWARD, IMAGES, True)
         # The folded pass computes another network than PyTorch.
         and FOLDED not in row["variant"]
     ]
     best = min(fitting, key=lambda row: row["median_ms"], default=None)
     if best is None:
-        return Verdict(name, goal, "–", NOT_MEASURED)
+        return Verdict(name, goal)
     times, way = best["times_peer"], best["peer"]["way"]
     reached = f"{duration(best['median_ms'])}, {times:.2f} times PyTorch ({way})"
     short = [f"{times:.2f} of {FORWARD_TIMES} times"] * (times < FORWARD_TIMES)
-    return Verdict(name, goal, reached, _verdict(short))
+    return Verdict(name, goal, reached, short)
 
 
 def judge_script(rows: Iterable[Row]) -> Verdict:
     """Compare a script's whole time, with warm caches, with the goal."""
-    name, goal = (
-        f"final.py {IMAGES}",
-        f"at most {SCRIPT_MS / 1000:g} s to the last line",
-    )
+    name = f"final.py {IMAGES}"
+    goal = f"at most {SCRIPT_MS / 1000:g} s to the last line"
     found = next((r for r in rows if r["what"] == SCRIPT and r["ok"]), None)
     if found is None:
-        return Verdict(name, goal, "–", NOT_MEASURED)
+        return Verdict(name, goal)
     reached = f"{found['median_ms'] / 1000:.2f} s, `{found['said']}`"
     over = found["median_ms"] / SCRIPT_MS - 1
-    return Verdict(
-        name, goal, reached, _verdict([f"{over:.0%} over the time"] * (over > 0))
-    )
+    return Verdict(name, goal, reached, [f"{over:.0%} over the time"] * (over > 0))
 
 
 def verdicts(rows: Sequence[Row], chips: Iterable[Sequence[Row]] = ()) -> list[Verdict]:
@@ -298,11 +293,11 @@ def verdicts(rows: Sequence[Row], chips: Iterable[Sequence[Row]] = ()) -> list[V
     ]
 
 
-def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
+def per_layer(rows: Iterable[Row]) -> list[Row]:
     """Return the fastest correct row of each class, edition and layer."""
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        if (row["what"], row["images"]) != (CONVOLUTION, images):
+        if (row["what"], row["images"]) != (CONVOLUTION, IMAGES):
             continue
         if row["wide"] or not row["ok"]:
             continue
@@ -310,10 +305,6 @@ def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
         if key not in best or row["median_ms"] < best[key]["median_ms"]:
             best[key] = row
     return list(best.values())
-
-
-def _verdict(missed: Sequence[str]) -> str:
-    return f"missed: {', '.join(missed)}" if missed else REACHED
 
 
 def duration(ms: float) -> str:

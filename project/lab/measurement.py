@@ -168,12 +168,11 @@ def short(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A GPU's peak rates, and how they were measured."""
+    """A GPU's peak rates."""
 
-    copy_gbps: float  # bytes read and bytes written
-    fma_tflops: float
-    half_tflops: float
-    sources: Mapping[str, str]
+    copy_gbps: float  # bytes read and bytes written by a large copy
+    fma_tflops: float  # of independent sums in registers
+    half_tflops: float  # of a product of large matrices by PyTorch
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from lab.measurement import Way
 from torch import Tensor
 from triton import language as tl
 
-TRIED = (64, 128, 256), (32, 64), (4, 8)  # rows, taps at a time, warps
+TRIED = (64, 128), (32, 64), (4, 8)  # rows, taps at a time, warps
 
 
 @triton.jit

@@ -23,7 +23,7 @@ from lab.trials import Selection, Trial
 from plans.kernels import VARIANTS
 
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
-RATES = Rates(4000, 60, 600, {})
+RATES = Rates(4000, 60, 600)
 SMI = "NVIDIA H200, GPU-1, 580.1, 1980, 45"
 
 
@@ -375,25 +375,21 @@ def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it()
 
 
 def test_facts_of_a_machine_are_read_from_what_nvidia_smi_prints():
-    facts = gpu_facts.parsed(f"{SMI}, 0x0000000000000005")
+    facts = gpu_facts.parsed(SMI)
     assert facts["gpu"] == "NVIDIA H200"
     assert (facts["sm_mhz_max"], facts["celsius"]) == (1980, 45)
-    assert facts["throttled"] == ["power cap"]
 
 
 def test_what_nvidia_smi_does_not_know_is_none():
-    facts = gpu_facts.parsed("A, B, 5, [N/A], [N/A], [N/A]")
+    facts = gpu_facts.parsed("A, B, 5, [N/A], [N/A]")
     assert facts["sm_mhz_max"] is None and facts["celsius"] is None
-    assert facts["throttled"] is None
     assert gpu_facts.parsed('Field "x" is not a valid field to query.') == {}
     assert gpu_facts.parsed("") == {}
 
 
-def test_a_commit_is_told_where_there_is_no_repository(monkeypatch, tmp_path):
+def test_without_a_repository_the_commit_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu_facts, "ROOT", tmp_path)
     assert gpu_facts.commit() == "unknown"
-    monkeypatch.setenv(gpu_facts.COMMIT, "abc-dirty")
-    assert gpu_facts.commit() == "abc-dirty"
 
 
 def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
