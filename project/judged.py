@@ -9,7 +9,7 @@ import argparse
 import json
 import secrets
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]
     machine = _machine(measurement)
     for entry in measurement["entries"]:
         layers = {layer["name"]: layer for layer in entry["layers"]}
-        clocks = [layer["sm_mhz"][1] for layer in layers.values()]
+        clocks = [layer["sm_mhz"] for layer in layers.values()]
         yield {
             "what": JUDGED,
             "variant": entry["variant"],
@@ -85,7 +85,6 @@ def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]
             "model": MODEL,
             "images": choice.images,
             "swept": False,
-            "quick": False,
             "ok": entry["accepted"],
             "why": "; ".join(entry["why"]) or None,
             "error": entry["error"],
@@ -94,14 +93,18 @@ def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]
             "interval": entry["interval"],
             "n": len({sample["round"] for sample in entry["samples"]}),
             "layers": layers,
-            "machine": {
-                **machine,
-                "sm_mhz": statistics.median(clocks) if clocks else None,
-            },
+            "mhz": _mhz(*clocks) if clocks else None,
+            "machine": machine,
             "commit": gpu_facts.commit(),
             "run": run,
             "at": at,
         }
+
+
+def _mhz(*clocks: Sequence[float]) -> list[float]:
+    """Return the median, least and most of layers' least, median and most."""
+    least, middle, most = zip(*clocks, strict=True)
+    return [statistics.median(middle), min(least), max(most)]
 
 
 def _machine(measurement: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +115,6 @@ def _machine(measurement: dict[str, Any]) -> dict[str, Any]:
         **known,
         "architecture": measurement["architecture"],
         "celsius": measurement["celsius"][1],
-        "throttled": list(measurement.get("throttled", ())),
         "others": measurement.get("others", 0),
     }
 

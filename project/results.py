@@ -10,16 +10,22 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import judged
+from course.editions import EDITIONS
 from course.errors import UsageError
-from course.variants import RTOL, Variant
-from lab import code_hash, goals, ledger
-from lab.goals import Result, floor_ms
-from lab.ledger import FORWARD, Row
+from course.variants import RTOL, Variant, number, usual
+from lab import code_hash, goals, ledger, trials
+from lab.float64 import WORST, promised
+from lab.goals import Result, model_ms
+from lab.ledger import EMPTY, FORWARD, Row
+from lab.measurement import BURST_MS, BURSTS
 from lab.trials import IMAGES, LAYERS, MAIN
 from milestones import milestone
+from plans import kernels
 from plans.kernels import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,13 +38,42 @@ SWEEPS = f"The last `bench.py --sweep` of each variant, {IMAGES:,} images of {MA
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
     "layers",
+    "* by element: the worst |y - reference| / sum |x||k| of an output; class fp32 "
+    f"keeps it at most {WORST:.0e}, but for kernels without that in the table above",
+    "* MHz: the SM clock during the samples, least to most",
     "* times cuDNN: cuDNN's sum divided by ours, in the same class, measured in turns",
-    "* share of floor: the sum of the layers' floors divided by the sum. A layer's "
-    "floor is its bytes divided by the rate of a copy, or its multiplications divided "
-    "by the peak rate of their unit, whichever is larger. A kernel that needs fewer "
-    "multiplications than the formula can exceed 100%.",
+    "* share of model: the sum of the layers' times by a model, divided by the sum. By "
+    "the model a layer takes its bytes divided by the rate of a copy, or its "
+    "multiplications divided by the peak rate of their unit, whichever is longer. It "
+    "is no bound: a kernel that mostly writes, or needs fewer multiplications than "
+    "the formula, can exceed 100%.",
 )
 """The columns of the table of variants that need an explanation."""
+TURNS = (
+    "In turns with cuDNN a kernel has a small share of the time, so the GPU is cool. "
+    f"Back to back it is called for {BURSTS * BURST_MS / 1000:g} s, after as long a "
+    "warm-up, with nothing between, and the L2 cache as the call before left it. MHz "
+    "is the median SM clock during the samples."
+)
+FORWARD_TEXT = (
+    "All layers, in turns with PyTorch, whose time is that of its fastest way: eager, "
+    "compiled, compiled with `max-autotune`, in NCHW and NHWC, at few images also as "
+    "a CUDA graph. Images and weights are on the GPU. Ours reads images as bytes, "
+    "PyTorch as floats, four times as many bytes; the weights of our dense layer are "
+    "split into halves once, untimed. `folded` is another network: the second "
+    "convolution and the dense layer are multiplied beforehand, which PyTorch could "
+    "do too."
+)
+ARCHITECTURES = {
+    "sm_75": "T4",
+    "sm_80": "A100",
+    "sm_86": "RTX 3060",
+    "sm_89": "RTX 4090",
+    "sm_90": "H100, H200",
+    "sm_100": "B200",
+    "sm_120": "RTX 5090",
+}
+SIZES = (100, IMAGES)  # numbers of images for which it is said what serves
 
 Table = list[Sequence[str]]
 
@@ -63,10 +98,9 @@ def table(rows: Table) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def page(
-    rows: Sequence[Row], variants: Mapping[str, Variant], tried: Sequence[Row] = ()
-) -> str:
-    """Return RESULTS.md."""
+def page(kept: Sequence[Row], gpu: str = GPU) -> str:
+    """Return RESULTS.md of the rows that are kept."""
+    rows, tried = ledger.latest(kept, gpu), ledger.tried(kept, gpu)
     found = goals.results(rows)
     verdicts = judged.by_variant(rows)
     parts = [
@@ -76,31 +110,132 @@ def page(
             "[measurements/](measurements); `make gpu` measures them, as described in "
             "[docs/kernels.md](../docs/kernels.md#what-a-time-means)."
         ),
+        "## What serves where\n",
+        wrapped(
+            "The fastest kernels of each class by GPU, for both layers and two numbers "
+            f"of images of {MAIN}; then what each supports of all editions' layers at "
+            "these numbers. "
+            "Other kernels serve the rest. Where nothing is measured, no kernel is "
+            "known to be the fastest."
+        ),
+        table(serving_table(kept)),
+        table(parts_table(kept)),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
         "Times are medians.\n",
         "".join(map(wrapped, (*COLUMNS, *([judged.COLUMN] if verdicts else ())))),
-        table(ladder_table(found, variants, verdicts)),
-        slower(found, variants),
+        table(ladder_table(found, VARIANTS, verdicts)),
+        slower(found, VARIANTS),
         judged.refused(verdicts.values()),
-        f"![The variants against their floors]({_link(PLOTS / 'results.svg')})\n",
+        f"![The variants against the model]({_link(PLOTS / 'results.svg')})\n",
         "## The goals\n",
-        table(goal_table(rows)),
+        table(goal_table(rows, ledger.by_chip(kept, gpu))),
+        f"## In turns and back to back, {IMAGES:,} images of {MAIN}\n",
+        wrapped(TURNS),
+        table(turns_table(rows)),
         "## Every edition\n",
         f"The fastest of each class, {IMAGES:,} images.\n",
         table(edition_table(rows)),
         "## Batch sizes\n",
-        "call: the host's time of a call from Python, from an idle GPU to an idle GPU, "
-        "with warm caches.\n",
+        *(
+            f"An empty kernel takes {1000 * row['median_ms']:.3g} us.\n"
+            for row in rows
+            if row["what"] == EMPTY
+        ),
         table(size_table(found)),
         f"![The time per image]({_link(PLOTS / 'sizes.svg')})\n",
         "## The forward pass\n",
-        "All layers, with the images already on the GPU.\n",
+        wrapped(FORWARD_TEXT),
         table(forward_table(rows)),
         *(("## Sweeps\n", SWEEPS, table(sweep_table(tried))) if tried else ()),
         "## The machine\n",
         *machine_lines(rows),
     ]
     return "\n".join(filter(None, parts))
+
+
+def serving_table(kept: Iterable[Row]) -> Table:
+    """Return the table of what computes each layer on each GPU."""
+    shapes = {
+        f"{layer.name}, {images:,}": replace(layer.shape, B=images)
+        for images in SIZES
+        for layer in list(trials.layers(EDITIONS[MAIN]))[: len(LAYERS)]
+    }
+    measured = {(r["machine"].get("architecture"), r["machine"]["gpu"]) for r in kept}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for accuracy, gpu in product(kernels.BEST, ARCHITECTURES):
+        best = kernels.best(accuracy)
+        there = usual(gpu)
+        named = (
+            NONE if best.refusal(s, there) else f"`{best.of(s, there).name}`"
+            for s in shapes.values()
+        )
+        alike.setdefault((accuracy, *named), []).append(gpu)
+    shown: Table = [["class", "GPU", *shapes, "measured on"]]
+    for (accuracy, *named), gpus in alike.items():
+        on = ", ".join(sorted(name for gpu, name in measured if gpu in gpus))
+        served = ", ".join(f"{ARCHITECTURES[gpu]} ({gpu})" for gpu in gpus)
+        shown.append([accuracy, served, *named, on or NONE])
+    return shown
+
+
+def parts_table(kept: Iterable[Row]) -> Table:
+    """Return the table of what each choice of the fastest kernels supports."""
+    heads = "kernel,class,GPUs,layers,not those where,by element,measured on"
+    shown: Table = [heads.split(",")]
+    layers = [la for edition in EDITIONS.values() for la in trials.layers(edition)]
+    shapes = [replace(la.shape, B=images) for images in SIZES for la in layers]
+    measured = {(r.get("part"), r["class"], r["machine"]["gpu"]) for r in kept}
+    parts = [part for name in kernels.BEST.values() for part in VARIANTS[name].parts]
+    for (name, accuracy), part in {(p.name, p.accuracy): p for p in parts}.items():
+        refused = [why for shape in shapes if (why := part.refusal(shape))]
+        only = ", ".join(t[:-1] for t in part.targets if t.endswith("a"))
+        on = ", ".join(sorted(gpu for *of, gpu in measured if of == [name, accuracy]))
+        shown.append(
+            [
+                *(f"`{name}`", accuracy),
+                f"only {only}" if only else f"from {min(part.targets, key=number)} on",
+                f"{len(shapes) - len(refused)} of {len(shapes)}",
+                *(refused[:1] or [NONE]),
+                *(f"at most {WORST:.0e}" if promised(part) else NONE, on or NONE),
+            ]
+        )
+    return shown
+
+
+def turns_table(rows: Iterable[Row]) -> Table:
+    """Return the table of times in turns and back to back, and of slow paths."""
+    heads = "class,kernel,layer,in turns ms,MHz,back to back ms,MHz,cuDNN's MHz"
+    shown: Table = [[*heads.split(","), "error", "by element"]]
+    for row in rows:
+        named = f"`{row['variant']}`" + ("" if row["ok"] else f": {row['why']}")
+        steady, peer = row.get("back_to_back"), row.get("peer")
+        timed = (
+            {f"{named}, every image left to the slow path": row}
+            if row.get("wide")
+            else {}
+        )
+        timed |= {named: row} if steady else {}
+        timed |= {"Triton's `tl.dot`, tf32x3": row["triton"]} if "triton" in row else {}
+        for kernel, times in timed.items():
+            if times is not row:
+                steady = peer = None
+            shown.append(
+                [
+                    *(row["class"], kernel, row["layer"]),
+                    *(_n(times.get("median_ms")), _mhz(times)),
+                    *(_n((steady or {}).get("median_ms")), _mhz(steady), _mhz(peer)),
+                    *(_n(times.get(key), ".1e") for key in ("error", "by_element")),
+                ]
+            )
+    return shown
+
+
+def _n(value: float | None, form: str = ".3f") -> str:
+    return NONE if value is None else format(value, form)
+
+
+def _mhz(times: Row | None) -> str:
+    return f"{times['mhz'][0]:.0f}" if times and "mhz" in times else NONE
 
 
 def ladder_table(
@@ -113,9 +248,9 @@ def ladder_table(
     ``verdicts`` are the judge's rows by variant; without any, its columns are left out.
     """
     heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms"
+    tail = "error,by element,MHz,times cuDNN,share of model,correct"
     more = judged.HEADS if verdicts else ()
-    tail = ("error", "times cuDNN", "share of floor", "correct")
-    rows: Table = [[*heads.split(","), *more, *tail]]
+    rows: Table = [[*heads.split(","), *more, *tail.split(",")]]
     main = {r.variant: r for r in found if r.images == IMAGES}
     for step, (name, variant) in enumerate(variants.items(), 1):
         head = [str(step), _named(name), variant.accuracy, variant.idea]
@@ -131,17 +266,16 @@ def ladder_table(
 def _measured(result: Result | None) -> list[str]:
     """Return a variant's measured cells."""
     if result is None:
-        return [NONE] * 6 + [goals.NOT_MEASURED]
-    layers = [_ms(result.by_layer.get(name)) for name in LAYERS]
+        return [NONE] * 8 + [goals.NOT_MEASURED]
+    layers = [_n(result.by_layer.get(name, {}).get("median_ms")) for name in LAYERS]
     if result.why:
-        return [*layers, NONE, NONE, NONE, NONE, f"no: {result.why}"]
-    times = f"{result.times:.2f}" if result.times else NONE
-    share = f"{result.floor_ms / result.ms:.0%}"
-    return [*layers, f"{result.ms:.3f}", f"{result.error:.1e}", times, share, "yes"]
-
-
-def _ms(row: Row | None) -> str:
-    return f"{row['median_ms']:.3f}" if row and row["ok"] else NONE
+        return [*layers, *[NONE] * 6, f"no: {result.why}"]
+    clocks = [mhz for row in result.rows for mhz in row["mhz"]]
+    return [
+        *(*layers, _n(result.ms), _n(result.error, ".1e")),
+        *(_n(result.by_element, ".1e"), f"{min(clocks):.0f} to {max(clocks):.0f}"),
+        *(_n(result.times, ".2f"), f"{result.model_ms / result.ms:.0%}", "yes"),
+    ]
 
 
 def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
@@ -160,34 +294,32 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     return "".join(f"* {line}\n" for line in lines)
 
 
-def goal_table(rows: Sequence[Row]) -> Table:
-    """Return the table of goals and verdicts."""
-    judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
+def goal_table(rows: Sequence[Row], chips: Sequence[Sequence[Row]]) -> Table:
+    """Return the table of goals and verdicts; ``chips`` are the rows of each."""
+    found = goals.verdicts(rows, chips)
+    judged = ([v.name, v.goal, v.reached, v.verdict] for v in found)
     return [["class", "goal", "reached", "verdict"], *judged]
 
 
 def edition_table(rows: Iterable[Row]) -> Table:
     """Return the table of the fastest rows of each class, edition and layer."""
-    heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error"
-    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of floor"]]
+    heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error,by element"
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of model"]]
     best = goals.per_layer(rows)
     order = list(RTOL)
-    best.sort(
-        key=lambda r: (order.index(r["class"]), r["edition"], r["model"], r["layer"])
-    )
+    named = ("class", "edition", "model", "layer")
+    best.sort(key=lambda r: (order.index(r["class"]), *(r[key] for key in named)))
     for row in best:
-        s, peer = row["shape"], row["peer"]
+        peer = row["peer"] or {}
         shown.append(
             [
-                *(row["class"], row["edition"], row["model"], row["layer"]),
-                f"{s['C']} x {s['H']} x {s['W']}",
-                f"{s['M']} x {s['K']} x {s['K']}",
-                f"`{row.get('part', row['variant'])}`",
-                f"{row['median_ms']:.3f}",
-                f"{row['error']:.1e}",
-                f"{peer['median_ms']:.3f}" if peer else NONE,
-                f"{row['times_peer']:.2f}" if peer else NONE,
-                f"{floor_ms(row) / row['median_ms']:.0%}",
+                *(row[key] for key in named),
+                "{C} x {H} x {W}".format(**row["shape"]),
+                "{M} x {K} x {K}".format(**row["shape"]),
+                *(f"`{row.get('part', row['variant'])}`", _n(row["median_ms"])),
+                *(_n(row["error"], ".1e"), _n(row["by_element"], ".1e")),
+                *(_n(peer.get("median_ms")), _n(row["times_peer"], ".2f")),
+                f"{model_ms(row) / row['median_ms']:.0%}",
             ]
         )
     return shown
@@ -207,48 +339,36 @@ def fastest_by_size(found: Iterable[Result]) -> list[Result]:
 def size_table(found: Iterable[Result]) -> Table:
     """Return the table of the fastest results of each class and number of images."""
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
-    calls = ("call us", "cuDNN's call us")
-    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", *calls]]
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
     for best in fastest_by_size(found):
         shown.append(
             [
                 *(best.accuracy, f"{best.images:,}", f"`{best.variant}`"),
-                *(f"{row['median_ms']:.4g}" for row in best.rows),
-                f"{best.ms:.4g}",
+                *(
+                    _n(ms, ".4g")
+                    for ms in (*(row["median_ms"] for row in best.rows), best.ms)
+                ),
                 f"{1000 * best.ms / best.images:.4f}",
-                f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
-                f"{best.times:.2f}" if best.times else NONE,
-                *(_us(best.call_ms(who)) for who in (goals.OURS, goals.PEER)),
+                *(_n(best.peer_ms, ".4g"), _n(best.times, ".2f")),
             ]
         )
     return shown
 
 
-def _us(ms: float | None) -> str:
-    return f"{1000 * ms:.1f}" if ms else NONE
-
-
 def forward_table(rows: Iterable[Row]) -> Table:
-    """Return the table of forward passes compared with PyTorch's."""
-    heads = "class,edition,images,variant,ms,error,PyTorch eager ms,times"
-    shown: Table = [[*heads.split(","), "PyTorch compiled ms", "times", "correct"]]
+    """Return the table of forward passes compared with PyTorch's fastest way."""
+    heads = "images,variant,ms,MHz,error,PyTorch ms,its way,times,correct"
+    shown: Table = [heads.split(",")]
     for row in rows:
         if row["what"] != FORWARD:
             continue
-        head = [row["class"], row["edition"], f"{row['images']:,}"]
-        head.append(f"`{row['variant']}`")
-        if not row["ok"]:
-            shown.append([*head, *[NONE] * 6, f"no: {row['why']}"])
-            continue
-        cells = [f"{row['median_ms']:.3f}", f"{row['error']:.1e}"]
-        for name in ("eager", "compiled"):
-            peer = row["peers"].get(name)
-            cells += (
-                [f"{peer['median_ms']:.3f}", f"{peer['times']:.2f}"]
-                if peer
-                else [NONE, NONE]
-            )
-        shown.append([*head, *cells, "yes"])
+        cells = [NONE] * 6
+        if row["ok"]:
+            peer = row["peer"]
+            cells = [_n(row["median_ms"]), _mhz(row), _n(row["error"], ".1e")]
+            cells += [_n(peer["median_ms"]), peer["way"], _n(row["times_peer"], ".2f")]
+        right = "yes" if row["ok"] else f"no: {row['why']}"
+        shown.append([f"{row['images']:,}", f"`{row['variant']}`", *cells, right])
     return shown
 
 
@@ -265,18 +385,12 @@ def sweep_table(tried: Iterable[Row]) -> Table:
             for key in best["params"]
             if len({row["params"].get(key) for row in found}) > 1
         ]
-        shown.append(
-            [
-                *(f"`{variant}`", layer, str(len(found))),
-                *(_values(best, several), f"{best['median_ms']:.3f}"),
-                *(_values(worst, several), f"{worst['median_ms']:.3f}"),
-            ]
-        )
+        cells = [f"`{variant}`", layer, str(len(found))]
+        for row in (best, worst):
+            told = ", ".join(f"{name} {row['params'].get(name)}" for name in several)
+            cells += [told or NONE, _n(row["median_ms"])]
+        shown.append(cells)
     return shown
-
-
-def _values(row: Row, names: Iterable[str]) -> str:
-    return ", ".join(f"{name} {row['params'].get(name)}" for name in names) or NONE
 
 
 def machine_lines(rows: Iterable[Row]) -> list[str]:
@@ -292,9 +406,8 @@ def _machine(rows: Sequence[Row]) -> str:
     machine, rates = rows[-1]["machine"], rows[-1].get("rates")
     driver = f"driver {machine.get('driver')}"
     whose = "" if rates else " of the judge"
-    clocks = [r["machine"]["sm_mhz"] for r in rows if r["machine"].get("sm_mhz")]
+    clocks = [mhz for r in rows for mhz in r.get("mhz") or ()]
     heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
-    throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
     others = max(r["machine"].get("others", 0) for r in rows)
     parts = [
         f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows{whose}",
@@ -307,10 +420,7 @@ def _machine(rows: Sequence[Row]) -> str:
         )
     if heat:
         parts.append(f"{min(heat):.0f} to {max(heat):.0f} °C")
-    parts.append("throttled: " + (", ".join(sorted(throttled)) or "never seen"))
     parts.append(f"other processes on the GPU: {others or 'none'}")
-    if machine.get("image"):
-        parts.append(f"image {machine['image']}")
     if rates:
         tflops = rates["fma_tflops"], rates["half_tflops"]
         parts.append(
@@ -328,11 +438,6 @@ def _named(name: str) -> str:
 
 def _link(path: Path) -> str:
     return f"../{path.relative_to(ROOT).as_posix()}"
-
-
-def made(kept: Sequence[Row], gpu: str = GPU) -> str:
-    """Return RESULTS.md of the rows that are kept."""
-    return page(ledger.latest(kept, gpu), VARIANTS, ledger.tried(kept, gpu))
 
 
 def main() -> None:
@@ -354,7 +459,7 @@ def main() -> None:
         raise UsageError(
             f"no rows of {gpu} in measurements/; there are rows of {known}"
         )
-    PAGE.write_text(made(kept, gpu), encoding="utf-8")
+    PAGE.write_text(page(kept, gpu), encoding="utf-8")
 
 
 if __name__ == "__main__":

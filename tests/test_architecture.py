@@ -79,12 +79,14 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pycuda": ("project/gpu/device.py",),
     "cuda": ("project/gpu/compiler.py",),
     "mxnet": ("project/host/mxnet_package.py",),
+    "triton": ("project/lab/triton_peer.py",),
     "cudnn": ("project/gpu/cudnn_convolution.py",),
     "torch": (
         "project/train.py",
         "project/milestones/training.py",
         "project/lab/bench_torch.py",
         "project/lab/forward_torch.py",
+        "project/lab/triton_peer.py",
         "project/backends/torch_gpu.py",
     ),
 }

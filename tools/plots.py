@@ -38,7 +38,7 @@ def drawn(gpu: str = results.GPU) -> dict[Path, str]:
 
 
 def variants(found: Sequence[Result]) -> BarChart:
-    """Return the times of the main edition, with their floors and cuDNN's times."""
+    """Return the times of the main edition, by the model, and cuDNN's."""
     classes, order = list(RTOL), list(VARIANTS)
     shown = [result for result in found if result.images == IMAGES]
     shown.sort(key=lambda r: (classes.index(r.accuracy), order.index(r.variant)))
@@ -48,13 +48,13 @@ def variants(found: Sequence[Result]) -> BarChart:
             result.ms / 1000,
             series=result.accuracy,
             marks=(
-                Mark("floor", result.floor_ms / 1000),
+                Mark("model", result.model_ms / 1000),
                 *([Mark("cuDNN", result.peer_ms / 1000)] if result.peer_ms else []),
             ),
         )
         for result in shown
     ]
-    title = f"Both convolutions of {MAIN}, {IMAGES:,} images: medians, floors, cuDNN"
+    title = f"Both convolutions of {MAIN}, {IMAGES:,} images: medians, model, cuDNN"
     return BarChart(title, "s", tuple(bars), logarithmic=True)
 
 

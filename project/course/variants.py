@@ -139,6 +139,7 @@ class Variant:
     refuses: Callable[[OnGpu], str | None] = _all
     targets: tuple[str, ...] = LADDER_TARGETS
     accuracy: str = FP32  # its class, for sums of 300 products
+    elementwise: bool = True  # whether fp32 also bounds the error of each element
     file: str = ""  # if its name differs from the variant's
     choices: tuple[Variant, ...] = ()  # alternatives: the first that supports a shape
     gpu: Gpu = H200  # that it is planned for

@@ -18,6 +18,7 @@ from course.variants import STATIC_SHARED, Gpu, Launch
 
 LIBCUDA = "libcuda.so.1"
 LAST_ERROR = 999  # CUDA's highest error code
+RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,7 @@ class Device:
             )
             self._context = device.retain_primary_context()
         self._let_go: list[Any] = []
+        self.stream: Any = None  # that of all launches, while they are recorded
 
     def __enter__(self) -> Self:
         with _faults(self._driver):
@@ -142,26 +144,52 @@ class Device:
         with _faults(self._driver):
             self._driver.memcpy_dtod(y.address, x.address, x.nbytes)
 
-    def elapsed_ms(self, work: Callable[[], object]) -> float:
-        """Return the GPU's milliseconds for what ``work`` starts, by CUDA events."""
+    def elapsed_ms(
+        self, work: Callable[[], object], then: Callable[[], object] = lambda: None
+    ) -> float:
+        """Return the GPU's milliseconds for what ``work`` starts, by CUDA events.
+
+        What ``then`` starts follows at once, and does not count.
+        """
         with _faults(self._driver):
             began, ended = self._driver.Event(), self._driver.Event()
             began.record()
             work()
             ended.record()
+            then()
             ended.synchronize()
             return float(began.time_till(ended))
 
+    def recorded(self, work: Callable[[], object]) -> Callable[[], None]:
+        """Record launches as a CUDA graph; return what starts all of them at once.
+
+        Their kernels must be loaded, and their arrays live as long as the graph.
+        """
+        self.stream = self._driver.Stream()
+        handle = ctypes.c_void_p(self.stream.handle)
+        graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+        _call("cuStreamBeginCapture_v2", handle, RELAXED)
+        try:
+            work()
+        finally:
+            _call("cuStreamEndCapture", handle, ctypes.byref(graph))
+            self.stream = None
+        flags = ctypes.c_ulonglong(0)
+        _call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, flags)
+        return lambda: _call("cuGraphLaunch", ready, None)
+
     def load(self, cubin: bytes) -> Module:
         """Load compiled kernels."""
-        return Module(self._driver, cubin, self._let_go)
+        return Module(self, self._driver, cubin, self._let_go)
 
 
 class Module:
     """Compiled kernels loaded on the GPU."""
 
-    def __init__(self, driver: ModuleType, cubin: bytes, let_go: list[Any]) -> None:
-        self._driver = driver
+    def __init__(
+        self, device: Device, driver: ModuleType, cubin: bytes, let_go: list[Any]
+    ) -> None:
+        self._device, self._driver = device, driver
         with _faults(driver):
             self._module = _Owned(driver.module_from_buffer(cubin), let_go)
         self._kernels: dict[str, Any] = {}
@@ -184,9 +212,10 @@ class Module:
             self.ready(launch)
         pointers = [arrays[name].address for name in launch.buffers]
         with _faults(self._driver):
-            self._kernels[launch.kernel].prepared_call(
+            self._kernels[launch.kernel].prepared_async_call(
                 launch.grid,
                 launch.block,
+                self._device.stream,
                 *pointers,
                 *launch.numbers,
                 shared_size=launch.shared_bytes,
@@ -250,6 +279,13 @@ def _error_name(text: str) -> str:
         if found and text.startswith(found):
             return _cuda_string("cuGetErrorName", code)
     return "CUDA_ERROR_UNKNOWN"
+
+
+def _call(function: str, *arguments: object) -> None:
+    """Call the driver; raise GpuError."""
+    if code := getattr(_libcuda(), function)(*arguments):
+        name = _cuda_string("cuGetErrorName", code)
+        raise GpuError(f"{name}: {function} failed")
 
 
 def _cuda_string(function: str, code: int) -> str:

@@ -111,13 +111,6 @@ class ForwardPass:
         for step in self._steps:
             step()
 
-    def steps(self) -> dict[str, Callable[[], None]]:
-        """Return the launches by name, in order, to time each by itself."""
-        between = len(self._steps) - 3
-        convolution = ["conv2", *(f"conv2, launch {n + 2}" for n in range(between - 1))]
-        names = ["conv1, pooling, tanh", *convolution[:between], "dense", "the rest"]
-        return dict(zip(names, self._steps, strict=True))
-
     def probabilities(self) -> np.ndarray:
         """Wait for the pass and download its probabilities."""
         return self._device.download(self.arrays["y"])

@@ -8,34 +8,33 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from course.errors import NoGpuError, ProjectError
+from course import program
+from course.errors import ProjectError
 from course.shapes import ConvShape
 from course.variants import Launch, Variant
-from gpu import compiler
+from gpu import compiler, device_convolution
 from gpu.compiler import Unit
 from gpu.device import Device, DeviceArray
 from gpu.device_convolution import DeviceConvolution
-from host import reference
 from lab import gpu_facts, measurement
-from lab.measurement import Rates, Way
+from lab.float64 import Errors, Float64
+from lab.measurement import Rates, Sample, Way
 from lab.trials import Trial
 
 if TYPE_CHECKING:
     from lab import bench_torch
 
-FLUSH_TIMES = 8  # x the L2 cache's size is written before each sample
+FLUSH_TIMES = 16  # x the L2 cache's size is written before each sample
 COPIED = 1 << 30  # bytes
-PIECE = 1000  # images
 PARTS = 16  # of random numbers, each with its own seed
-CEILINGS = Unit("ceilings", (("CHAINS", 32),), Path(__file__).parent)
-CHAINS = dict(CEILINGS.defines)["CHAINS"]
+WIDE = 4.0  # the standard deviation of the logarithm of numbers of a wide range
+TIMING = Unit("timing", (("CHAINS", 32),), Path(__file__).parent)
+CHAINS = dict(TIMING.defines)["CHAINS"]
 STEPS = 16_384
-HALF_TFLOPS = 636.0
-HALF_SOURCE = "constant: mma.sync of halves on an H200, as PyTorch is not installed"
+HALF_TFLOPS = 636.0  # where PyTorch is not installed: mma.sync of halves on an H200
 
 
 class Lab:
@@ -44,28 +43,35 @@ class Lab:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.toolkit = compiler.find()
-        if why := compiler.too_old(device.cuda, self.toolkit.version):
-            raise NoGpuError(why)
         self.torch = _torch()
+        self.float64 = Float64(device)
+        self._timing = device_convolution.load(device, [TIMING])[TIMING]
         self._junk = device.empty((FLUSH_TIMES * device.l2_bytes,), "uint8")
-        self._cubins: dict[Unit, bytes] = {}
+        stamped = (device.gpu.multiprocessors, 2)
+        self._stamps = [device.empty(stamped, "uint64") for _ in range(2)]
 
-    def ms(self, way: Way) -> float:
-        """Return the GPU's milliseconds of a call after overwriting the L2 cache.
+    def sample(self, way: Way) -> Sample:
+        """Time a call after overwriting the L2 cache.
 
         The launches are queued while the GPU overwrites the cache, so the host's time
-        does not count, but gaps between the launches of a call do.
+        does not count, but gaps between the launches of a call do. A block on each
+        multiprocessor reads its clock right before and after, outside of the time.
         """
+        for stamps in self._stamps:
+            self.device.fill(stamps, 0)
         self.device.fill(self._junk, 0)
-        return self.device.elapsed_ms(way)
+        self._stamp(0)
+        ms = self.device.elapsed_ms(way, lambda: self._stamp(1))
+        return Sample(ms, measurement.mhz(*map(self.device.download, self._stamps)))
 
-    def call_ms(self, way: Way) -> float:
-        """Return the host's milliseconds of a call, on an idle GPU with warm caches."""
-        self.device.wait()
-        began = perf_counter()
-        way()
-        self.device.wait()
-        return 1000 * (perf_counter() - began)
+    def _stamp(self, n: int) -> None:
+        most = self.device.gpu.multiprocessors
+        launch = Launch("stamp", (most, 1, 1), (1, 1, 1), ("at",), (most,))
+        self._timing.launch(launch, {"at": self._stamps[n]})
+
+    def nothing(self) -> None:
+        """Launch an empty kernel."""
+        self._timing.launch(Launch("nothing", (1, 1, 1), (32, 1, 1), (), (0,)), {})
 
     def facts(self) -> dict[str, Any]:
         """Return the facts about the machine for a row."""
@@ -80,14 +86,12 @@ class Lab:
     def rates(self) -> Rates:
         """Measure the peak rates."""
         x, y = (self.device.empty((COPIED,), "uint8") for _ in range(2))
-        copy_ms = self._median(lambda: self.device.copy(y, x))
-        sources = {"copy": "a copy of 1 GiB", "fma": "independent sums in registers"}
-        half, sources["half"] = HALF_TFLOPS, HALF_SOURCE
+        copy_ms = self.median_ms(lambda: self.device.copy(y, x))
+        half = HALF_TFLOPS
         if self.torch:
             product, count = self.torch.product()
-            half = 1e-9 * count / self._median(product)
-            sources["half"] = "a product of large matrices by PyTorch"
-        return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half, sources)
+            half = 1e-9 * count / self.median_ms(product)
+        return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half)
 
     def _fma_tflops(self) -> float:
         blocks, threads = 2 * self.device.gpu.multiprocessors, 512
@@ -95,16 +99,17 @@ class Lab:
         launch = Launch(
             "ceiling_fma", (blocks, 1, 1), (threads, 1, 1), ("y",), (STEPS,)
         )
-        module = self.device.load(self._compiled(CEILINGS))
-        ms = self._median(lambda: module.launch(launch, {"y": y}))
+        ms = self.median_ms(lambda: self._timing.launch(launch, {"y": y}))
         return 2e-9 * CHAINS * STEPS * blocks * threads / ms
 
-    def _median(self, way: Way, least: int = 20) -> float:
-        return statistics.median([self.ms(way) for _ in range(2 * least)][least:])
+    def median_ms(self, way: Way, least: int = 20) -> float:
+        """Return the median of some samples, after as many that warm up."""
+        taken = [self.sample(way).ms for _ in range(2 * least)]
+        return statistics.median(taken[least:])
 
     def warm(self, trials: Iterable[Trial]) -> None:
         """Compile all variants of the trials in parallel; rows report failures."""
-        units: dict[Unit, None] = {CEILINGS: None}
+        units: dict[Unit, None] = {}
         for trial in trials:
             for variant in trial.variants:
                 with suppress(ProjectError):
@@ -113,27 +118,23 @@ class Lab:
 
         def compile_it(unit: Unit) -> None:
             with suppress(ProjectError):
-                self._compiled(unit)
+                target = unit.target(self.device.gpu.architecture)
+                compiler.cached(unit, target, self.toolkit)
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(compile_it, units))
 
-    def _compiled(self, unit: Unit) -> bytes:
-        if unit not in self._cubins:
-            target = unit.target(self.device.gpu.architecture)
-            self._cubins[unit] = compiler.cached(unit, target, self.toolkit)
-        return self._cubins[unit]
-
     def load(self, part: Variant, shape: ConvShape) -> DeviceConvolution:
         """Compile and load a variant for a shape."""
-        module = self.device.load(self._compiled(compiler.unit_of(part, shape)))
+        unit = compiler.unit_of(part, shape)
+        module = device_convolution.load(self.device, [unit])[unit]
         return DeviceConvolution(self.device, part, shape, module)
 
     @contextmanager
-    def case(self, shape: ConvShape, seed: int) -> Iterator[Case]:
-        """Make random images and weights, and the expected results of a sample."""
+    def case(self, trial: Trial, seed: int) -> Iterator[Case]:
+        """Make random images and weights."""
         try:
-            yield Case(self, shape, seed)
+            yield Case(self, trial, seed)
         finally:
             if self.torch:
                 self.torch.free()
@@ -142,20 +143,18 @@ class Lab:
 class Case:
     """Random images and weights, the same for all variants of a trial."""
 
-    def __init__(self, lab: Lab, shape: ConvShape, seed: int) -> None:
-        s = self.shape = shape
+    def __init__(self, lab: Lab, trial: Trial, seed: int) -> None:
+        s = self.shape = trial.shape
         self._lab, self._device = lab, lab.device
-        self._x = normal((s.B, s.C, s.H, s.W), seed)
-        self._k = normal((s.M, s.C, s.K, s.K), seed + 1)
-        self._sample = measurement.sampled(s.B)
-        self._right = np.empty((len(self._sample), s.M, s.H_out, s.W_out))
-        reference.convolve(
-            self._right,
-            self._x[self._sample].astype(np.float64),
-            self._k.astype(np.float64),
-        )
+        x = normal((s.B, s.C, s.H, s.W), seed)
+        k = normal((s.M, s.C, s.K, s.K), seed + 1)
+        if trial.wide:
+            for numbers in (x, k):
+                np.exp(WIDE * numbers, out=numbers)
+        self._numbers = x, k
+        self._stored = {"float32": (self._device.upload(x), self._device.upload(k))}
         self._y = self._device.empty((s.B, s.M, s.H_out, s.W_out))
-        self._stored: dict[str, tuple[DeviceArray, DeviceArray]] = {}
+        self._peers: dict[str, dict[str, Way]] = {}
 
     def part(self, variant: Variant) -> Variant:
         """Return the choice that computes this shape here; raise UsageError."""
@@ -171,58 +170,49 @@ class Case:
         scratch = convolution.scratch()
         return lambda: convolution.start(self._y, x, k, scratch)
 
-    def check(self, way: Way) -> tuple[float, int]:
-        """Run once into NaN; return a sample's error and the missing elements."""
+    def check(self, way: Way) -> Errors:
+        """Run once into NaN; compare every output."""
         self._device.fill(self._y, 255)
         way()
-        self._device.wait()
-        images = (_images(self._y, n, 1) for n in self._sample)
-        found = np.concatenate([self._device.download(image) for image in images])
-        error = measurement.relative_error(found.astype(np.float64), self._right)
-        return error, self._unwritten()
+        return self._lab.float64.errors(self._y, *self._stored["float32"])
 
-    def peer_error(self, way: Way) -> float:
-        """Return the error of cuDNN's result."""
-        assert self._lab.torch is not None
-        found = self._lab.torch.images(way(), self._sample)
-        return measurement.relative_error(found, self._right)
-
-    def _unwritten(self) -> int:
-        if self._lab.torch:
-            return self._lab.torch.not_finite(self._y)
-        missing = 0
-        for first in range(0, self.shape.B, PIECE):
-            count = min(PIECE, self.shape.B - first)
-            piece = self._device.download(_images(self._y, first, count))
-            missing += piece.size - int(np.isfinite(piece).sum())
-        return missing
+    def peer_check(self, way: Way) -> Errors:
+        """Compare every output of a peer, which returns it."""
+        found: Any = way()
+        plain = found.float().contiguous()  # lives until its errors are known
+        y = DeviceArray(tuple(plain.shape), np.dtype("float32"), plain.data_ptr())
+        return self._lab.float64.errors(y, *self._stored["float32"])
 
     def peers(self, part: Variant) -> dict[str, Way]:
         """Return cuDNN's implementations by layout, in the same accuracy class."""
         if self._lab.torch is None:
             return {}
-        ways = self._lab.torch.peers(*self._inputs(part.storage), part.accuracy)
-        served = {}
-        for name, way in ways.items():
-            with suppress(RuntimeError):  # such as no memory for its workspace
-                way()
-                served[name] = way
-        return served
+        if part.accuracy not in self._peers:
+            inputs = self._inputs(part.storage)
+            ways = self._lab.torch.peers(*inputs, part.accuracy, self._ms)
+            self._peers[part.accuracy] = ways
+        return self._peers[part.accuracy]
+
+    def triton(self) -> Way | None:
+        """Return the fastest of Triton's convolutions that are tried, if it runs."""
+        try:
+            from lab import bench_torch, triton_peer
+
+            arrays = map(bench_torch.tensor, self._stored["float32"])
+            return min(triton_peer.ways(self.shape, *arrays), key=self._ms)
+        except Exception as error:  # such as no C compiler, which Triton needs
+            program.warn(f"Triton: {error}")
+            return None
+
+    def _ms(self, way: Way) -> float:
+        return self._lab.median_ms(way, 5)
 
     def _inputs(self, storage: str) -> tuple[DeviceArray, DeviceArray]:
         """Return images and weights on the GPU in a type, uploaded once."""
         if storage not in self._stored:
-            arrays = (a.astype(storage, copy=False) for a in (self._x, self._k))
-            x, k = map(self._device.upload, arrays)
+            x, k = (self._device.upload(a.astype(storage)) for a in self._numbers)
             self._stored[storage] = x, k
         return self._stored[storage]
-
-
-def _images(array: DeviceArray, first: int, count: int) -> DeviceArray:
-    """Return a view of some images of an array, which must not be freed before it."""
-    images, *rest = array.shape
-    address = array.address + first * (array.nbytes // images)
-    return DeviceArray((count, *rest), array.dtype, address)
 
 
 def normal(shape: Sequence[int], seed: int) -> np.ndarray:

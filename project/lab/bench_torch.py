@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import torch
 from course.variants import TF32
 from gpu.device import DeviceArray
@@ -13,6 +14,7 @@ from lab.measurement import Way
 from torch import Tensor
 
 SIDE = 8192  # of the matrices whose product measures the peak rate
+SEARCHES = 3  # of cuDNN's algorithms; the fastest result counts
 LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 
@@ -29,27 +31,24 @@ class Torch:
         major, rest = divmod(number, 10_000)
         return f"cuDNN {major}.{rest // 100}.{rest % 100}, PyTorch {torch.__version__}"
 
-    def peers(self, x: DeviceArray, k: DeviceArray, accuracy: str) -> dict[str, Way]:
+    def peers(
+        self, x: DeviceArray, k: DeviceArray, accuracy: str, ms: Callable[[Way], float]
+    ) -> dict[str, Way]:
         """Return cuDNN's fastest algorithm for each layout, in an accuracy class.
 
-        The first call tries its algorithms. Arrays are converted to the layout here,
-        outside the measured time. For tf32 there is an fp32 entry too, which may be
-        faster.
+        Arrays are converted to the layout here, outside the measured time. For tf32
+        there is an fp32 entry too, which may be faster. What fails is left out, such as
+        one without memory for its workspace. ``ms`` times a call.
         """
         laid = {n: (_laid(x, lay), _laid(k, lay)) for n, lay in LAYOUTS.items()}
         ways = {n: _cudnn(*both, accuracy == TF32) for n, both in laid.items()}
         if accuracy == TF32:
             ways["NCHW, fp32"] = _cudnn(*laid["NCHW"], False)
-        return ways
-
-    def images(self, y: Tensor, chosen: Sequence[int]) -> np.ndarray:
-        """Download some images as float64."""
-        found: np.ndarray = y[list(chosen)].double().contiguous().cpu().numpy()
+        found = {}
+        for name, way in ways.items():
+            with suppress(RuntimeError):
+                found[name] = min((_searched(way) for _ in range(SEARCHES)), key=ms)
         return found
-
-    def not_finite(self, y: DeviceArray) -> int:
-        """Return the number of infinities and NaN."""
-        return y.nbytes // y.dtype.itemsize - int(torch.isfinite(tensor(y)).sum())
 
     def product(self) -> tuple[Way, int]:
         """Return a product of matrices of halves, and its number of operations."""
@@ -67,6 +66,16 @@ def _laid(array: DeviceArray, layout: torch.memory_format) -> Tensor:
     """Copy to a layout, even where one channel makes both layouts the same bytes."""
     shown = tensor(array)
     return torch.empty_like(shown, memory_format=layout).copy_(shown)
+
+
+def _searched(way: Way) -> Way:
+    """Return a way that runs in a thread of its own.
+
+    The first call in a thread times cuDNN's algorithms once each and keeps the fastest,
+    which by chance may be a slow one: another thread searches anew.
+    """
+    thread = ThreadPoolExecutor(1)
+    return lambda: thread.submit(way).result()
 
 
 def _cudnn(x: Tensor, k: Tensor, tf32: bool) -> Callable[[], Tensor]:

@@ -23,7 +23,8 @@ from gpu import compiler, device, device_convolution, forward, planned
 from gpu.compiler import Unit
 from host import cache
 from lab import trials
-from lab.ledger import CONVOLUTION, FORWARD, JUDGED, SCRIPT, Row
+from lab.bench_gpu import TIMING
+from lab.ledger import CONVOLUTION, EMPTY, FORWARD, JUDGED, SCRIPT, Row
 from plans import kernels
 from plans.kernels import VARIANTS
 
@@ -49,6 +50,8 @@ def of(row: Row) -> str | None:
         return cache.key(_forward(images, gpu))
     if row["what"] == SCRIPT:
         return cache.key(_script(row["variant"], images, gpu))
+    if row["what"] == EMPTY:
+        return cache.key([*_sources(TIMING), *_launchers()])
     variant = VARIANTS.get(row["variant"])
     if variant is None:
         return None
@@ -70,6 +73,8 @@ def again(row: Row) -> str:
     if row["what"] == JUDGED:
         return "python -m tools.benchmarks.judge_ladder"
     command = "python project/bench.py"
+    if row["what"] == EMPTY:
+        return f"{command} --variant best --images 100"
     if row["what"] != CONVOLUTION:
         return f"{command} --{row['what']}"
     command += f" --variant {row['variant']}"
@@ -77,7 +82,7 @@ def again(row: Row) -> str:
         command += f" --edition {row['edition']}"
     if row["images"] != trials.IMAGES:
         command += f" --images {row['images']}"
-    return command + " --sweep" * row["swept"]
+    return command + " --sweep" * row["swept"] + " --wide" * bool(row.get("wide"))
 
 
 def _convolution(variant: Variant, shape: ConvShape, gpu: Gpu) -> Iterator[bytes]:

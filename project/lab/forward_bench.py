@@ -1,88 +1,66 @@
-"""Measure the whole forward pass on the GPU, ours and its steps against PyTorch's."""
+"""Measure the whole forward pass on the GPU, ours in turns with PyTorch's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
 
 import numpy as np
-from backends.numpy_cpu import NumpyCpu
-from course import checkpoints, editions, program
-from course.network import Network
-from gpu.device import Device
+from course import checkpoints, editions
+from course.errors import UsageError
 from gpu.forward_gpu import ForwardPass
 from lab import measurement
 from lab.bench_gpu import Lab
-from lab.measurement import Spread, Way
+from lab.ledger import Row
+from lab.measurement import Way
 
-CHECKED = 500  # images compared with float64
 MOST_ERROR = 1e-5  # the tolerance of a probability
+FEW = 1000  # images up to which CUDA graphs are timed too
 
 
-def forward_rows(lab: Lab, pixels: np.ndarray) -> list[dict[str, object]]:
-    """Check and time each implementation on the default network; return their rows.
+def rows(lab: Lab, pixels: np.ndarray) -> Iterator[Row]:
+    """Check and time each implementation on the default network; yield ours.
 
-    ``pixels`` are images of the default edition, N x size x size bytes.
+    ``pixels`` are images of the default edition, N x size x size bytes. All
+    probabilities are compared with float64 before and after. Raises UsageError.
     """
-    edition = editions.DEFAULT
-    network = checkpoints.load(edition, edition.with_convolutions(own=True)[0])
-    right = NumpyCpu(dtype=np.float64).infer(network, pixels[:CHECKED]).probabilities
-    ours, found, steps = _ours(lab.device, network, pixels)
-    theirs, labels = _theirs(network, pixels) if lab.torch else ({}, None)
-    rows = _rows(measurement.alternate({**ours, **theirs}, lab, measurement.FULL))
-    for row in rows:
-        if row["name"] in found:
-            row |= verdict(found[str(row["name"])], right, labels)
-    return rows + _rows(measurement.alternate(steps, lab, measurement.QUICK))
-
-
-def _ours(
-    device: Device, network: Network, pixels: np.ndarray
-) -> tuple[dict[str, Way], dict[str, np.ndarray], dict[str, Way]]:
-    ways: dict[str, Way] = {}
-    found: dict[str, np.ndarray] = {}
-    steps: dict[str, Way] = {}
-    for name, fold in (("ours", False), ("ours, folded", True)):
-        ahead = ForwardPass(device, network, len(pixels), fold=fold)
-        ahead.prepare()
-        ahead.put(pixels)
-        ahead.run()
-        found[name] = ahead.probabilities()
-        ways[name] = ahead.run
-        steps |= {f"{name}: {step}": way for step, way in ahead.steps().items()}
-    return ways, found, steps
-
-
-def _theirs(
-    network: Network, pixels: np.ndarray
-) -> tuple[dict[str, Way], np.ndarray | None]:
+    if lab.torch is None:
+        raise UsageError("the forward pass is compared with PyTorch, which is missing")
     from lab.forward_torch import TorchPass
 
-    peer = TorchPass(network, pixels)
-    ways: dict[str, Way] = {}
-    labels = None
-    for name, way in peer.ways().items():
-        try:
-            labels = way().argmax(dim=1).cpu().numpy()
-        except Exception as error:  # such as torch.compile without a C compiler
-            program.warn(f"{name}: {error}")
-            continue
-        ways[name] = way
-    return ways, labels
+    edition, graphs = editions.DEFAULT, len(pixels) <= FEW
+    network = checkpoints.load(edition, edition.with_convolutions(own=True)[0])
+    theirs = TorchPass(network, pixels)
+    right = theirs.exact()
+    ours: dict[str, tuple[ForwardPass, Way]] = {}
+    for name, fold in (("ours", False), ("ours, folded", True)):
+        ahead = ForwardPass(lab.device, network, len(pixels), fold=fold)
+        ahead.prepare()
+        ahead.put(pixels)
+        ours[name] = ahead, ahead.run
+        if graphs:
+            ours[f"{name}, graph"] = ahead, lab.device.recorded(ahead.run)
+
+    def errors() -> dict[str, float]:
+        return {name: _error(lab, *each, right) for name, each in ours.items()}
+
+    before = errors()
+    peers = dict(theirs.ways(graphs=graphs))
+    ways = {name: way for name, (_, way) in ours.items()}
+    times = measurement.alternate({**ways, **peers}, lab.sample, measurement.FULL)
+    fastest = {name: times[name] for name in peers}
+    for name, after in errors().items():
+        error = max(before[name], after)
+        row: Row = {"variant": name, "ok": error <= MOST_ERROR, "why": None}
+        row["error"] = measurement.short(error)
+        if row["ok"]:
+            row |= times[name].figures() | measurement.compared(times[name], fastest)
+        else:
+            row["why"] = "the result differs from float64"
+        yield row
 
 
-def verdict(
-    found: np.ndarray, right: np.ndarray, labels: np.ndarray | None
-) -> dict[str, object]:
-    """Compare probabilities with float64, and all predictions with PyTorch's."""
-    few = found[: len(right)]
-    error = float(np.abs(few - right).max())
-    same = bool((few.argmax(axis=1) == right.argmax(axis=1)).all())
-    row: dict[str, object] = {"error": error, "ok": same and error <= MOST_ERROR}
-    if labels is not None:
-        row["unlike_pytorch"] = int((found.argmax(axis=1) != labels).sum())
-    return row
-
-
-def _rows(spreads: Mapping[str, Spread]) -> list[dict[str, object]]:
-    return [{"name": name, **asdict(spread)} for name, spread in spreads.items()]
+def _error(lab: Lab, ahead: ForwardPass, way: Way, right: np.ndarray) -> float:
+    """Return the largest error of a probability; 1 for what is not written."""
+    lab.device.fill(ahead.arrays["y"], 255)
+    way()
+    return float(np.nan_to_num(np.abs(ahead.probabilities() - right), nan=1).max())

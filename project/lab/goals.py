@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -18,7 +18,6 @@ FLAT = 1.1  # the largest ratio of times per image that counts as equal
 REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
-OURS, PEER = "ours", "cuDNN"
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Result:
         return float(sum(row["median_ms"] for row in self.rows))
 
     @property
-    def floor_ms(self) -> float:
-        """Return the sum of the layers' floors."""
-        return sum(floor_ms(row) for row in self.rows)
+    def model_ms(self) -> float:
+        """Return the sum of the layers' times by the model."""
+        return sum(model_ms(row) for row in self.rows)
 
     @property
     def peer_ms(self) -> float | None:
@@ -75,21 +74,15 @@ class Result:
             found += medians[OUR_LAYOUT]
         return found / self.ms
 
-    def call_ms(self, who: str) -> float | None:
-        """Return the sum of a call's host times, cuDNN's in its faster layout."""
-        found = 0.0
-        for row in self.rows:
-            name = OURS if who == OURS else (row["peer"] or {}).get("layout")
-            ms = (row.get("call_ms") or {}).get(name)
-            if ms is None:
-                return None
-            found += ms
-        return found
-
     @property
     def error(self) -> float:
         """Return the largest error."""
         return float(max(row["error"] for row in self.rows))
+
+    @property
+    def by_element(self) -> float:
+        """Return the largest error of an element, beside its sum |x||k|."""
+        return float(max(row["by_element"] for row in self.rows))
 
     @property
     def fma_only(self) -> bool:
@@ -97,13 +90,16 @@ class Result:
         return all(row["arithmetic"] == FMA for row in self.rows)
 
 
-def floor_ms(row: Row) -> float:
-    """Return the higher of a row's floors."""
-    return float(max(row["floor_bytes_ms"], row["floor_flops_ms"]))
+def model_ms(row: Row) -> float:
+    """Return the longer of the times of a row's bytes and of its multiplications."""
+    return float(max(row["model_bytes_ms"], row["model_flops_ms"]))
 
 
 def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
-    """Return an edition's rows grouped by variant, class and number of images."""
+    """Return an edition's rows grouped by variant, class and number of images.
+
+    Those of numbers of a wide range are left out.
+    """
 
     def which(row: Row) -> tuple[str, str, int]:
         return row["variant"], row["class"], row["images"]
@@ -113,6 +109,7 @@ def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
         for row in rows
         if (row["what"], row["edition"], row.get("model"))
         == (CONVOLUTION, edition, MODEL)
+        and not row["wide"]
     ]
     chosen.sort(key=lambda row: (*which(row), row["layer"]))
     return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
@@ -143,19 +140,26 @@ GOALS = (
     Goal("half", HALF, 0.85, 8),
     Goal("fp32, 100 images", FP32, 0.025, 1, images=100),
 )
-FORWARD_TIMES = 8  # PyTorch's, eager and compiled
+FORWARD_TIMES = 8  # PyTorch's fastest way
 FOLDED = "folded"
 SCRIPT_MS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal, what was reached, and whether that is enough."""
+    """A goal, what was reached, if measured, and in what that falls short."""
 
     name: str
     goal: str
-    reached: str
-    verdict: str
+    reached: str = "–"
+    missed: Sequence[str] = (NOT_MEASURED,)
+
+    @property
+    def verdict(self) -> str:
+        """Return whether what was reached is enough."""
+        if self.reached == "–":
+            return NOT_MEASURED
+        return f"missed: {', '.join(self.missed)}" if self.missed else REACHED
 
 
 def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
@@ -170,17 +174,29 @@ def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
     return min(fitting, key=lambda result: result.ms, default=None)
 
 
-def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
-    """Compare the fastest correct result with a goal."""
+def judge(
+    goal: Goal, found: Iterable[Result], chips: Iterable[Sequence[Result]] = ()
+) -> Verdict:
+    """Compare the fastest correct result with a goal; tell how chips differ."""
     best = fastest(found, goal)
     if best is None:
-        return Verdict(goal.name, goal.description, "–", NOT_MEASURED)
+        return Verdict(goal.name, goal.description)
     times = best.times
     own = best.times_own
     layout = (
         f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
     )
     reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
+    same = (goal.accuracy, best.variant, best.images)
+    each = [
+        result.ms
+        for of_chip in chips
+        for result in of_chip
+        if (result.accuracy, result.variant, result.images) == same and not result.why
+    ]
+    if len(each) > 1:
+        apart = f"{duration(min(each))} to {duration(max(each))}"
+        reached += f"; {apart} on {len(each)} chips"
     missed = []
     if best.ms > goal.ms:
         missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
@@ -188,7 +204,7 @@ def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
         missed.append("cuDNN is not measured")
     elif times < goal.times:
         missed.append(f"{times:.2f} of {goal.times:g} times")
-    return Verdict(goal.name, goal.description, reached, _verdict(missed))
+    return Verdict(goal.name, goal.description, reached, missed)
 
 
 def judge_editions(rows: Sequence[Row]) -> Verdict:
@@ -199,96 +215,77 @@ def judge_editions(rows: Sequence[Row]) -> Verdict:
         for row in per_layer(rows)
         if row["class"] == FP32 and row["times_peer"]
     }
-    wanted = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
-    missing = [
-        layer
-        for layer in wanted
-        if (layer.edition, layer.model, layer.name) not in ahead
-    ]
     if not ahead:
-        return Verdict(name, goal, "–", NOT_MEASURED)
+        return Verdict(name, goal)
+    layers = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
+    missing = {(la.edition, la.model, la.name) for la in layers} - ahead.keys()
     least = min(ahead, key=lambda key: ahead[key])
     reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
     missed = [f"behind on {' '.join(key)}" for key, n in ahead.items() if n <= 1]
     missed += [f"{len(missing)} layers are not measured"] * bool(missing)
-    return Verdict(name, goal, reached, _verdict(missed))
+    return Verdict(name, goal, reached, missed)
 
 
-def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
+def judge_sizes(found: Sequence[Result]) -> Iterator[Verdict]:
     """Compare small batches with cuDNN, and the times per image with each other."""
-    verdicts = []
-    best = {
-        images: fastest(found, Goal("", FP32, 0, 0, images))
-        for images in sorted({IMAGES, *SIZES})
-    }
-    small = best[1000]
-    if small:
+    sizes = sorted({IMAGES, *SIZES})
+    best = {n: fastest(found, Goal("", FP32, 0, 0, n)) for n in sizes}
+    name, goal = "fp32, 1000 images", "ahead of cuDNN"
+    if small := best[1000]:
         slower = ["behind"] * bool(small.times and small.times <= 1)
         slower += ["cuDNN is not measured"] * (small.times is None)
         reached = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
-        verdict = _verdict(slower)
+        yield Verdict(name, goal, reached, slower)
     else:
-        reached, verdict = "–", NOT_MEASURED
-    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", reached, verdict))
+        yield Verdict(name, goal)
     each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
+    name = "fp32, batch sizes"
     goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
-    if len(each) < 3:
-        return [*verdicts, Verdict("fp32, batch sizes", goal, "–", NOT_MEASURED)]
+    if len(each) < len(sizes) - 1:
+        yield Verdict(name, goal)
+        return
     apart = max(each.values()) / min(each.values())
     reached = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
-    uneven = [f"{apart - 1:.0%} apart"] * (apart > FLAT)
-    return [*verdicts, Verdict("fp32, batch sizes", goal, reached, _verdict(uneven))]
+    yield Verdict(name, goal, reached, [f"{apart - 1:.0%} apart"] * (apart > FLAT))
 
 
 def judge_forward(rows: Iterable[Row]) -> Verdict:
     """Compare the whole forward pass with PyTorch's."""
     name = "forward pass, fp32"
-    goal = f"{FORWARD_TIMES} times as fast as PyTorch, eager and compiled"
+    goal = f"{FORWARD_TIMES} times as fast as PyTorch's fastest way"
     fitting = [
         row
         for row in rows
-        if (row["what"], row["edition"], row["images"]) == (FORWARD, MAIN, IMAGES)
-        and row["ok"]
-        and row["class"] == FP32
+        if (row["what"], row["images"], row["ok"]) == (FORWARD, IMAGES, True)
+        # The folded pass computes another network than PyTorch.
+        and FOLDED not in row["variant"]
     ]
-    # The folded pass computes a different network than PyTorch, so it does not count.
-    plain = [row for row in fitting if FOLDED not in row["variant"]]
-    best = min(plain, key=lambda row: row["median_ms"], default=None)
-    if best is None or not best["peers"]:
-        return Verdict(name, goal, "–", NOT_MEASURED)
-    beside = [row for row in fitting if FOLDED in row["variant"]]
-    reached = "; ".join(_forward_text(row) for row in (best, *beside))
-    times = {peer: ms["times"] for peer, ms in best["peers"].items()}
-    short = [f"{p}: {v:.2f}" for p, v in times.items() if v < FORWARD_TIMES]
-    return Verdict(name, goal, reached, _verdict(short))
-
-
-def _forward_text(row: Row) -> str:
-    ratios = (f"{ms['times']:.2f} times {peer}" for peer, ms in row["peers"].items())
-    return ", ".join((f"`{row['variant']}` {duration(row['median_ms'])}", *ratios))
+    best = min(fitting, key=lambda row: row["median_ms"], default=None)
+    if best is None:
+        return Verdict(name, goal)
+    times, way = best["times_peer"], best["peer"]["way"]
+    reached = f"{duration(best['median_ms'])}, {times:.2f} times PyTorch ({way})"
+    short = [f"{times:.2f} of {FORWARD_TIMES} times"] * (times < FORWARD_TIMES)
+    return Verdict(name, goal, reached, short)
 
 
 def judge_script(rows: Iterable[Row]) -> Verdict:
     """Compare a script's whole time, with warm caches, with the goal."""
-    name, goal = (
-        f"final.py {IMAGES}",
-        f"at most {SCRIPT_MS / 1000:g} s to the last line",
-    )
+    name = f"final.py {IMAGES}"
+    goal = f"at most {SCRIPT_MS / 1000:g} s to the last line"
     found = next((r for r in rows if r["what"] == SCRIPT and r["ok"]), None)
     if found is None:
-        return Verdict(name, goal, "–", NOT_MEASURED)
+        return Verdict(name, goal)
     reached = f"{found['median_ms'] / 1000:.2f} s, `{found['said']}`"
     over = found["median_ms"] / SCRIPT_MS - 1
-    return Verdict(
-        name, goal, reached, _verdict([f"{over:.0%} over the time"] * (over > 0))
-    )
+    return Verdict(name, goal, reached, [f"{over:.0%} over the time"] * (over > 0))
 
 
-def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """Return the verdicts of all goals."""
-    found = results(rows)
+def verdicts(rows: Sequence[Row], chips: Iterable[Sequence[Row]] = ()) -> list[Verdict]:
+    """Return the verdicts of all goals; ``chips`` are the rows of each."""
+    found, each = results(rows), list(map(results, chips))
     return [
-        *(judge(goal, found) for goal in GOALS),
+        *(judge(goal, found, each) for goal in GOALS),
         *judge_sizes(found),
         judge_editions(rows),
         judge_forward(rows),
@@ -296,20 +293,18 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     ]
 
 
-def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
+def per_layer(rows: Iterable[Row]) -> list[Row]:
     """Return the fastest correct row of each class, edition and layer."""
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        if row["what"] != CONVOLUTION or row["images"] != images or not row["ok"]:
+        if (row["what"], row["images"]) != (CONVOLUTION, IMAGES):
+            continue
+        if row["wide"] or not row["ok"]:
             continue
         key = (row["class"], row["edition"], row["model"], row["layer"])
         if key not in best or row["median_ms"] < best[key]["median_ms"]:
             best[key] = row
     return list(best.values())
-
-
-def _verdict(missed: Sequence[str]) -> str:
-    return f"missed: {', '.join(missed)}" if missed else REACHED
 
 
 def duration(ms: float) -> str:

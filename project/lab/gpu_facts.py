@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # set where git or the engine is absent
 GENERATED = (
     "project/measurements",
     "project/RESULTS.md",
@@ -20,65 +19,28 @@ FIELDS = {
     "gpu": "name",
     "uuid": "uuid",
     "driver": "driver_version",
-    "sm_mhz": "clocks.sm",
     "sm_mhz_max": "clocks.max.sm",
-    "memory_mhz": "clocks.mem",
-    "memory_mhz_max": "clocks.max.mem",
     "celsius": "temperature.gpu",
-    "watts": "power.draw",
-    "watts_max": "power.limit",
 }
-REASONS = (
-    "clocks_event_reasons.active",
-    "clocks_throttle_reasons.active",
-)  # newer, older
-THROTTLES = (
-    "idle",
-    "clocks set by an application",
-    "power cap",
-    "hardware slowdown",
-    "sync boost",
-    "software thermal slowdown",
-    "hardware thermal slowdown",
-    "power brake",
-    "display clocks",
-)
-"""The bits of the reasons, lowest first (nvmlClocksEventReasons in NVIDIA's NVML)."""
-
-Fact = str | float | int | list[str] | None
+Fact = str | float | int | None
 
 
 def machine(bus_id: str) -> dict[str, Fact]:
     """Query nvidia-smi for the facts of one GPU; unknown ones are None."""
-    for reasons in REASONS:
-        line = _smi(bus_id, f"--query-gpu={','.join([*FIELDS.values(), reasons])}")
-        if facts := parsed(line):
-            break
+    facts = parsed(_smi(bus_id, f"--query-gpu={','.join(FIELDS.values())}"))
     apps = _smi(bus_id, "--query-compute-apps=pid").split()
-    facts["others"] = len({pid for pid in apps if pid != str(os.getpid())})
-    facts["image"] = os.environ.get(IMAGE)
-    return facts
+    return facts | {"others": len({pid for pid in apps if pid != str(os.getpid())})}
 
 
 def parsed(line: str) -> dict[str, Fact]:
     """Parse nvidia-smi's line for one GPU; return {} where the query failed."""
-    *values, reasons = (word.strip() for word in line.split(","))
+    values = [word.strip() for word in line.split(",")]
     if len(values) != len(FIELDS):
         return {}
-    facts: dict[str, Fact] = {}
-    for name, value in zip(FIELDS, values, strict=True):
-        facts[name] = value if name in {"gpu", "uuid", "driver"} else _number(value)
-    facts["throttled"] = throttles(reasons)
-    return facts
-
-
-def throttles(mask: str) -> list[str] | None:
-    """Return the throttle reasons of a hexadecimal mask; idle is not one of them."""
-    try:
-        bits = int(mask, 16)
-    except ValueError:
-        return None
-    return [word for n, word in enumerate(THROTTLES) if n and bits >> n & 1]
+    return {
+        name: value if name in {"gpu", "uuid", "driver"} else _number(value)
+        for name, value in zip(FIELDS, values, strict=True)
+    }
 
 
 def _number(text: str) -> float | None:
@@ -96,8 +58,6 @@ def _smi(bus_id: str, *question: str) -> str:
 
 def commit() -> str:
     """Return the commit, with ``-dirty`` if any file that is not generated differs."""
-    if commit := os.environ.get(COMMIT):
-        return commit
     found = _git("rev-parse", "--short=12", "HEAD")
     others = (f":!{path}" for path in GENERATED)
     changed = _git("status", "--porcelain", "--", ".", *others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ Key = tuple[str, ...]
 
 CONVOLUTION, FORWARD, SCRIPT = "convolution", "forward", "script"
 JUDGED = "judged"  # a variant of an edition's convolutions, by the judge of submissions
-_KEYS = ("what", "variant", "class", "edition", "model", "layer", "images")
+EMPTY = "empty"  # a kernel that does nothing
+_KEYS = ("what", "variant", "class", "edition", "model", "layer", "images", "wide")
 
 
 def read(folder: Path = FOLDER) -> Iterator[Row]:
@@ -51,20 +53,27 @@ def _at(row: Row) -> str:
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     """Return the last row of each variant, class, layer and number of images.
 
-    Rows of sweeps, with ``--quick`` or of another GPU are ignored.
+    Rows of sweeps or of another GPU are ignored.
     """
     found: dict[Key, Row] = {}
     for row in sorted(rows, key=_at):
-        if row["machine"]["gpu"] == gpu and not (row["swept"] or row["quick"]):
+        if row["machine"]["gpu"] == gpu and not row["swept"]:
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())
 
 
+def by_chip(rows: Sequence[Row], gpu: str) -> list[list[Row]]:
+    """Return the last rows of each chip of a GPU's model."""
+    chips = dict.fromkeys(row["machine"].get("uuid") for row in rows)
+    each = ([r for r in rows if r["machine"].get("uuid") == chip] for chip in chips)
+    return [found for of_chip in each if (found := latest(of_chip, gpu))]
+
+
 def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
-    """Remove every row but those that are shown of ``rows``."""
+    """Remove every row but those that are shown of ``rows``, for each chip."""
     for path in folder.glob("*.jsonl"):
         path.unlink()
     for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
-        shown = [*latest(rows, gpu), *tried(rows, gpu)]
+        shown = [*chain(*by_chip(rows, gpu)), *tried(rows, gpu)]
         for row in sorted(shown, key=_at):
             keep(row, folder / file(gpu).name)

@@ -1,16 +1,16 @@
-"""Statistics of measured times, and lower bounds (floors) of a convolution's time.
+"""Statistics of timed calls, and a model of the least time of a convolution.
 
-Nothing here needs a GPU: a stopwatch is any object that times a call.
+Nothing here needs a GPU: ``sample`` is any function that times a call.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite, sqrt
+from dataclasses import asdict, dataclass
+from math import ceil, sqrt
 from time import perf_counter
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from course.shapes import ConvShape
@@ -21,13 +21,28 @@ FLOAT_BYTES = 4
 STORED = {"float32": FLOAT_BYTES, "float16": 2}  # bytes
 FMA, SPLIT, HALF = "fma", "split", "half"
 PRODUCTS = {FMA: 1, SPLIT: 3, HALF: 1}  # hardware products for one product
+BURST_MS = 200.0  # of calls back to back
+BURSTS = 5  # that warm up, and again that are measured
 
 
-class Stopwatch(Protocol):
-    """Times one call after clearing the caches."""
+class Sample(NamedTuple):
+    """A timed call: the GPU's milliseconds, and its SM clock meanwhile."""
 
-    def ms(self, way: Way) -> float:
-        """Run it once; return the GPU's milliseconds."""
+    ms: float
+    mhz: float
+
+
+Watch = Callable[[Way], Sample]  # runs it once, after clearing the caches
+
+
+def mhz(before: np.ndarray, after: np.ndarray) -> float:
+    """Return the SM clock between two stamps, each of multiprocessors x (ns, cycles).
+
+    A multiprocessor without a stamp has zeros; 0 where none has both stamps.
+    """
+    both = (before[:, 0] > 0) & (after[:, 0] > before[:, 0])
+    ns, cycles = (after - before)[both].sum(axis=0)
+    return 1000 * float(cycles) / max(float(ns), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +56,22 @@ class Rule:
     agree: float = 0.02  # the relative difference of medians that ends the warm-up
     warm_s: float = 5.0
 
-    def settled(self, samples: Sequence[float]) -> bool:
+    def settled(self, samples: Sequence[Sample]) -> bool:
         """Return whether the last two batches have about the same median."""
         if len(samples) < 2 * self.batch:
             return False
-        last = statistics.median(samples[-self.batch :])
-        before = statistics.median(samples[-2 * self.batch : -self.batch])
+        times = [sample.ms for sample in samples[-2 * self.batch :]]
+        last = statistics.median(times[self.batch :])
+        before = statistics.median(times[: self.batch])
         return abs(last - before) <= self.agree * before
 
-    def enough(self, samples: Sequence[float], spent_s: float) -> bool:
+    def enough(self, samples: Sequence[Sample], spent_s: float) -> bool:
         """Return whether there are enough samples."""
         if len(samples) < self.least:
             return False
-        mean = statistics.fmean(samples)
-        return spent_s >= self.most_s or standard_error(samples) < self.error * mean
+        times = [sample.ms for sample in samples]
+        mean = statistics.fmean(times)
+        return spent_s >= self.most_s or standard_error(times) < self.error * mean
 
 
 FULL = Rule()
@@ -63,26 +80,26 @@ QUICK = Rule(least=5, error=0.05, most_s=1.0, batch=3, agree=0.1, warm_s=0.5)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Statistics of one implementation's times."""
+    """Statistics of one implementation's samples."""
 
     median_ms: float
     min_ms: float
     max_ms: float
     err_ms: float  # the standard error of the mean
     n: int
-    discarded: int  # samples of the warm-up; no others are discarded
+    mhz: tuple[float, float, float] | None = None  # median, least and most
+
+    def figures(self) -> dict[str, Any]:
+        """Return the columns of a row, rounded."""
+        found = {name: short(ms) for name, ms in asdict(self).items() if name != "mhz"}
+        return found | ({"mhz": list(map(short, self.mhz))} if self.mhz else {})
 
 
-def spread(samples: Sequence[float], discarded: int) -> Spread:
-    """Return the statistics of samples in milliseconds."""
-    return Spread(
-        statistics.median(samples),
-        min(samples),
-        max(samples),
-        standard_error(samples),
-        len(samples),
-        discarded,
-    )
+def spread(ms: Sequence[float], clocks: Sequence[float] = ()) -> Spread:
+    """Return the statistics of times, and of the SM clocks of each, if known."""
+    middle = statistics.median
+    found = (middle(clocks), min(clocks), max(clocks)) if clocks else None
+    return Spread(middle(ms), min(ms), max(ms), standard_error(ms), len(ms), found)
 
 
 def standard_error(samples: Sequence[float]) -> float:
@@ -94,7 +111,7 @@ def standard_error(samples: Sequence[float]) -> float:
 
 def alternate(
     ways: Mapping[str, Way],
-    stopwatch: Stopwatch,
+    sample: Watch,
     rule: Rule,
     now: Callable[[], float] = perf_counter,
 ) -> dict[str, Spread]:
@@ -103,45 +120,71 @@ def alternate(
     They warm up until each has settled, or for ``rule.warm_s``. Then samples are taken
     of all until there are enough of each.
     """
-    warm: dict[str, list[float]] = {name: [] for name in ways}
+
+    def turn(taken: Mapping[str, list[Sample]]) -> None:
+        for name, way in ways.items():
+            taken[name].append(sample(way))
+
+    warm: dict[str, list[Sample]] = {name: [] for name in ways}
     began = now()
     while not all(map(rule.settled, warm.values())) and now() - began < rule.warm_s:
         for _ in range(rule.batch):
-            _turn(ways, stopwatch, warm)
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+            turn(warm)
+    taken: dict[str, list[Sample]] = {name: [] for name in ways}
     began = now()
-    while not all(rule.enough(times, now() - began) for times in taken.values()):
-        _turn(ways, stopwatch, taken)
-    return {name: spread(taken[name], len(warm[name])) for name in ways}
+    while not all(rule.enough(each, now() - began) for each in taken.values()):
+        turn(taken)
+    return {name: spread(*zip(*each, strict=True)) for name, each in taken.items()}
 
 
-def _turn(
-    ways: Mapping[str, Way], stopwatch: Stopwatch, times: Mapping[str, list[float]]
-) -> None:
-    for name, way in ways.items():
-        times[name].append(stopwatch.ms(way))
+def back_to_back(way: Way, sample: Watch) -> Spread:
+    """Time bursts of calls with nothing between, which heat the GPU; spread by call."""
+    calls = ceil(BURST_MS / sample(way).ms)
+
+    def burst() -> None:
+        for _ in range(calls):
+            way()
+
+    taken = [sample(burst) for _ in range(2 * BURSTS)][BURSTS:]
+    return spread([s.ms / calls for s in taken], [s.mhz for s in taken])
+
+
+def compared(ours: Spread, peers: Mapping[str, Spread]) -> dict[str, Any]:
+    """Return the columns that compare with the fastest of some peers."""
+    if not peers:
+        return {"peer": None, "times_peer": None}
+    way = min(peers, key=lambda name: peers[name].median_ms)
+    medians = {name: short(times.median_ms) for name, times in peers.items()}
+    return {
+        "peer": {"way": way, **peers[way].figures(), "medians_ms": medians},
+        "times_peer": short(peers[way].median_ms / ours.median_ms),
+    }
+
+
+def short(value: float) -> float:
+    """Round to five significant digits what is not an integer."""
+    return value if isinstance(value, int) else float(f"{value:.5g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A GPU's peak rates, and how they were measured."""
+    """A GPU's peak rates."""
 
-    copy_gbps: float  # bytes read and bytes written
-    fma_tflops: float
-    half_tflops: float
-    sources: Mapping[str, str]
+    copy_gbps: float  # bytes read and bytes written by a large copy
+    fma_tflops: float  # of independent sums in registers
+    half_tflops: float  # of a product of large matrices by PyTorch
 
 
 @dataclass(frozen=True, slots=True)
-class Floors:
-    """Lower bounds of a convolution's time."""
+class Modelled:
+    """The time of a convolution by a model: its bytes, and its multiplications."""
 
     bytes_ms: float
     flops_ms: float
 
     @property
     def ms(self) -> float:
-        """Return the higher of both."""
+        """Return the longer of both."""
         return max(self.bytes_ms, self.flops_ms)
 
 
@@ -156,37 +199,13 @@ def moved_bytes(s: ConvShape, stored: int = FLOAT_BYTES) -> int:
     return stored * read + FLOAT_BYTES * s.B * s.floats_out
 
 
-def floors(s: ConvShape, arithmetic: str, stored: int, rates: Rates) -> Floors:
-    """Return the lower bounds by a convolution's bytes and by its multiplications."""
+def modelled(s: ConvShape, arithmetic: str, stored: int, rates: Rates) -> Modelled:
+    """Return the time if bytes went at a copy's rate, products at their unit's peak.
+
+    It is no bound: bytes that are mostly written may go faster than a copy's.
+    """
     tflops = rates.fma_tflops if arithmetic == FMA else rates.half_tflops
-    return Floors(
+    return Modelled(
         1e-6 * moved_bytes(s, stored) / rates.copy_gbps,
         1e-9 * PRODUCTS[arithmetic] * flops(s) / tflops,
     )
-
-
-def sampled(images: int, third: int = 8) -> list[int]:
-    """Return the images to check: the first, middle and last ``third``."""
-    if images <= 3 * third:
-        return list(range(images))
-    middle = (images - third) // 2
-    starts = (0, middle, images - third)
-    return [start + n for start in starts for n in range(third)]
-
-
-def relative_error(y: np.ndarray, right: np.ndarray) -> float:
-    """Return ||y - right|| / ||right||, or NaN if y has infinities or NaN."""
-    if not np.isfinite(y).all():
-        return float("nan")
-    return float(np.linalg.norm(y - right) / np.linalg.norm(right))
-
-
-def fault(error: float, tolerance: float, unwritten: int = 0) -> str | None:
-    """Return what is wrong with a result; None if it is right."""
-    if unwritten:
-        return f"{unwritten} elements are not written, or not finite"
-    if not isfinite(error):
-        return "some elements are not finite"
-    if error > tolerance:
-        return f"the error is {error:.1e}, more than {tolerance:.0e}"
-    return None

@@ -26,8 +26,8 @@ def script_time(name: str, *words: str, runs: int = RUNS) -> tuple[Spread, str]:
         last, ms = run([sys.executable, str(FOLDER / name), *words])
         samples.append(ms)
         if not last:
-            return measurement.spread([ms], discarded=0), ""
-    return measurement.spread(samples[1:], discarded=1), last
+            return measurement.spread([ms]), ""
+    return measurement.spread(samples[1:]), last
 
 
 def run(

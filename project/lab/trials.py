@@ -39,11 +39,18 @@ class Trial:
     images: int
     variants: tuple[Variant, ...]
     swept: bool = False  # they are part of a sweep of parameters
+    wide: bool = False  # numbers of so wide a range that fast kernels leave every image
 
     @property
     def shape(self) -> ConvShape:
         """Return the shape with the number of images."""
         return replace(self.layer.shape, B=self.images)
+
+    def thorough(self, variant: Variant) -> bool:
+        """Return whether a variant is also timed back to back: the fastest ones are."""
+        usual = (self.layer.edition, self.images) == (MAIN, IMAGES)
+        fastest = variant.name in kernels.BEST.values()
+        return usual and fastest and not (self.swept or self.wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,13 @@ class Selection:
     layer: str | None = None
     images: Sequence[int] = ()
     sweep: bool = False
+    wide: bool = False
 
     @property
     def narrowed(self) -> bool:
         """Return whether the command line selects anything."""
         names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
-        return self.sweep or any(names)
+        return self.sweep or self.wide or any(names)
 
 
 def layers(edition: Edition) -> Iterator[Layer]:
@@ -90,7 +98,7 @@ def programme(selection: Selection) -> list[Trial]:
         if not wanted:
             raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
         return [
-            Trial(layer, images, tried, swept=selection.sweep)
+            Trial(layer, images, tried, selection.sweep, selection.wide)
             for images in selection.images or (IMAGES,)
             for layer in wanted
         ]
@@ -106,6 +114,7 @@ def programme(selection: Selection) -> list[Trial]:
         *(Trial(layer, IMAGES, tuple(chosen)) for layer in main),
         *(Trial(layer, images, fastest) for images in SIZES for layer in main),
         *(Trial(layer, IMAGES, fastest) for layer in others),
+        *(Trial(layer, IMAGES, (kernels.best(FP32),), wide=True) for layer in main),
     ]
 
 

@@ -179,6 +179,7 @@ def strips_of(room: int) -> Variant:
         tune=partial(tune_strips, room),
         fixed=SIZES,
         refuses=no_strips,
+        elementwise=False,  # differences of pixels and of weights
     )
 
 

@@ -84,6 +84,18 @@ def prepared(device, variant, shapes, folder=None):
 
 def convolved(device, convolution, x, k, storage="float32"):
     """Convolve into NaN, between guards; inputs must be left alone."""
+    return _convolved(device, convolution, x, k, storage).get()
+
+
+def compared(device, float64, convolution, x, k, storage="float32"):
+    """Convolve as above; compare every output with float64 on the GPU."""
+    y = _convolved(device, convolution, x, k, storage)
+    found = float64.errors(y.array, *map(device.upload, (x, k)))
+    y.get()
+    return found
+
+
+def _convolved(device, convolution, x, k, storage):
     images, maps, kernel = len(x), len(k), k.shape[2]
     sides = (side - kernel + 1 for side in x.shape[2:])
     y = Guarded(device, (images, maps, *sides), "float32")
@@ -93,7 +105,25 @@ def convolved(device, convolution, x, k, storage="float32"):
     for before, after in zip((x, k), there, strict=True):
         expected = np.asarray(before, storage)
         assert np.array_equal(after.get(), expected, equal_nan=True)
-    return y.get()
+    return y
+
+
+def numbers(rng, shape):
+    """Draw images and weights."""
+    x = rng.standard_normal((shape.B, shape.C, shape.H, shape.W), np.float32)
+    k = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), np.float32)
+    return x, k
+
+
+def served(variant, device, shapes, folder=None):
+    """Load a variant for those of the shapes that it serves."""
+    serves = [s for s in shapes if variant.refusal(s, device.gpu) is None]
+    return zip(serves, prepared(device, variant, serves, folder), strict=True)
+
+
+def many(device):
+    """Return numbers of images of which persistent blocks compute several each."""
+    return 2 * device.gpu.multiprocessors + 1, 3 * device.multiprocessors + 5
 
 
 def gold(x, k):

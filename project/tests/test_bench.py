@@ -16,14 +16,15 @@ from course.errors import GpuError, ProjectError, UsageError
 from course.shapes import ConvShape
 from course.variants import Launch, Variant
 from gpu import compiler
-from lab import bench_gpu, gpu_facts, measurement, script_time, trials
-from lab.measurement import FMA, FULL, HALF, SPLIT, Rates
+from lab import bench_gpu, float64, gpu_facts, measurement, script_time, trials
+from lab.float64 import Errors
+from lab.measurement import FMA, FULL, HALF, SPLIT, Rates, Sample
 from lab.trials import Selection, Trial
 from plans.kernels import VARIANTS
 
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
-RATES = Rates(4000, 60, 600, {})
-SMI = "NVIDIA H200, GPU-1, 580.1, 1965, 1980, 3201, 3201, 45, 432.2, 700.0"
+RATES = Rates(4000, 60, 600)
+SMI = "NVIDIA H200, GPU-1, 580.1, 1980, 45"
 
 
 class Watch:
@@ -34,9 +35,13 @@ class Watch:
         self.ways = {name: (lambda name=name: name) for name in times}
         self.order = []
 
-    def ms(self, way):
-        self.order.append(way())
-        return next(self.times[way()])
+    def sample(self, way):
+        self.order.append(way() or "burst")
+        return Sample(next(self.times[self.order[-1]]), 1700.0)
+
+
+def taken(*ms):
+    return [Sample(each, 1980.0) for each in ms]
 
 
 def ticking(step=0.0):
@@ -44,51 +49,76 @@ def ticking(step=0.0):
 
 
 def test_samples_do_when_there_are_twenty_and_their_mean_is_known_within_one_percent():
-    assert not FULL.enough([1.0] * 19, 9)
-    assert FULL.enough([1.0] * 20, 0)
-    assert not FULL.enough([1.0, 2.0] * 20, 9.9)
-    assert FULL.enough([1.0, 2.0] * 20, 10)
-    assert FULL.enough([1.0, 1.01] * 20, 0)
+    assert not FULL.enough(taken(1.0) * 19, 9)
+    assert FULL.enough(taken(1.0) * 20, 0)
+    assert not FULL.enough(taken(1.0, 2.0) * 20, 9.9)
+    assert FULL.enough(taken(1.0, 2.0) * 20, 10)
+    assert FULL.enough(taken(1.0, 1.01) * 20, 0)
 
 
 def test_a_way_is_warm_when_two_medians_agree():
-    assert not FULL.settled([1.0] * 9)
-    assert FULL.settled([9.0] * 3 + [1.0] * 10)
-    assert not FULL.settled([1.1] * 5 + [1.0] * 5)
-    assert FULL.settled([1.01] * 5 + [1.0] * 5)
+    assert not FULL.settled(taken(1.0) * 9)
+    assert FULL.settled(taken(9.0) * 3 + taken(1.0) * 10)
+    assert not FULL.settled(taken(1.1) * 5 + taken(1.0) * 5)
+    assert FULL.settled(taken(1.01) * 5 + taken(1.0) * 5)
 
 
 def test_ways_are_timed_in_turns_and_what_warms_them_up_does_not_count():
     cold = [9.0, 8.0, 5.0, 3.0, 2.0]
     watch = Watch(ours=[*cold, *[1.0] * 1000], peer=[2.0])
 
-    times = measurement.alternate(watch.ways, watch, FULL, ticking())
+    times = measurement.alternate(watch.ways, watch.sample, FULL, ticking())
 
     assert watch.order == ["ours", "peer"] * (len(watch.order) // 2)
     assert (times["ours"].median_ms, times["ours"].max_ms) == (1, 1)
-    assert (times["ours"].n, times["ours"].discarded) == (20, 15)
-    assert (times["peer"].n, times["peer"].discarded) == (20, 15)
+    assert len(watch.order) == 2 * (15 + 20)
+    assert (times["ours"].n, times["peer"].n) == (20, 20)
 
 
 def test_what_never_settles_is_timed_at_last_and_says_how_wide_it_spreads():
     watch = Watch(ours=[1.0, 3.0, 8.0])
 
-    times = measurement.alternate(watch.ways, watch, FULL, ticking(0.5))["ours"]
+    times = measurement.alternate(watch.ways, watch.sample, FULL, ticking(0.5))["ours"]
 
     assert (times.min_ms, times.median_ms, times.max_ms) == (1, 3, 8)
     assert times.n >= 20
+    assert times.mhz == (1700, 1700, 1700)
     assert times.err_ms == pytest.approx(
         np.std([1, 3, 8] * 7, ddof=1) / np.sqrt(times.n), rel=0.1
     )
 
 
-def test_a_convolution_cannot_be_faster_than_its_bytes_or_its_products():
+def test_calls_back_to_back_are_timed_in_bursts_and_the_first_ones_heat():
+    began = []
+    lengths = itertools.chain([4.0], [400.0] * 5, itertools.repeat(250.0))
+
+    def sample(way):
+        before = len(began)
+        way()
+        return Sample(next(lengths), 1500.0 - len(began) + before)
+
+    times = measurement.back_to_back(lambda: began.append(1), sample)
+
+    assert len(began) == 1 + 10 * 50
+    assert (times.median_ms, times.n) == (5, 5)
+    assert times.mhz == (1450, 1450, 1450)
+
+
+def test_a_clock_is_the_cycles_between_the_stamps_of_those_that_have_both():
+    before = np.array([[1000, 5], [1010, 7], [0, 0], [990, 1]], np.uint64)
+    after = np.array([[2000, 1605], [2010, 1407], [1000, 9], [0, 0]], np.uint64)
+
+    assert measurement.mhz(before, after) == 1500
+    assert measurement.mhz(0 * before, after) == 0
+
+
+def test_by_the_model_a_convolution_takes_its_bytes_or_its_products():
     assert measurement.flops(CONV2) == 2 * 10_000 * 24 * 29 * 29 * 12 * 25
     assert measurement.moved_bytes(CONV2) == 4 * (
         10_000 * (12 * 33 * 33 + 24 * 29 * 29) + 24 * 12 * 25
     )
     fma, split, half = (
-        measurement.floors(CONV2, kind, stored, RATES)
+        measurement.modelled(CONV2, kind, stored, RATES)
         for kind, stored in ((FMA, 4), (SPLIT, 4), (HALF, 2))
     )
     assert fma.ms == fma.flops_ms == pytest.approx(121.1e9 / 60e12 * 1e3, rel=1e-3)
@@ -96,42 +126,57 @@ def test_a_convolution_cannot_be_faster_than_its_bytes_or_its_products():
     assert half.ms == half.bytes_ms < split.bytes_ms == fma.bytes_ms
 
 
-def test_the_first_the_middle_and_the_last_images_are_checked():
-    assert measurement.sampled(3) == [0, 1, 2]
-    chosen = measurement.sampled(10_000)
-    assert chosen[:8] == [*range(8)]
-    assert {4999, 5000, 9999} < set(chosen)
-    assert len(set(chosen)) == 24
+def errors(wrong=0.0, worst=0.0, missing=0):
+    """The errors of two images, of which the second is right."""
+    return Errors(
+        *(np.array([n, r]) for n, r in ((2 * wrong**2, 0), (1, 1))),
+        *(np.array([n, 0]) for n in (worst, missing)),
+    )
 
 
 @pytest.mark.parametrize(
-    ("error", "missing", "why"),
+    ("found", "why"),
     [
-        (1e-6, 0, None),
-        (1.1e-6, 0, "the error is 1.1e-06, more than 1e-06"),
-        (float("nan"), 0, "some elements are not finite"),
-        (1e-9, 3, "3 elements are not written, or not finite"),
+        (errors(1e-6, 4e-6), None),
+        (errors(1.1e-6), "the error is 1.1e-06, more than 1e-06"),
+        (errors(1e-9, missing=3), "3 elements are not written, or not finite"),
+        (
+            errors(1e-9, 1e-3),
+            "an element is wrong by 1.0e-03 of its sum |x||k|, more than 4e-06",
+        ),
     ],
 )
-def test_a_result_is_right_or_it_is_said_why_not(error, missing, why):
-    assert measurement.fault(error, 1e-6, missing) == why
+def test_a_result_is_right_or_it_is_said_why_not(found, why):
+    assert found.fault(Variant("one", "", plan)) == why
 
 
-def test_an_error_is_relative_to_the_whole_and_nan_is_none():
-    right = np.array([3.0, 4.0])
-    assert measurement.relative_error(np.array([3.0, 4.5]), right) == 0.1
-    assert np.isnan(measurement.relative_error(np.array([3.0, np.nan]), right))
+@pytest.mark.parametrize("other", [{"elementwise": False}, {"accuracy": "tf32"}])
+def test_an_element_may_be_wrong_where_a_variant_does_not_promise_it(other):
+    found = errors(1e-9, 1e-3)
+    assert found.fault(Variant("one", "", plan, **other)) is None
+    assert found.by_element == 1e-3
+
+
+def test_an_error_is_relative_to_the_whole_and_to_each_image():
+    found = Errors(*np.array([[1, 8, 0], [4, 4, 0], [0, 0, 0], [0, 0, 0]], float))
+    assert found.norm == pytest.approx((9 / 8) ** 0.5)
+    assert found.norms == pytest.approx([0.5, 2**0.5, 0])
 
 
 def test_the_whole_programme_has_every_variant_size_and_edition():
     chosen = trials.programme(Selection())
 
     main = [t for t in chosen if t.layer.edition == "2019fa" and t.images == 10_000]
+    main = [t for t in main if not t.wide]
     assert [t.layer.name for t in main] == ["conv1", "conv2"]
     assert all([v.name for v in t.variants] == list(VARIANTS) for t in main)
     assert {t.images for t in chosen} == {100, 1000, 10_000, 40_000}
     assert {t.layer.edition for t in chosen} == set(editions.EDITIONS)
     assert not any(t.swept for t in chosen)
+    wide = [t for t in chosen if t.wide]
+    assert [(t.layer.name, t.variants[0].name) for t in wide] == [
+        *(("conv1", "best"), ("conv2", "best"))
+    ]
 
 
 def test_the_command_line_narrows_the_programme():
@@ -199,11 +244,11 @@ class Lab(Watch):
     def facts(self):
         return {"gpu": "none"}
 
-    def call_ms(self, way):
-        return 10.0 if way() == "ours" else 20.0
+    def nothing(self):
+        return "ours"
 
     @contextmanager
-    def case(self, shape, seed):
+    def case(self, trial, seed):
         if error := self._broken.get("case"):
             raise error
         yield self
@@ -222,46 +267,70 @@ class Lab(Watch):
     def check(self, way):
         self.checks += 1
         if self.variant == "racing":
-            return 0.5 * (self.checks == 2), 0
-        return {"wrong": (0.5, 0), "lazy": (float("nan"), 9)}.get(
-            self.variant, (1e-7, 0)
-        )
+            return errors(0.5 * (self.checks == 2))
+        wrong = {"wrong": errors(0.5), "lazy": errors(missing=9)}
+        return wrong.get(self.variant, errors(1e-7, 2e-7))
 
     def peers(self, part):
         return {name: self.ways[name] for name in self._peers}
 
-    def peer_error(self, way):
-        return 2e-7
+    def peer_check(self, way):
+        return errors(2e-7, 3e-7)
+
+    def triton(self):
+        return self.ways.get("Triton")
 
 
-def rows_of(lab, *names, rule=FULL, swept=False, images=10):
+def rows_of(lab, *names, images=10, **more):
     layer = next(trials.layers(editions.EDITIONS["2019fa"]))
     variants = tuple(Variant(name, "", plan, params={"A": 1}) for name in names)
-    trial = Trial(layer, images, variants, swept)
-    return list(Bench(lab, RATES, rule, 408).rows(trial))
+    trial = Trial(layer, images, variants, **more)
+    return list(Bench(lab, RATES, FULL, 408).rows(trial))
 
 
-def test_a_row_holds_times_floors_and_the_vendor_in_its_better_layout():
+def test_a_row_holds_times_errors_and_the_vendor_in_its_better_layout():
     lab = Lab(ours=[2.0], NCHW=[8.0], NHWC=[6.0])
 
     (row,) = rows_of(lab, "good")
 
     json.dumps(row, allow_nan=False)
     assert row["ok"] and row["why"] is None
-    assert (row["median_ms"], row["n"], row["discarded"]) == (2, 20, 10)
+    assert (row["median_ms"], row["n"], row["mhz"]) == (2, 20, [1700.0] * 3)
     assert (row["error"], row["peer"]["error"]) == (1e-7, 2e-7)
-    assert (row["peer"]["layout"], row["times_peer"]) == ("NHWC", 3)
+    assert (row["by_element"], row["peer"]["by_element"]) == (2e-7, 3e-7)
+    assert (row["peer"]["way"], row["times_peer"]) == ("NHWC", 3)
     assert row["peer"]["medians_ms"] == {"NCHW": 8, "NHWC": 6}
-    assert row["gflops"] == pytest.approx(measurement.flops(CONV1_OF_10) / 2e6, rel=0.1)
-    assert min(row["floor_flops_ms"], row["floor_bytes_ms"]) > 0
+    assert min(row["model_flops_ms"], row["model_bytes_ms"]) > 0
     assert row["params"] == {"A": 1}
     assert row["rates"]["copy_gbps"] == 4000
     assert (row["edition"], row["layer"], row["images"]) == ("2019fa", "conv1", 10)
     assert (row["class"], row["arithmetic"]) == ("fp32", FMA)
-    assert "3.00 x cuDNN" in bench.line(row)
+    assert "3.00 x NHWC" in bench.line(row)
+    assert "back_to_back" not in row and "triton" not in row
 
 
-CONV1_OF_10 = ConvShape(10, 12, 1, 70, 70, 5)
+def test_the_fastest_are_also_timed_back_to_back_and_beside_triton():
+    lab = Lab(ours=[2.0], NCHW=[8.0], NHWC=[6.0], Triton=[4.0], burst=[200.0])
+    best, other = rows_of(lab, "best", "good", images=10_000)
+
+    assert best["triton"]["median_ms"] == 4 and best["times_peer"] == 3
+    assert best["triton"]["by_element"] == 3e-7
+    assert best["back_to_back"]["median_ms"] == 2
+    assert "back_to_back" not in other and "triton" not in other
+
+
+def test_numbers_of_a_wide_range_are_timed_without_the_vendor():
+    (row,) = rows_of(Lab(ours=[2.0]), "best", images=10_000, wide=True)
+
+    assert row["wide"] and row["ok"] and row["peer"] is None
+    assert "back_to_back" not in row
+
+
+def test_an_empty_kernel_has_a_row():
+    row = Bench(Lab(ours=[0.002]), RATES, FULL, 1).empty()
+
+    assert (row["what"], row["ok"], row["median_ms"]) == ("empty", True, 0.002)
+    assert "0.0020 ms" in bench.line(row)
 
 
 def test_what_is_wrong_refuses_or_does_not_compile_has_a_row_without_a_time():
@@ -306,25 +375,21 @@ def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it()
 
 
 def test_facts_of_a_machine_are_read_from_what_nvidia_smi_prints():
-    facts = gpu_facts.parsed(f"{SMI}, 0x0000000000000005")
+    facts = gpu_facts.parsed(SMI)
     assert facts["gpu"] == "NVIDIA H200"
-    assert (facts["sm_mhz"], facts["sm_mhz_max"], facts["watts"]) == (1965, 1980, 432.2)
-    assert facts["throttled"] == ["power cap"]
+    assert (facts["sm_mhz_max"], facts["celsius"]) == (1980, 45)
 
 
 def test_what_nvidia_smi_does_not_know_is_none():
-    facts = gpu_facts.parsed("A, B, 5, [N/A], 1, 1, 1, 1, [N/A], 1, [N/A]")
-    assert facts["sm_mhz"] is None and facts["watts"] is None
-    assert facts["throttled"] is None
+    facts = gpu_facts.parsed("A, B, 5, [N/A], [N/A]")
+    assert facts["sm_mhz_max"] is None and facts["celsius"] is None
     assert gpu_facts.parsed('Field "x" is not a valid field to query.') == {}
     assert gpu_facts.parsed("") == {}
 
 
-def test_a_commit_is_told_where_there_is_no_repository(monkeypatch, tmp_path):
+def test_without_a_repository_the_commit_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu_facts, "ROOT", tmp_path)
     assert gpu_facts.commit() == "unknown"
-    monkeypatch.setenv(gpu_facts.COMMIT, "abc-dirty")
-    assert gpu_facts.commit() == "abc-dirty"
 
 
 def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
@@ -344,9 +409,10 @@ def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
 
 @pytest.mark.kernels
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
-def test_what_measures_the_ceilings_compiles_and_stays_in_registers(target):
-    made = compiler.find().compile(bench_gpu.CEILINGS, target)
-    assert [usage.spilled_bytes for usage in usages(made.log)] == [0]
+@pytest.mark.parametrize("unit", [bench_gpu.TIMING, float64.UNIT], ids=str)
+def test_what_measures_compiles_and_stays_in_registers(unit, target):
+    made = compiler.find().compile(unit, target)
+    assert {usage.spilled_bytes for usage in usages(made.log)} == {0}
 
 
 def test_a_script_that_fails_has_no_last_line():

@@ -14,7 +14,9 @@ from project.tests.guarded import (
     error,
     gold,
     mistaken,
+    numbers,
     prepared,
+    served,
     stored,
 )
 
@@ -39,19 +41,6 @@ ODD = (
 )
 RANDOM = 8
 SCALES = (1e-20, 1e-10, 1e10, 1e20)
-
-
-def numbers(rng, shape):
-    """Draw images and weights."""
-    x = rng.standard_normal((shape.B, shape.C, shape.H, shape.W), np.float32)
-    k = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), np.float32)
-    return x, k
-
-
-def served(variant, device, shapes):
-    """Load a variant for those of the shapes that it serves."""
-    serves = [s for s in shapes if variant.refusal(s, device.gpu) is None]
-    return zip(serves, prepared(device, variant, serves), strict=True)
 
 
 def check(device, variant, shape, convolution, x, k, scale=1.0):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 FOUND = 86  # the exit status where the checker found something
 TOOLS = ("memcheck", "racecheck", "initcheck")
-EACH = 6  # variants a checked process, which takes a minute or so
+EACH = 3  # variants a checked process, which takes minutes
 PARTS = [[*SERVING][at : at + EACH] for at in range(0, len(SERVING), EACH)]
 TOP = Path(__file__).resolve().parents[2]
 
@@ -32,6 +32,7 @@ def checked(tool, folder, names):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("names", PARTS, ids=" ".join)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_variant_is_clean(tool, names, compiled_once):
