@@ -219,8 +219,8 @@ def test_it_is_told_what_serves_where_and_where_that_is_measured():
     assert all(line[-1] == "–" for line in serving if "sm_90" not in line[1])
     (one,) = (line for line in parts if line[:2] == ["`best_one`", "fp32"])
     assert "one input channel" in one[4] and one[5:] == ["at most 4e-06", HOPPER]
-    (strips,) = (line for line in parts if line[0] == "`per_layer_strips`")
-    assert strips[5:] == ["–", "–"]
+    (tf32,) = (line for line in parts if line[:2] == ["`best_one`", "tf32"])
+    assert tf32[5:] == ["–", "–"]
 
 
 def test_a_kernel_without_tensor_cores_has_a_goal_of_its_own():
