@@ -76,8 +76,8 @@ __device__ void load_images(Shared &s, char *slots, const float *x, int *list, c
     }
 }
 
-__device__ void multiply_images(Shared &s, float *stages, const char *slots,
-                                const uint4 *operands, const int *shifts, int images)
+__device__ void multiply_images(Shared &s, float *stages, const char *slots, const uint4 *operands,
+                                const int *shifts, int images)
 {
     for (int b = blockIdx.x, n = 0, item = 0; b < images; b += gridDim.x, n++) {
         const int slot = n % SLOTS;

@@ -48,8 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (threadIdx.x == 0)
                 wait_for_copies<STAGES - 1>();  // all but that of the other stage
             __syncthreads();
-            multiply_group(stage, slot, shift, operands, shifts, g, threadIdx.x / 32,
-                           THREADS / 32);
+            multiply_group(stage, slot, shift, operands, shifts, g, threadIdx.x / 32, THREADS / 32);
             publish();
             __syncthreads();
             if (threadIdx.x == 0)

@@ -10,7 +10,7 @@
 // a warpgroup of a block -> every GROUPS-th tile of 64 pixels x all maps, of every n-th image
 // Per output: 4 bytes written, 3 x 8 C8 K K multiply-adds by wgmma, C8 = C / 8 rounded up.
 
-#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||              \
+#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H || \
     !defined SHAPE_W || !defined THREADS
 #error "SHAPE_* and THREADS are set by project/plans/hopper_rungs.py"
 #endif
@@ -33,15 +33,14 @@ constexpr int TILES = ((H_OUT - 1) * W + W_OUT + 63) / 64;
 
 // An image: units [half][8 channels][pixel], with zeros behind, where the last tile reads.
 constexpr int READ = TILES * 64 + (K - 1) * (W + 1);
-constexpr int PLACES = READ > H * W ? READ : H * W, HALF = C8 * PLACES;
+constexpr int PLACES = H * W < READ ? READ : H * W, HALF = C8 * PLACES;
 // Weights: units [tap of 8 channels][half][map]. A step of depth 16 is two taps.
 constexpr int TAPS = C8 * K * K, STEPS = (TAPS + 1) / 2, TAP = 2 * COLUMNS;
 
 // The distance in units from a pixel to that of a tap. What follows the last tap has no weights.
 __host__ __device__ constexpr int tap_at(int tap)
 {
-    return tap == TAPS ? tap_at(TAPS - 1)
-                       : tap / (K * K) * PLACES + tap / K % K * W + tap % K;
+    return tap == TAPS ? tap_at(TAPS - 1) : tap / (K * K) * PLACES + tap / K % K * W + tap % K;
 }
 
 struct Shared {

@@ -18,8 +18,8 @@ extern "C" __global__ void __launch_bounds__(TILE *ROWS)
     conv_constant(float *__restrict__ y, const float *__restrict__ x, int C, int H, int W)
 {
     extern __shared__ float tile[];
-    const int H_out = H - K + 1, W_out = W - K + 1;
-    const int across = (W_out + TILE - 1) / TILE;
+    const int H_OUT = H - K + 1, W_OUT = W - K + 1;
+    const int across = (W_OUT + TILE - 1) / TILE;
     const int m = blockIdx.x, M = gridDim.x, b = blockIdx.z;
     const int top = blockIdx.y / across * ROWS, left = blockIdx.y % across * TILE;
     const int h = top + threadIdx.y, w = left + threadIdx.x;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(TILE *ROWS)
             tile[i] = row < H && column < W ? image[row * W + column] : 0;
         }
         __syncthreads();
-        if (h < H_out && w < W_out)
+        if (h < H_OUT && w < W_OUT)
 #pragma unroll
             for (int p = 0; p < K; p++)
 #pragma unroll
@@ -42,6 +42,6 @@ extern "C" __global__ void __launch_bounds__(TILE *ROWS)
         __syncthreads();
         image += H * W;
     }
-    if (h < H_out && w < W_out)
-        y[(((size_t)b * M + m) * H_out + h) * W_out + w] = sum;
+    if (h < H_OUT && w < W_OUT)
+        y[(((size_t)b * M + m) * H_OUT + h) * W_OUT + w] = sum;
 }

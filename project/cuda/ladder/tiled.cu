@@ -15,12 +15,12 @@ constexpr int K = SHAPE_K;
 constexpr int WIDE = TILE + K - 1, HALO = WIDE * (ROWS + K - 1);
 
 extern "C" __global__ void __launch_bounds__(TILE *ROWS)
-    conv_tiled(float *__restrict__ y, const float *__restrict__ x,
-               const float *__restrict__ k, int C, int H, int W)
+    conv_tiled(float *__restrict__ y, const float *__restrict__ x, const float *__restrict__ k,
+               int C, int H, int W)
 {
     extern __shared__ float tile[];
-    const int H_out = H - K + 1, W_out = W - K + 1;
-    const int across = (W_out + TILE - 1) / TILE;
+    const int H_OUT = H - K + 1, W_OUT = W - K + 1;
+    const int across = (W_OUT + TILE - 1) / TILE;
     const int m = blockIdx.x, M = gridDim.x, b = blockIdx.z;
     const int top = blockIdx.y / across * ROWS, left = blockIdx.y % across * TILE;
     const int h = top + threadIdx.y, w = left + threadIdx.x;
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(TILE *ROWS)
             tile[i] = row < H && column < W ? image[row * W + column] : 0;
         }
         __syncthreads();
-        if (h < H_out && w < W_out)
+        if (h < H_OUT && w < W_OUT)
 #pragma unroll
             for (int p = 0; p < K; p++)
 #pragma unroll
@@ -45,6 +45,6 @@ extern "C" __global__ void __launch_bounds__(TILE *ROWS)
         image += H * W;
         weights += K * K;
     }
-    if (h < H_out && w < W_out)
-        y[(((size_t)b * M + m) * H_out + h) * W_out + w] = sum;
+    if (h < H_OUT && w < W_OUT)
+        y[(((size_t)b * M + m) * H_OUT + h) * W_OUT + w] = sum;
 }

@@ -88,26 +88,26 @@ template <int N> struct Product;
 #define WGMMA_S168 WGMMA_S160, WGMMA_S4(80)
 
 // The numbers of the operands follow those of the N / 2 sums.
-#define WGMMA(n, p0, p1, p2, p3, p4, p5)                                                         \
-    template <> struct Product<n> {                                                              \
-        typedef unsigned long long Descriptor;                                                   \
-        static __device__ __forceinline__ void run(float *d, Descriptor a, Descriptor b, int add) \
-        {                                                                                        \
-            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #p2 ", 0;\n"                    \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" WGMMA_D##n   \
-                         "}, %" #p0 ", %" #p1 ", add, 1, 1, 0, 0;\n}"                             \
-                         : WGMMA_S##n                                                            \
-                         : "l"(a), "l"(b), "r"(add));                                            \
-        }                                                                                        \
-        static __device__ __forceinline__ void run(float *d, const unsigned (&a)[4],             \
-                                                   Descriptor b, int add)                        \
-        {                                                                                        \
-            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #p5 ", 0;\n"                    \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" WGMMA_D##n   \
+#define WGMMA(n, p0, p1, p2, p3, p4, p5)                                                           \
+    template <> struct Product<n> {                                                                \
+        typedef unsigned long long Descriptor;                                                     \
+        static __device__ __forceinline__ void run(float *d, Descriptor a, Descriptor b, int add)  \
+        {                                                                                          \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #p2 ", 0;\n"                     \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" WGMMA_D##n     \
+                         "}, %" #p0 ", %" #p1 ", add, 1, 1, 0, 0;\n}"                              \
+                         : WGMMA_S##n                                                              \
+                         : "l"(a), "l"(b), "r"(add));                                              \
+        }                                                                                          \
+        static __device__ __forceinline__ void run(float *d, const unsigned (&a)[4], Descriptor b, \
+                                                   int add)                                        \
+        {                                                                                          \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #p5 ", 0;\n"                     \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" WGMMA_D##n     \
                          "}, {%" #p0 ", %" #p1 ", %" #p2 ", %" #p3 "}, %" #p4 ", add, 1, 1, 0;\n}" \
-                         : WGMMA_S##n                                                            \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));        \
-        }                                                                                        \
+                         : WGMMA_S##n                                                              \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));          \
+        }                                                                                          \
     };
 WGMMA(8, 4, 5, 6, 7, 8, 9)
 WGMMA(16, 8, 9, 10, 11, 12, 13)
