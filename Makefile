@@ -15,6 +15,8 @@ HERE   := not gpu and not mxnet and not train
 SLOW   := slow and not (long or smoke) and $(HERE)
 USUAL  := (smoke or not (long or slow or hostile)) and $(HERE)
 
+CUDA   := $(wildcard project/cuda/*/*.cu project/cuda/*/*.cuh)
+
 LINTER := tests/workflows/node_modules/.package-lock.json
 AXE    := tests/report/pages/node_modules/.package-lock.json
 
@@ -75,10 +77,12 @@ check: $(VENV)/.ready-dev ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run -Werror $(CUDA)
 
 format: $(VENV)/.ready-dev ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@$(BIN)/clang-format -i $(CUDA)
 
 kernels: $(VENV)/.ready-dev ## compile every kernel for every target; needs no GPU
 	@$(BIN)/python project/compile.py $(ARGS)

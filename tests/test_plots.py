@@ -1,4 +1,4 @@
-"""The plots of docs/kernels/ show what project/measurements/ has."""
+"""The plots and pictures of docs/kernels/ are those that the rows and tools/ give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import results
 from lab import goals, ledger
 
-from tools import plots
+from tools import kernel_pictures, plots
 
 FOUND = goals.results(ledger.latest(ledger.read(), results.GPU))
 
@@ -14,6 +14,13 @@ FOUND = goals.results(ledger.latest(ledger.read(), results.GPU))
 def test_the_plots_are_those_of_the_rows():
     for path, text in plots.drawn().items():
         assert path.read_text() == text, f"{path.name}: run make results"
+
+
+def test_the_pictures_of_kernels_are_those_that_are_drawn():
+    for path, text in kernel_pictures.drawn().items():
+        assert path.read_text() == text, f"{path.name}: run tools/kernel_pictures.py"
+        page = path.with_suffix(".md").read_text()
+        assert f"]({path.name})" in page
 
 
 def test_each_correct_variant_has_a_bar_with_its_model_and_the_vendors_time():

@@ -14,14 +14,14 @@ extern "C" __global__ void conv_two_rows(float *__restrict__ y,
                                          const float *__restrict__ k, int C, int H,
                                          int W, int K)
 {
-    const int H_out = H - K + 1, W_out = W - K + 1;
-    const int across = (W_out + TILE - 1) / TILE;
+    const int H_OUT = H - K + 1, W_OUT = W - K + 1;
+    const int across = (W_OUT + TILE - 1) / TILE;
     const int m = blockIdx.x, M = gridDim.x, b = blockIdx.z;
     const int h = 2 * (blockIdx.y / across * TILE + threadIdx.y);
     const int w = blockIdx.y % across * TILE + threadIdx.x;
-    if (h >= H_out || w >= W_out)
+    if (h >= H_OUT || w >= W_OUT)
         return;
-    const bool second = h + 1 < H_out;
+    const bool second = h + 1 < H_OUT;
 
     float upper = 0, lower = 0;
     for (int c = 0; c < C; c++) {
@@ -36,8 +36,8 @@ extern "C" __global__ void conv_two_rows(float *__restrict__ y,
                     lower += pixel * weights[(p - 1) * K + q];
             }
     }
-    float *pixel = y + (((size_t)b * M + m) * H_out + h) * W_out + w;
+    float *pixel = y + (((size_t)b * M + m) * H_OUT + h) * W_OUT + w;
     pixel[0] = upper;
     if (second)
-        pixel[W_out] = lower;
+        pixel[W_OUT] = lower;
 }

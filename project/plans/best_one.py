@@ -139,7 +139,7 @@ def _variant(accuracy: str, products: int, stored_half: int) -> Variant:
         "best_one",
         "one channel as a Toeplitz product, planes stored in one piece",
         plan,
-        after="tensor_split",
+        after="roles",
         params={"PRODUCTS": products, "STORED_HALF": stored_half},
         tune=partial(tune, products=products, stored_half=stored_half),
         fixed=("M", "H", "W", "K"),

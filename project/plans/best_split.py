@@ -88,7 +88,7 @@ SPLIT = Variant(
     "best_split",
     "fp32's accuracy on Hopper's tensor cores, a ring of output rows",
     plan,
-    after="tensor_split",
+    after="wgmma_split",
     params={"ROWS_AHEAD": 3, "ROWS_IN": 6},
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,

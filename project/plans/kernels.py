@@ -1,8 +1,9 @@
 """The registry of the convolutions on the GPU.
 
 A variant is a file ``<name>.cu`` below cuda/, a plan and an entry: the course's
-optimisations in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, the
-fastest in ``per_layer.py`` and ``best_*.py``.
+optimisations in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, what
+leads from there to the fastest in ``hopper_rungs.py``, the fastest in ``per_layer.py``
+and ``best_*.py``.
 """
 
 from __future__ import annotations
@@ -17,20 +18,35 @@ from plans import (
     best_single,
     best_small,
     best_split,
+    hopper_rungs,
     ladder,
     per_layer,
     tensor_rungs,
 )
 
-_RUNGS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS, per_layer.RUNG)
+_RUNGS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS)
+
+
+def _or_split(rung: Variant) -> Variant:
+    """Return a rung that leaves the shapes that it refuses to ``tensor_split``."""
+    return first_of(
+        *(rung.name, rung.idea, rung.after or "", rung, _RUNGS["tensor_split"])
+    )
+
+
 # Choices are ordered by speed; see RESULTS.md. Strips are none of them: their error is
 # bounded by the norm of an image only.
 VARIANTS = variants.ladder(
     *_RUNGS.values(),
+    _or_split(hopper_rungs.TOEPLITZ),
+    _or_split(hopper_rungs.STAGED_STORE),
+    _or_split(hopper_rungs.ROLES),
+    _or_split(hopper_rungs.WGMMA_SPLIT),
+    per_layer.RUNG,
     first_of(
         "best",
         "the fastest of fp32 for each shape and GPU",
-        "tensor_split",
+        "wgmma_split",
         best_one.ONE_FP32,
         best_small.SMALL,
         best_split.SPLIT,

@@ -26,46 +26,45 @@ MOST_LANES = 8  # threads that compute one output together
 ZEROS_A_THREAD = 16
 
 
-def _a_thread_per_pixel(s: ConvShape, tile: int) -> tuple[Dim, Dim]:
-    """Return grid and block: a block per tile x tile pixels, map and image."""
-    per_map = tiles(s.H_out, tile) * tiles(s.W_out, tile)
-    return (s.M, per_map, s.B), (tile, tile, 1)
+def _a_thread_per_pixel(s: ConvShape, wide: int, high: int) -> tuple[Dim, Dim]:
+    """Return grid and block: a block per wide x high pixels, map and image."""
+    per_map = tiles(s.H_out, high) * tiles(s.W_out, wide)
+    return (s.M, per_map, s.B), (wide, high, 1)
 
 
 def plan_naive(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch one thread per output pixel."""
-    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    grid, block = _a_thread_per_pixel(s, p["TILE"], p["TILE"])
     numbers = (s.C, s.H, s.W, s.K)
     return (Launch("conv_naive", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_restrict_unroll(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch as the naive kernel; K is compiled in."""
-    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    grid, block = _a_thread_per_pixel(s, p["TILE"], p["TILE"])
     numbers = (s.C, s.H, s.W)
     return (Launch("conv_restrict_unroll", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_tiled(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch one block per output tile, map and image; share an input tile."""
-    grid, block = _a_thread_per_pixel(s, p["TILE"])
-    numbers = (s.C, s.H, s.W, s.K)
+    grid, block = _a_thread_per_pixel(s, p["TILE"], p["ROWS"])
+    numbers = (s.C, s.H, s.W)
     shared = halo_bytes(s, p)
     return (Launch("conv_tiled", grid, block, ("y", "x", "k"), numbers, shared),)
 
 
 def plan_constant(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch as the tiled kernel; the weights are in constant memory."""
-    grid, block = _a_thread_per_pixel(s, p["TILE"])
-    numbers = (s.C, s.H, s.W, s.K)
+    grid, block = _a_thread_per_pixel(s, p["TILE"], p["ROWS"])
+    numbers = (s.C, s.H, s.W)
     shared = halo_bytes(s, p)
     return (Launch("conv_constant", grid, block, ("y", "x"), numbers, shared),)
 
 
 def halo_bytes(s: ConvShape, p: Params) -> int:
     """Return the bytes of an input tile with its halo."""
-    side = p["TILE"] + s.K - 1
-    return 4 * side * side
+    return 4 * (p["TILE"] + s.K - 1) * (p["ROWS"] + s.K - 1)
 
 
 def too_big_for_constant(s: ConvShape) -> str | None:
@@ -219,15 +218,19 @@ RUNGS = (
         "tiled",
         "a block shares its input tile",
         plan_tiled,
-        after="naive",
-        params={"TILE": 16},
+        after="restrict_unroll",
+        params={"TILE": 32, "ROWS": 8},
+        sweep={"ROWS": (8, 16, 32)},
+        fixed=("K",),
     ),
     Variant(
         "constant",
         "weights in constant memory",
         plan_constant,
         after="tiled",
-        params={"TILE": 16, "WEIGHTS": MOST_CONSTANT},
+        params={"TILE": 32, "ROWS": 8, "WEIGHTS": MOST_CONSTANT},
+        sweep={"ROWS": (8, 16, 32)},
+        fixed=("K",),
         constants=("weights",),
         refuses=too_big_for_constant,
     ),

@@ -72,7 +72,12 @@ def copy(tmp_path):
         ),
         ("cuda/network/fused_last.cu", "\n", "\n//\n", {"forward"}),
         ("cuda/network/pooling.cu", "\n", "\n//\n", {"script"}),
-        ("plans/ladder.py", "4 * side * side", "8 * side * side", {"tiled"}),
+        (
+            "plans/ladder.py",
+            'return 4 * (p["TILE"]',
+            'return 8 * (p["TILE"]',
+            {"tiled"},
+        ),
         ("plans/ladder.py", "conv_naive", "conv_other", set()),
         ("gpu/device.py", "Load a kernel", "Load", {*ROWS} - {"judged"}),
         ("gpu/device.py", "The GPU and its memory.", "The GPU.", set()),

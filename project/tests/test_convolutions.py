@@ -131,7 +131,7 @@ WRONG = {
     "a row too few": ("naive", "p < K", "p < K - 1"),
     "another weight": ("naive", "k[", "k[1 + "),
     "the first image only": ("naive", "(size_t)b * C", "(size_t)0 * C"),
-    "writes beside": ("naive", "h >= H_out ||", "h > H_out ||"),
+    "writes beside": ("naive", "h >= H_OUT ||", "h > H_OUT ||"),
     "no barrier": ("tiled", "__syncthreads();", ";"),
     "a map too far": ("constant", "m * C", "(m + 1) * C"),
 }

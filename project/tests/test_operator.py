@@ -242,7 +242,7 @@ def test_constants_are_filled_while_the_clock_runs(mx, operator, gpu, libcuda):
 
     assert timed(libcuda) == [
         "cuMemcpyDtoD 640",
-        "cuLaunchKernel conv_constant 5 1 3 16 16 1 1444",
+        "cuLaunchKernel conv_constant 5 1 3 32 8 1 1540",
     ]
 
 

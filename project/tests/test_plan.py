@@ -15,7 +15,7 @@ from course.errors import ProjectError, UsageError
 from course.variants import usual
 from gpu import compiler, planned
 from plan import Choice
-from plans.kernels import VARIANTS
+from plans.kernels import BEST, VARIANTS
 
 from runner.judge.arithmetic import evaluate
 from tests.kit.program import run_program
@@ -23,14 +23,18 @@ from tests.kit.program import run_program
 
 @cache
 def of_all(architecture):
-    """Make the plan of all variants that an architecture supports."""
+    """Make the plan of all variants that an architecture supports, class by class."""
     shapes = plan.shapes(editions.DEFAULT, 10_000).values()
     names = [
         name
         for name, variant in VARIANTS.items()
         if not any(variant.refusal(s, usual(architecture)) for s in shapes)
     ]
-    return plan.made(replace(only("", architecture), final=tuple(names)))
+    classes = {
+        accuracy: tuple(name for name in names if VARIANTS[name].accuracy == accuracy)
+        for accuracy in BEST
+    }
+    return plan.made(replace(only("", architecture), final=(), others=classes))
 
 
 def only(name, architecture):
@@ -58,7 +62,8 @@ def test_a_plan_is_what_the_registry_says(name, architecture):
 
     made = of_all(architecture)
 
-    (entry,) = [e for e in made["milestones"]["final"] if e["variant"] == name]
+    milestone = made["milestones"][variant.accuracy]
+    (entry,) = [e for e in milestone if e["variant"] == name]
     (found,) = entry["plans"]
     assert (entry["variant"], entry["class"]) == (name, variant.accuracy)
     assert found["architectures"] == [architecture]

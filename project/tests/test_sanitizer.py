@@ -45,7 +45,7 @@ def test_every_variant_is_clean(tool, names, compiled_once):
 @pytest.mark.parametrize(
     ("tool", "name", "right", "wrong"),
     [
-        ("memcheck", "naive", "h >= H_out ||", "h >= 2 * H_out ||"),
+        ("memcheck", "naive", "h >= H_OUT ||", "h >= 2 * H_OUT ||"),
         ("racecheck", "tiled", "__syncthreads();", ";"),
         ("initcheck", "unroll_gemm", "if (n < columns)", "if (n < columns - 1)"),
     ],

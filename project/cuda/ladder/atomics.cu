@@ -21,12 +21,10 @@ extern "C" __global__ void conv_atomics_zero(float *y, int images, int floats)
         y[i] = 0;
 }
 
-extern "C" __global__ void conv_atomics(float *__restrict__ y,
-                                        const float *__restrict__ x,
-                                        const float *__restrict__ k, int B, int C, int H,
-                                        int W)
+extern "C" __global__ void conv_atomics(float *__restrict__ y, const float *__restrict__ x,
+                                        const float *__restrict__ k, int B, int C, int H, int W)
 {
-    const int W_out = W - K + 1, pixels = (H - K + 1) * W_out;
+    const int W_OUT = W - K + 1, pixels = (H - K + 1) * W_OUT;
     const int parts = (C + CHANNELS - 1) / CHANNELS;
     const int m = blockIdx.y, M = gridDim.y;
     const int pixel = blockIdx.x * THREADS + threadIdx.x;
@@ -37,8 +35,7 @@ extern "C" __global__ void conv_atomics(float *__restrict__ y,
     for (size_t z = blockIdx.z; z < all; z += gridDim.z) {
         const size_t b = z / parts;
         const int first = z % parts * CHANNELS;
-        const float *window =
-            x + ((b * C + first) * H + pixel / W_out) * W + pixel % W_out;
+        const float *window = x + ((b * C + first) * H + pixel / W_OUT) * W + pixel % W_OUT;
         const float *weights = k + (m * C + first) * K * K;
         float sum = 0;
         for (int c = first; c < min(first + CHANNELS, C); c++) {

@@ -8,15 +8,15 @@
 #error "TILE is set by project/plans/ladder.py"
 #endif
 
-extern "C" __global__ void conv_naive(float *y, const float *x, const float *k, int C,
-                                      int H, int W, int K)
+extern "C" __global__ void conv_naive(float *y, const float *x, const float *k, int C, int H, int W,
+                                      int K)
 {
-    const int H_out = H - K + 1, W_out = W - K + 1;
-    const int across = (W_out + TILE - 1) / TILE;
+    const int H_OUT = H - K + 1, W_OUT = W - K + 1;
+    const int across = (W_OUT + TILE - 1) / TILE;
     const int m = blockIdx.x, M = gridDim.x, b = blockIdx.z;
     const int h = blockIdx.y / across * TILE + threadIdx.y;
     const int w = blockIdx.y % across * TILE + threadIdx.x;
-    if (h >= H_out || w >= W_out)
+    if (h >= H_OUT || w >= W_OUT)
         return;
 
     float sum = 0;
@@ -25,5 +25,5 @@ extern "C" __global__ void conv_naive(float *y, const float *x, const float *k, 
             for (int q = 0; q < K; q++)
                 sum += x[(((size_t)b * C + c) * H + h + p) * W + w + q] *
                        k[((m * C + c) * K + p) * K + q];
-    y[(((size_t)b * M + m) * H_out + h) * W_out + w] = sum;
+    y[(((size_t)b * M + m) * H_OUT + h) * W_OUT + w] = sum;
 }

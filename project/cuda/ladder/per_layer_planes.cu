@@ -10,7 +10,7 @@
 #if !defined(MAPS) || !defined(WIDE) || !defined(ROWS) || !defined(BLOCKS)
 #error "MAPS, WIDE, ROWS and BLOCKS are set by project/plans/per_layer.py"
 #endif
-#if !defined(SHAPE_C) || !defined(SHAPE_M) || !defined(SHAPE_K) || !defined(SHAPE_H) ||    \
+#if !defined(SHAPE_C) || !defined(SHAPE_M) || !defined(SHAPE_K) || !defined(SHAPE_H) || \
     !defined(SHAPE_W)
 #error "SHAPE_C, SHAPE_M, SHAPE_K, SHAPE_H and SHAPE_W are set by project/plans/per_layer.py"
 #endif
@@ -30,9 +30,9 @@ constexpr int FLOATS = FOURS ? 4 : TWOS ? 2 : 1;
 constexpr int TILE = (PATCH + WIDE + K + 3) / 4 * 4;
 constexpr int GROUPS = (M + MAPS - 1) / MAPS, LAST = M - (GROUPS - 1) * MAPS;
 // The size of bulk stores is a multiple of 16 bytes.
-[[maybe_unused]] constexpr bool BULK =
-    BANDS == 1 ? MAPS * PLANE % 4 == 0 && LAST * PLANE % 4 == 0
-               : EVEN && PLANE % 4 == 0 && H_OUT * W_OUT % 4 == 0;
+[[maybe_unused]] constexpr bool BULK = BANDS == 1
+                                           ? MAPS * PLANE % 4 == 0 && LAST * PLANE % 4 == 0
+                                           : EVEN && PLANE % 4 == 0 && H_OUT * W_OUT % 4 == 0;
 constexpr bool PAIRS = WIDE % 2 == 0;
 
 __constant__ float weights[GROUPS * MAPS * C * K * K];
@@ -49,8 +49,7 @@ __device__ __forceinline__ void fetch(float *tile, const float *x, int task, int
 }
 
 // Add a channel's products. The weights are those of maps starting at `first`.
-__device__ __forceinline__ void add(float (&sums)[MAPS][WIDE], const float *from, int first,
-                                    int c)
+__device__ __forceinline__ void add(float (&sums)[MAPS][WIDE], const float *from, int first, int c)
 {
 #pragma unroll
     for (int u = 0; u < K; u++) {
@@ -68,8 +67,7 @@ __device__ __forceinline__ void add(float (&sums)[MAPS][WIDE], const float *from
             for (int m = 0; m < MAPS; m++)
 #pragma unroll
                 for (int i = 0; i < WIDE; i++)
-                    sums[m][i] += weights[((first + m) * C + c) * K * K + u * K + v] *
-                                  in[i + v];
+                    sums[m][i] += weights[((first + m) * C + c) * K * K + u * K + v] * in[i + v];
     }
 }
 
@@ -117,8 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     if (threadIdx.x >= ITEMS || !is)
                         continue;
                     if (PAIRS && W_OUT % 2 == 0)
-                        *(float2 *)(put + m * PLANE + i) =
-                            make_float2(sums[m][i], sums[m][i + 1]);
+                        *(float2 *)(put + m * PLANE + i) = make_float2(sums[m][i], sums[m][i + 1]);
                     else
                         put[m * PLANE + i] = sums[m][i];
                 }

@@ -10,7 +10,7 @@
 #if !defined(ROWS) || !defined(GROUPS) || !defined(CHANNELS) || !defined(BLOCKS)
 #error "ROWS, GROUPS, CHANNELS and BLOCKS are set by project/plans/per_layer.py"
 #endif
-#if !defined(SHAPE_C) || !defined(SHAPE_M) || !defined(SHAPE_K) || !defined(SHAPE_H) ||    \
+#if !defined(SHAPE_C) || !defined(SHAPE_M) || !defined(SHAPE_K) || !defined(SHAPE_H) || \
     !defined(SHAPE_W)
 #error "SHAPE_C, SHAPE_M, SHAPE_K, SHAPE_H and SHAPE_W are set by project/plans/per_layer.py"
 #endif
@@ -19,21 +19,21 @@
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1;
-constexpr int POINTS = 8, WIDTH = POINTS - K + 1;         // pixels of a strip: in, and out
-constexpr int STRIPS = (W_OUT + WIDTH - 1) / WIDTH;       // of a row
-constexpr int UNITS = 4;                                  // strips of a block
+constexpr int POINTS = 8, WIDTH = POINTS - K + 1;    // pixels of a strip: in, and out
+constexpr int STRIPS = (W_OUT + WIDTH - 1) / WIDTH;  // of a row
+constexpr int UNITS = 4;                             // strips of a block
 constexpr int IMAGES = 1 + (UNITS - 1) / STRIPS + (STRIPS % UNITS && UNITS % STRIPS);
-constexpr int MAPS = 4, THREADS = 32 * GROUPS;            // a warp has MAPS maps
+constexpr int MAPS = 4, THREADS = 32 * GROUPS;  // a warp has MAPS maps
 constexpr int MAP_BLOCKS = (M + GROUPS * MAPS - 1) / (GROUPS * MAPS);
 constexpr int PACKED = MAP_BLOCKS * GROUPS * K * POINTS;  // float4 of weights of a channel
 constexpr int HEIGHT = ROWS + K - 1, STEPS = C / CHANNELS;
 constexpr int PATCH = HEIGHT * W, CHUNK = CHANNELS * PATCH;
-constexpr bool WHOLE = ROWS == H_OUT;                     // no bands of rows
+constexpr bool WHOLE = ROWS == H_OUT;  // no bands of rows
 constexpr int FLOATS = WHOLE && CHUNK % 4 == 0 ? 4 : WHOLE && CHUNK % 2 == 0 ? 2 : 1;
 // The strides avoid bank conflicts within a warp.
 constexpr int RAW = (IMAGES * CHUNK + POINTS + 3) / 4 * 4;
 constexpr int COLUMN = 4 * ((HEIGHT + 3) / 4 | 1), LIFTED = UNITS * POINTS * COLUMN;
-constexpr int LANE = 20, SUMS = 32 * LANE + 32;           // of four rows of a warp
+constexpr int LANE = 20, SUMS = 32 * LANE + 32;  // of four rows of a warp
 constexpr int LINE = UNITS * WIDTH, STRIDE = LINE + 4, PLANE = 4 * STRIDE + 8;
 static_assert(C % CHANNELS == 0 && STEPS > 1, "two steps are on their way");
 
@@ -43,14 +43,12 @@ __device__ float4 lifted_weights[C * PACKED];
 extern "C" __global__ void conv_per_layer_strips_pack(const float *__restrict__ k)
 {
     const double point[POINTS] = {0, 1, -1, 2, -2, .5, -.5, 0};
-    const double factor[POINTS] = {-1,       -2. / 9,  -2. / 9,  1. / 90,
-                                   1. / 90, 32. / 45, 32. / 45, 1};
+    const double factor[POINTS] = {-1, -2. / 9, -2. / 9, 1. / 90, 1. / 90, 32. / 45, 32. / 45, 1};
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= C * PACKED * MAPS)
         return;
     const int p = i / MAPS % POINTS, u = i / (MAPS * POINTS) % K;
-    const int m = i / (MAPS * POINTS * K) * MAPS % (PACKED / (K * POINTS) * MAPS) +
-                  (i % MAPS ^ 1);
+    const int m = i / (MAPS * POINTS * K) * MAPS % (PACKED / (K * POINTS) * MAPS) + (i % MAPS ^ 1);
     const int c = i / (MAPS * PACKED);
     double sum = 0;
     if (m < M) {
@@ -65,8 +63,7 @@ extern "C" __global__ void conv_per_layer_strips_pack(const float *__restrict__ 
 }
 
 // Copy CHANNELS channels starting at c of the images of a task's strips.
-__device__ __forceinline__ void fetch(float *raw, const float *x, int task, int B, int top,
-                                      int c)
+__device__ __forceinline__ void fetch(float *raw, const float *x, int task, int B, int top, int c)
 {
     const int first = task * UNITS / STRIPS;
 #pragma unroll
@@ -134,8 +131,7 @@ __device__ __forceinline__ float lower(float (&out)[WIDTH], const float (&at)[PO
     float twice = 1, half = 1, all = 0;
 #pragma unroll
     for (int o = 0; o < WIDTH; o++, twice *= 2, half /= 2) {
-        out[o] = o % 2 ? less1 + twice * less2 + half * less3
-                       : sum1 + twice * sum2 + half * sum3;
+        out[o] = o % 2 ? less1 + twice * less2 + half * less3 : sum1 + twice * sum2 + half * sum3;
         if (o == 0)
             out[o] += at[0];
         if (o == WIDTH - 1)
@@ -146,13 +142,9 @@ __device__ __forceinline__ float lower(float (&out)[WIDTH], const float (&at)[PO
 }
 
 // Whether no input or intermediate value was infinite or NaN.
-__device__ __forceinline__ bool exact(float size)
-{
-    return size <= 1e37f && size >= -1e37f;
-}
+__device__ __forceinline__ bool exact(float size) { return size <= 1e37f && size >= -1e37f; }
 
-__device__ __noinline__ float direct(const float *x, const float *k, int b, int m, int h,
-                                     int w)
+__device__ __noinline__ float direct(const float *x, const float *k, int b, int m, int h, int w)
 {
     float sum = 0;
     for (int c = 0; c < C; c++)
@@ -207,8 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 fetch(raw + parity * RAW, x, third, B, top,
                       (step + 2 - (step + 2 < STEPS ? 0 : STEPS)) * CHANNELS);
             if (second < tasks)
-                lift(lifted + (parity ^ 1) * CHANNELS * LIFTED, raw + (parity ^ 1) * RAW,
-                     second);
+                lift(lifted + (parity ^ 1) * CHANNELS * LIFTED, raw + (parity ^ 1) * RAW, second);
             const float4 *rows = column + parity * (CHANNELS * LIFTED / 4);
             parity ^= 1;
 #pragma unroll 1
@@ -250,8 +241,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             __syncwarp();
 #pragma unroll
             for (int i = 0; i < 4 && r + i < ROWS; i++)
-                *(float4 *)(sums_at + 4 * i) = make_float4(
-                    sums[r + i][0], sums[r + i][1], sums[r + i][2], sums[r + i][3]);
+                *(float4 *)(sums_at + 4 * i) =
+                    make_float4(sums[r + i][0], sums[r + i][1], sums[r + i][2], sums[r + i][3]);
             __syncwarp();
             float points[2][POINTS], out[WIDTH];
 #pragma unroll
@@ -273,8 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 if (there && line < 16 && (r + 4 <= ROWS || r + i < ROWS) &&
                     (H_OUT % ROWS == 0 || top + r + i < H_OUT) &&
                     (M % (GROUPS * MAPS) == 0 || map + m < M))
-                    to[(m * H_OUT + r + i) * W_OUT] =
-                        stage[m * PLANE + i * STRIDE + lane % LINE];
+                    to[(m * H_OUT + r + i) * W_OUT] = stage[m * PLANE + i * STRIDE + lane % LINE];
             }
         }
         // Infinity or NaN may come from a neighbouring pixel or a factor: compute directly.

@@ -16,9 +16,8 @@ constexpr int PADDED = (MAPS + 3) / 4 * 4;  // four weights per load
 constexpr int DEPTH = 64;                   // rows of the matrix between two barriers
 
 extern "C" __global__ void conv_register_gemm_unroll(float *__restrict__ matrix,
-                                                     const float *__restrict__ x,
-                                                     int first, int columns, int C, int H,
-                                                     int W, int K)
+                                                     const float *__restrict__ x, int first,
+                                                     int columns, int C, int H, int W, int K)
 {
     const int n = blockIdx.x * THREADS + threadIdx.x;
     if (n < columns)
@@ -27,8 +26,8 @@ extern "C" __global__ void conv_register_gemm_unroll(float *__restrict__ matrix,
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv_register_gemm(float *__restrict__ y, const float *__restrict__ matrix,
-                       const float *__restrict__ k, int first, int columns, int pixels,
-                       int M, int depth)
+                       const float *__restrict__ k, int first, int columns, int pixels, int M,
+                       int depth)
 {
     __shared__ __align__(16) float weights[DEPTH][PADDED];
     const int left = blockIdx.x * THREADS * PIXELS + threadIdx.x;

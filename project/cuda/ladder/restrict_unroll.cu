@@ -14,17 +14,15 @@
 
 constexpr int K = SHAPE_K;
 
-extern "C" __global__ void conv_restrict_unroll(float *__restrict__ y,
-                                                const float *__restrict__ x,
-                                                const float *__restrict__ k, int C,
-                                                int H, int W)
+extern "C" __global__ void conv_restrict_unroll(float *__restrict__ y, const float *__restrict__ x,
+                                                const float *__restrict__ k, int C, int H, int W)
 {
-    const int H_out = H - K + 1, W_out = W - K + 1;
-    const int across = (W_out + TILE - 1) / TILE;
+    const int H_OUT = H - K + 1, W_OUT = W - K + 1;
+    const int across = (W_OUT + TILE - 1) / TILE;
     const int m = blockIdx.x, M = gridDim.x, b = blockIdx.z;
     const int h = blockIdx.y / across * TILE + threadIdx.y;
     const int w = blockIdx.y % across * TILE + threadIdx.x;
-    if (h >= H_out || w >= W_out)
+    if (h >= H_OUT || w >= W_OUT)
         return;
 
     const float *window = x + ((size_t)b * C * H + h) * W + w;
@@ -39,5 +37,5 @@ extern "C" __global__ void conv_restrict_unroll(float *__restrict__ y,
         window += H * W;
         weights += K * K;
     }
-    y[(((size_t)b * M + m) * H_out + h) * W_out + w] = sum;
+    y[(((size_t)b * M + m) * H_OUT + h) * W_OUT + w] = sum;
 }

@@ -14,11 +14,10 @@
 constexpr int K = SHAPE_K;
 
 extern "C" __global__ void conv_tree(float *__restrict__ y, const float *__restrict__ x,
-                                     const float *__restrict__ k, int B, int C, int H,
-                                     int W)
+                                     const float *__restrict__ k, int B, int C, int H, int W)
 {
     extern __shared__ float partial[];
-    const int W_out = W - K + 1, pixels = (H - K + 1) * W_out;
+    const int W_OUT = W - K + 1, pixels = (H - K + 1) * W_OUT;
     const int lane = threadIdx.y, lanes = blockDim.y;
     const int m = blockIdx.y, M = gridDim.y;
     const int pixel = blockIdx.x * PIXELS + threadIdx.x;
@@ -29,7 +28,7 @@ extern "C" __global__ void conv_tree(float *__restrict__ y, const float *__restr
         const float *image = x + (size_t)b * C * H * W;
         float sum = 0;
         for (int c = lane; c < C; c += lanes) {
-            const float *window = image + (c * H + within / W_out) * W + within % W_out;
+            const float *window = image + (c * H + within / W_OUT) * W + within % W_OUT;
             const float *weights = k + (m * C + c) * K * K;
 #pragma unroll
             for (int p = 0; p < K; p++)

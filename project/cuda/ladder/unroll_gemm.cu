@@ -14,19 +14,17 @@
 #include "parts/unroll.cuh"
 
 extern "C" __global__ void conv_unroll_gemm_unroll(float *__restrict__ matrix,
-                                                   const float *__restrict__ x,
-                                                   int first, int columns, int C, int H,
-                                                   int W, int K)
+                                                   const float *__restrict__ x, int first,
+                                                   int columns, int C, int H, int W, int K)
 {
     const int n = blockIdx.x * THREADS + threadIdx.x;
     if (n < columns)
         unroll(matrix, x, n, blockIdx.y, columns, first, C, H, W, K);
 }
 
-extern "C" __global__ void conv_unroll_gemm(float *__restrict__ y,
-                                            const float *__restrict__ matrix,
-                                            const float *__restrict__ k, int first,
-                                            int columns, int pixels, int M, int depth)
+extern "C" __global__ void conv_unroll_gemm(float *__restrict__ y, const float *__restrict__ matrix,
+                                            const float *__restrict__ k, int first, int columns,
+                                            int pixels, int M, int depth)
 {
     __shared__ float weights[TILE][TILE], taps[TILE][TILE];
     const int tx = threadIdx.x, ty = threadIdx.y;
@@ -35,9 +33,8 @@ extern "C" __global__ void conv_unroll_gemm(float *__restrict__ y,
     float sum = 0;
     for (int from = 0; from < depth; from += TILE) {
         weights[ty][tx] = m < M && from + tx < depth ? k[m * depth + from + tx] : 0;
-        taps[ty][tx] = n < columns && from + ty < depth
-                           ? matrix[(size_t)(from + ty) * columns + n]
-                           : 0;
+        taps[ty][tx] =
+            n < columns && from + ty < depth ? matrix[(size_t)(from + ty) * columns + n] : 0;
         __syncthreads();
 #pragma unroll
         for (int d = 0; d < TILE; d++)
