@@ -33,7 +33,7 @@ constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // multiplying warps
 constexpr int TEAM = WARPS / TEAMS;
 constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores in flight before waiting
 static_assert(PENDING < STAGES && SLOTS > 0 && WARPS % TEAMS == 0);
-constexpr long long PATIENCE = 20000;        // cycles that a block waits for the others
+constexpr long long PATIENCE = 20000;  // cycles that a block waits for the others
 
 // Pixels that a loading warp loads at once, and the number of these loads per image.
 constexpr int AT_ONCE = PIXELS % 4 == 0 && W % 2 == 0 ? 4 : 1;
@@ -60,10 +60,7 @@ struct Work {
     __device__ size_t image(int n) const { return (size_t)n * blocks + block; }
 };
 
-__device__ void holders_wait()
-{
-    asm volatile("bar.sync 1, %0;" ::"n"(HOLDERS * 32) : "memory");
-}
+__device__ void holders_wait() { asm volatile("bar.sync 1, %0;" ::"n"(HOLDERS * 32) : "memory"); }
 
 // Synchronise all blocks, with a time limit: not all blocks need be running.
 __device__ unsigned arrivals, departures;
@@ -243,9 +240,8 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
 }
 
 // Compute the planes of 4 maps of an image: group g of the block.
-__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
-                                int first_tile, const Number *image, const Number *k,
-                                int maps)
+__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g, int first_tile,
+                                const Number *image, const Number *k, int maps)
 {
     const int lane = threadIdx.x % 32, shifts = s.shift[slot] + s.shifts[g * MAPS + lane / 8];
     if (__any_sync(~0u, !fits<K * K>(shifts, shifts))) {
@@ -257,15 +253,13 @@ __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
     uint4 a[STEPS][PRECISIONS];
 #pragma unroll
     for (int j = 0; j < STEPS * PRECISIONS; j++)
-        a[j / PRECISIONS][j % PRECISIONS] =
-            s.operands[(g * STEPS * PRECISIONS + j) * 32 + lane];
+        a[j / PRECISIONS][j % PRECISIONS] = s.operands[(g * STEPS * PRECISIONS + j) * 32 + lane];
 #pragma unroll 1
     for (int i = first_tile; i < TILES; i += TEAM)
         multiply_tile(planes, s.slots + slot * SLOT, a, i, scale);
 }
 
-__device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
-                             const Work &w)
+__device__ void multiply_all(const Shared &s, const Number *x, const Number *k, const Work &w)
 {
     const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
     int item = 0, first_tile = warp % TEAM;  // tiles rotate, so that warps have equal work
@@ -279,8 +273,7 @@ __device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
             if (item >= STAGES)
                 wait(&s.stored[stage], (item / STAGES + 1) % 2);
             multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile,
-                            x + w.image(n) * PIXELS, k + map * K * K,
-                            min(MAPS, M - map));
+                            x + w.image(n) * PIXELS, k + map * K * K, min(MAPS, M - map));
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             arrive(&s.filled[stage]);
             first_tile = (first_tile + TEAM - TILES % TEAM) % TEAM;
@@ -292,8 +285,8 @@ __device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    conv_best_one(float *__restrict__ y, const Number *__restrict__ x,
-                  const Number *__restrict__ k, int images, int parts)
+    conv_best_one(float *__restrict__ y, const Number *__restrict__ x, const Number *__restrict__ k,
+                  int images, int parts)
 {
     extern __shared__ __align__(128) char memory[];
     __shared__ Barrier converted[SLOTS], released[SLOTS], filled[STAGES], stored[STAGES];

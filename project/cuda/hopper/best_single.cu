@@ -26,17 +26,17 @@ constexpr int IDLE_UNITS = 4 * STEPS - K * GROUPS;
 
 // A tile is 8 columns x 4 rows; columns continue in the next group of rows.
 constexpr int ROW_GROUPS = tiles(H_out, 4), TILES = tiles(ROW_GROUPS * W_out, 8);
-constexpr int PAIRS_READ = K / 2 + 2; // pairs of rows for a tile
+constexpr int PAIRS_READ = K / 2 + 2;  // pairs of rows for a tile
 constexpr int UNITS = POSITIONS * GROUPS;
-constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES; // per thread, for two rows
-constexpr int TILES_ROUNDED = 4 * tiles(TILES, 4); // whole warpgroups
+constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES;  // per thread, for two rows
+constexpr int TILES_ROUNDED = 4 * tiles(TILES, 4);            // whole warpgroups
 static_assert(MAP_TILES <= 4, "more than 32 maps");
 
 // Two warpgroups multiply, seven warps convert, one stores.
 constexpr int WARPS = 16, MULTIPLIERS = 8, CONVERTERS = 7;
 constexpr int MULTIPLYING = 32 * MULTIPLIERS, CONVERTING = 32 * CONVERTERS;
-constexpr int AT_ONCE = 2; // units that a thread loads at a time
-constexpr int AHEAD = 2;   // images prefetched before they are read
+constexpr int AT_ONCE = 2;  // units that a thread loads at a time
+constexpr int AHEAD = 2;    // images prefetched before they are read
 
 // Shared memory, in bytes: two output images, two input images, the weights, which are loaded
 // through the space of the output images.
@@ -49,12 +49,12 @@ constexpr int SMALL_AT = PACKED_AT + PACKED_BYTES;
 static_assert(OUT_BYTES % 16 == 0, "the outputs of an image are not a multiple of 16 bytes");
 
 struct Small {
-    u64 filled[2], emptied[2];  // barriers of the input images
-    u64 computed[2], copied[2]; // barriers of the output images
-    int scale[2];               // exponent that undoes the image's scale, or DIRECT
-    u32 largest[2][16];         // of each converting warp; the last is the image's exponent
-    u32 largest_weight[16];     // of each warp that multiplies
-    u32 smallest_map[16];       // likewise
+    u64 filled[2], emptied[2];   // barriers of the input images
+    u64 computed[2], copied[2];  // barriers of the output images
+    int scale[2];                // exponent that undoes the image's scale, or DIRECT
+    u32 largest[2][16];          // of each converting warp; the last is the image's exponent
+    u32 largest_weight[16];      // of each warp that multiplies
+    u32 smallest_map[16];        // likewise
 };
 
 // --- words for instructions ------------------------------------------------------------------
@@ -80,7 +80,7 @@ __device__ __forceinline__ void wait(u64 *b, int parity)
                  : "memory");
 }
 
-__device__ __forceinline__ void store_if(bool wanted, u32 to, float v) // without a branch
+__device__ __forceinline__ void store_if(bool wanted, u32 to, float v)  // without a branch
 {
     asm volatile("{\n .reg .pred wanted;\n setp.ne.u32 wanted, %0, 0;\n"
                  " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((u32)wanted),
@@ -91,10 +91,10 @@ __device__ __forceinline__ void store_if(bool wanted, u32 to, float v) // withou
 // sums (+)= the warpgroup's 64 rows of a * the weights at b
 __device__ __forceinline__ void multiply(float (&s)[SUMS], const uint4 &a, u64 b, int add)
 {
-#define PRODUCT(MAPS, TO, A0, A1, A2, A3, B, ADD)                                        \
-    "{\n .reg .pred add;\n setp.ne.b32 add, %" ADD ", 0;\n"                              \
-    " wgmma.mma_async.sync.aligned.m64n" MAPS "k16.f32.f16.f16 {" TO "}, {%" A0 ",%" A1 \
-    ",%" A2 ",%" A3 "}, %" B ", add, 1, 1, 0;\n}"
+#define PRODUCT(MAPS, TO, A0, A1, A2, A3, B, ADD)                                               \
+    "{\n .reg .pred add;\n setp.ne.b32 add, %" ADD ", 0;\n"                                     \
+    " wgmma.mma_async.sync.aligned.m64n" MAPS "k16.f32.f16.f16 {" TO "}, {%" A0 ",%" A1 ",%" A2 \
+    ",%" A3 "}, %" B ", add, 1, 1, 0;\n}"
 #define FOUR(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
 #define OPERANDS "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add)
 #if SHAPE_M <= 8
@@ -104,13 +104,13 @@ __device__ __forceinline__ void multiply(float (&s)[SUMS], const uint4 &a, u64 b
                  : FOUR(0), FOUR(4)
                  : OPERANDS);
 #elif SHAPE_M <= 24
-    asm volatile(PRODUCT("24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "12", "13", "14", "15",
-                         "16", "17")
-                 : FOUR(0), FOUR(4), FOUR(8)
-                 : OPERANDS);
+    asm volatile(
+        PRODUCT("24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "12", "13", "14", "15", "16", "17")
+        : FOUR(0), FOUR(4), FOUR(8)
+        : OPERANDS);
 #else
-    asm volatile(PRODUCT("32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15", "16",
-                         "17", "18", "19", "20", "21")
+    asm volatile(PRODUCT("32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15", "16", "17",
+                         "18", "19", "20", "21")
                  : FOUR(0), FOUR(4), FOUR(8), FOUR(12)
                  : OPERANDS);
 #endif
@@ -163,7 +163,7 @@ __device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *im
 __device__ __forceinline__ void convert_images(unsigned char *shared, Small &small, const stored *x,
                                                int B, int me)
 {
-    int scale = 0; // exponent of the factor, initially that of the last image
+    int scale = 0;  // exponent of the factor, initially that of the last image
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1, parity = (n >> 1 & 1) ^ 1;
         const stored *image = x + (size_t)b * FLOATS_IN;
@@ -178,7 +178,7 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         int exponent = (int)(largest >> 10) - 15 - scale;
         if (largest < 13 << 10 || largest >= 30 << 10) {
             largest = largest_stored<CONVERTERS>(image, me);
-            sync(1, CONVERTING); // all have read `largest`
+            sync(1, CONVERTING);  // all have read `largest`
             largest = largest_of_all<CONVERTERS>(small.largest[side], largest, me);
             exponent = exponent_of(largest);
             if (largest && largest < NOT_FINITE) {
@@ -235,11 +235,11 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     return make_int2(scale, direct ? DIRECT : exponent);
 }
 
-struct Rows { // operands of a step: pairs of rows, or a pair's second row with the next's first
+struct Rows {  // operands of a step: pairs of rows, or a pair's second row with the next's first
     uint4 of[PAIRS_READ];
 };
 
-struct Window { // addresses of a thread's pairs of rows
+struct Window {  // addresses of a thread's pairs of rows
     u32 pair[PAIRS_READ];
 };
 

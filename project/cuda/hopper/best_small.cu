@@ -60,8 +60,8 @@ struct Shared {
     unsigned pixels[4][QUADS * PLANE];  // high of channels 0, 1 and 2, 3, and low
     uint4 weights[(STEPS + 1) * COLUMNS * 32];
     float stage[WARPS][8][STAGE_PITCH];
-    int offsets[(STEPS + 2) * 4];     // of a unit from its pixel, in bytes
-    int maps[8 * COLUMNS];            // the shift of each map's scale
+    int offsets[(STEPS + 2) * 4];  // of a unit from its pixel, in bytes
+    int maps[8 * COLUMNS];         // the shift of each map's scale
     Range ranges[IMAGES][WARPS];
 };
 
@@ -80,8 +80,7 @@ __device__ int unit_of(int quad, int row, int column)
         return ((quad * FOURS + row / 4) * K + column) * 4 + row % 4;
     if (column < WHOLE)
         return QUADS * WHOLE * K + (quad * LEFT + row - WHOLE) * WHOLE + column;
-    return QUADS * WHOLE * (K + LEFT) +
-           ((row - WHOLE) * LEFT + column - WHOLE) * QUADS + quad;
+    return QUADS * WHOLE * (K + LEFT) + ((row - WHOLE) * LEFT + column - WHOLE) * QUADS + quad;
 }
 
 __device__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
@@ -146,7 +145,7 @@ struct Band {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-conv_best_small(float *y, const float *x, const float *k, int B)
+    conv_best_small(float *y, const float *x, const float *k, int B)
 {
     extern __shared__ uint4 raw[];
     Shared &s = *(Shared *)raw;
@@ -220,8 +219,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                         split_four(weights[i][j], power_of_two(shift_of[i]));
             }
             if (warp == 0)
-                s.offsets[unit] =
-                    u < UNITS ? (quad * PLANE + row * PITCH + column) * 4 : 0;
+                s.offsets[unit] = u < UNITS ? (quad * PLANE + row * PITCH + column) * 4 : 0;
         }
     }
     if (threadIdx.x < 8)
@@ -263,8 +261,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
             range = s.ranges[j][lane];
         range.reduce();
         shifts[j] = range.shift();
-        if (!range.held(shifts[j]) ||
-            !fits<C * TAPS>(shifts[j] + lowest, shifts[j] + highest))
+        if (!range.held(shifts[j]) || !fits<C * TAPS>(shifts[j] + lowest, shifts[j] + highest))
             left_out |= 1u << j;
     }
 #pragma unroll

@@ -10,7 +10,7 @@
 // 12-15: store the outputs of an image by bulk copies; all: images that halves do not hold, at last
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
-#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||             \
+#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H || \
     !defined SHAPE_W || !defined ROWS_IN || !defined ROWS_AHEAD
 #error "SHAPE_*, ROWS_* are set by project/plans/best_split.py"
 #endif
@@ -19,7 +19,7 @@
 #include "parts/halves.cuh"
 #include "parts/mbarrier.cuh"
 
-#pragma nv_diag_suppress 177 // a shape needs but some of the products
+#pragma nv_diag_suppress 177  // a shape needs but some of the products
 
 typedef unsigned long long u64;
 
@@ -41,16 +41,16 @@ static_assert(APART + WO <= 64 && W <= 33 && (M == 24 || M == 16) && (C <= 8 || 
 // with those of the next pixel, so that no part of a product is wasted.
 constexpr int GROUPS = C > 8 ? 2 : 1;
 constexpr int EACH_BYTES = (32 + (K + 1) / 2) * 16;
-constexpr int ODD_BYTES = (EACH_BYTES + 63) / 128 * 128 + 64; // the other 16 banks
+constexpr int ODD_BYTES = (EACH_BYTES + 63) / 128 * 128 + 64;  // the other 16 banks
 constexpr int GROUP_BYTES = 2 * ODD_BYTES + 32, HALF_BYTES = GROUPS * GROUP_BYTES;
-constexpr int ROW_BYTES = 2 * HALF_BYTES; // high, low
+constexpr int ROW_BYTES = 2 * HALF_BYTES;  // high, low
 constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
 
 // The first step is of columns 0 and 2, which one load of four fragments contains.
 __host__ __device__ constexpr int unit_group(int u) { return u >= K && GROUPS == 2; }
 __host__ __device__ constexpr int unit_column(int u)
 {
-    return u >= UNITS     ? unit_column(UNITS - 1)
+    return u >= UNITS      ? unit_column(UNITS - 1)
            : unit_group(u) ? 2 * (u - K)
            : u == 1        ? 2
            : u == 2        ? 1
@@ -60,7 +60,7 @@ __host__ __device__ constexpr int unit_column(int u)
 // Weights: the order in which rows of the output ring use the filter's rows rotates with the
 // input row; the weights are stored twice, so that each order is a contiguous window.
 constexpr int TURNS = 2 * K - 1, COLUMNS = TURNS * M, UNIT_BYTES = COLUMNS * 16;
-constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
+constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES;  // of one half
 
 // Output rows in shared memory: a ring per image and map, with the same alignment to sectors (8
 // floats) as in y, so that half a ring at a time, about five rows, is stored by a bulk copy.
@@ -68,37 +68,36 @@ constexpr int HALF_RING = 5 * WO / 8 * 8, RING = 2 * HALF_RING;
 // To avoid bank conflicts among the maps 0, 1, 4, 5 that a warp writes at a time (if an image of a
 // map has an odd size), padding separates map 0 from 4 by 16 banks.
 constexpr int PAD = (48 - 4 * PLANE % 8) % 32;
-constexpr int IMAGE_FLOATS = M * RING + M / 4 * PAD, OUT_FLOATS = 2 * IMAGE_FLOATS; // of a pair
+constexpr int IMAGE_FLOATS = M * RING + M / 4 * PAD, OUT_FLOATS = 2 * IMAGE_FLOATS;  // of a pair
 __host__ __device__ constexpr int map_at(int m) { return m * RING + m / 4 * PAD; }
-__host__ __device__ constexpr int map_phase(int m) { return m * PLANE % 8; } // in a sector
-constexpr int REACH = WO + 7; // of a row, whatever the phase
+__host__ __device__ constexpr int map_phase(int m) { return m * PLANE % 8; }  // in a sector
+constexpr int REACH = WO + 7;  // of a row, whatever the phase
 static_assert(REACH + 7 <= HALF_RING, "a row lies in two halves at most");
 
-constexpr int SLOT = M / 2; // registers of an output row
+constexpr int SLOT = M / 2;  // registers of an output row
 
 // The scale brings the largest of a sample of an image to 2^10, so fp16 overflows only if others are
 // 2^5 times larger.
 constexpr int IMAGE_TO = 10;
-constexpr int LIST = 1024; // if more images are doubtful, all are computed directly
+constexpr int LIST = 1024;  // if more images are doubtful, all are computed directly
 
 // Layout of shared memory
 constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
 // The weights are loaded through the outputs' space, with an odd stride between maps to avoid
 // bank conflicts.
 constexpr int OF_MAP = C * K * K, WEIGHTS = M * OF_MAP, MAP_ROOM = OF_MAP | 1;
-constexpr int ROOM = 2 * OUT_FLOATS > M * MAP_ROOM ? 2 * OUT_FLOATS : M * MAP_ROOM;
+constexpr int ROOM = 2 * OUT_FLOATS > M *MAP_ROOM ? 2 * OUT_FLOATS : M *MAP_ROOM;
 constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8;
 constexpr int BARRIERS = 2 * (2 * ROWS_IN + 4);
 constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
-constexpr int MEMO = 8; // parts whose ranges are kept
+constexpr int MEMO = 8;  // parts whose ranges are kept
 
-struct Notes
-{
-    int shift[2][MEMO][2]; // per group, pair, image: of the scale
-    int map[M];            // the shifts of the maps' scales
-    unsigned contrast;     // the most of a map's largest weight to its smallest, as bits
-    unsigned weakest[2][MEMO][2]; // the largest of a pixel whose largest is the least but zero
-    int doubtful;                 // images that halves may not hold, computed directly at last
+struct Notes {
+    int shift[2][MEMO][2];         // per group, pair, image: of the scale
+    int map[M];                    // the shifts of the maps' scales
+    unsigned contrast;             // the most of a map's largest weight to its smallest, as bits
+    unsigned weakest[2][MEMO][2];  // the largest of a pixel whose largest is the least but zero
+    int doubtful;                  // images that halves may not hold, computed directly at last
     int list[LIST];
 };
 
@@ -109,7 +108,7 @@ __device__ __forceinline__ float weak_pixel(const Notes *notes)
     return __uint_as_float(notes->contrast) * C * power_of_two(LEAST);
 }
 
-__device__ __forceinline__ int lowest_map(const Notes *notes) // of the shifts, by a warp
+__device__ __forceinline__ int lowest_map(const Notes *notes)  // of the shifts, by a warp
 {
     return __reduce_min_sync(~0u, notes->map[min((int)threadIdx.x % 32, M - 1)]);
 }
@@ -122,7 +121,7 @@ template <int ID, int THREADS> __device__ __forceinline__ void meet()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
-__device__ __forceinline__ void publish() // make stores visible to tensor cores and bulk copies
+__device__ __forceinline__ void publish()  // make stores visible to tensor cores and bulk copies
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -161,15 +160,17 @@ __device__ __forceinline__ void publish() // make stores visible to tensor cores
 
 template <int N> struct Product;
 // 64 x 16 by 16 x N: A is in registers, whose operand numbers follow D's.
-#define PRODUCT(n, A0, A1, A2, A3, A4)                                                             \
-    template <> struct Product<n> {                                                                \
-        static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)             \
-        {                                                                                          \
-            asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "     \
-                         "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"      \
-                         : D##n : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
-        }                                                                                          \
+#define PRODUCT(n, A0, A1, A2, A3, A4)                                                        \
+    template <> struct Product<n> {                                                           \
+        static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)        \
+        {                                                                                     \
+            asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n      \
+                         "}, "                                                                \
+                         "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}" \
+                         : D##n                                                               \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));               \
+        }                                                                                     \
     };
 #if SHAPE_M % 24 == 0
 PRODUCT(24, 12, 13, 14, 15, 16)
@@ -196,9 +197,8 @@ __device__ __forceinline__ u64 descriptor(unsigned address, int further)
 // The fragments of A for all columns of the filter. A warp's rows of a product are pixels 0,
 // 2, .., 14, then 1, 3, .., 15 of its 16, so that odd pixels are reused as the even ones of the
 // next column: of 16 fragments (8 pixels by 16 bytes), 12 are loaded.
-struct Fragments
-{
-    unsigned eight[8], four[8]; // by column, of channels 0-7 and 8-11; four[0, 1] in eight[6, 7]
+struct Fragments {
+    unsigned eight[8], four[8];  // by column, of channels 0-7 and 8-11; four[0, 1] in eight[6, 7]
 
     static __device__ __forceinline__ void load(unsigned *a, unsigned address)
     {
@@ -247,12 +247,10 @@ struct Fragments
 };
 
 // A part of the work: some output rows of a pair of images.
-struct Part
-{
-    int pair, top, periods, rows, outputs; // rows: input rows; outputs: output rows
+struct Part {
+    int pair, top, periods, rows, outputs;  // rows: input rows; outputs: output rows
 };
-struct Plan
-{
+struct Plan {
     int B, periods, parts, items, step;
 
     __device__ __forceinline__ Plan(int B, int periods) : B(B), periods(periods)
@@ -273,7 +271,7 @@ struct Plan
     }
 };
 
-struct Place // in a ring
+struct Place  // in a ring
 {
     int at = 0;
     unsigned turn = 0;
@@ -293,19 +291,18 @@ __device__ __forceinline__ void zero(float &f)
     asm volatile("mov.f32 %0, 0f00000000;" : "=f"(f));
 }
 
-struct Math
-{
-    float one[K * SLOT], two[K * SLOT]; // high high; the other products
-    float done[SLOT];                   // a complete output row
-    unsigned low[STEPS][4];             // of the next input row
+struct Math {
+    float one[K * SLOT], two[K * SLOT];  // high high; the other products
+    float done[SLOT];                    // a complete output row
+    unsigned low[STEPS][4];              // of the next input row
     unsigned weights, rows, full, empty, out_full, out_empty;
-    unsigned lane_at, later_at, none; // of fragments; zero
-    float *out;                       // the ring of this thread's image and first map
-    int column;                       // of its first pixel
-    int next, taken, due; // floats: the next row in the ring; the ends of free and of full halves
-    int left;             // input rows left
-    float back[M / 8][2]; // undoes the scales of an image and of each map
-    Place in, put, take; // put and take are of halves of the ring
+    unsigned lane_at, later_at, none;  // of fragments; zero
+    float *out;                        // the ring of this thread's image and first map
+    int column;                        // of its first pixel
+    int next, taken, due;  // floats: the next row in the ring; the ends of free and of full halves
+    int left;              // input rows left
+    float back[M / 8][2];  // undoes the scales of an image and of each map
+    Place in, put, take;   // put and take are of halves of the ring
     bool waiting;
 
     // Add an input row to COUNT output rows starting at FIRST; ROTATION is the row's number mod K.
@@ -346,7 +343,7 @@ struct Math
         for (int s = 0; s < STEPS; s++)
             of_row.take(a[s], s, none);
     }
-    __device__ __forceinline__ void load_low() // after waiting for the row
+    __device__ __forceinline__ void load_low()  // after waiting for the row
     {
         wait(full + in.at * 8, in.turn);
         load(low, HALF_BYTES);
@@ -357,8 +354,8 @@ struct Math
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] = fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]) *
-                      back[i / 4][i % 2];
+            done[i] =
+                fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]) * back[i / 4][i % 2];
             // Force the copy here, so that the next products do not wait for it.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
@@ -406,7 +403,7 @@ struct Math
 #pragma unroll
             for (int odd = 0; odd < 2; odd++) {
                 const unsigned i = next + map_phase(m + 2 * e) + column + odd;
-                float *to = out + map_at(2 * e) + min(i, i - RING); // whichever is in the ring
+                float *to = out + map_at(2 * e) + min(i, i - RING);  // whichever is in the ring
                 if ((unsigned)(column + odd) < WO) {
 #pragma unroll
                     for (int n = 0; n < M / 8; n++)
@@ -454,7 +451,7 @@ struct Math
         waiting = false;
     }
 
-    __device__ __forceinline__ void run(const Part &part) // starts and ends with zeroed sums
+    __device__ __forceinline__ void run(const Part &part)  // starts and ends with zeroed sums
     {
         const int phase = part.top * WO & 7;
         next = put.at * HALF_RING + phase, taken = -phase, due = HALF_RING - phase;
@@ -483,12 +480,12 @@ __device__ __forceinline__ int shift_of(float2 sampled)
     return Range{largest_of_warp(larger(sampled.x, sampled.y))}.shift(IMAGE_TO);
 }
 
-struct Reader // reads the rows of all images that a warp converts
+struct Reader  // reads the rows of all images that a warp converts
 {
     const float *x;
     Plan plan;
     int item, image, y, end;
-    const float *from; // null for a missing image
+    const float *from;  // null for a missing image
 
     __device__ __forceinline__ void open()
     {
@@ -505,7 +502,7 @@ struct Reader // reads the rows of all images that a warp converts
         const int lane = threadIdx.x % 32;
         if (item < plan.items && from && y < H) {
             const float *there = from + y * W + lane;
-            asm volatile("" : "+l"(there)); // one address for all channels
+            asm volatile("" : "+l"(there));  // one address for all channels
 #pragma unroll
             for (int c = 0; c < C; c++)
                 v[c] = W >= 32 || lane < W ? __ldg(there + c * H * W) : 0;
@@ -529,8 +526,7 @@ struct Reader // reads the rows of all images that a warp converts
 };
 
 // What a lane has seen of an image.
-struct Seen
-{
+struct Seen {
     float largest = 0;
     unsigned weakest = nonzero(0), extra = nonzero(0);
 
@@ -543,17 +539,17 @@ struct Seen
         const float of_pixel = larger(larger(most[0], most[1]), larger(most[2], most[3]));
         weakest = min(weakest, nonzero(of_pixel));
         largest = larger(largest, larger(of_pixel, other));
-        extra = min(extra, nonzero(other)); // beside the pixels of the last lane
+        extra = min(extra, nonzero(other));  // beside the pixels of the last lane
     }
-    __device__ __forceinline__ unsigned weakest_of(float scale) const // of the whole warp
+    __device__ __forceinline__ unsigned weakest_of(float scale) const  // of the whole warp
     {
         const bool held = largest * scale < 65504 && extra >= nonzero(power_of_two(LEAST) / scale);
         return __all_sync(~0u, held) ? __reduce_min_sync(~0u, weakest) : 0;
     }
 };
 
-__device__ __forceinline__ void convert_row(char *row, const float *v, float extra,
-                                            float scale, int image)
+__device__ __forceinline__ void convert_row(char *row, const float *v, float extra, float scale,
+                                            int image)
 {
     const int lane = threadIdx.x % 32, pixel = image * APART + lane;
     if (W > 32 && lane < C) {
@@ -582,7 +578,7 @@ __device__ __forceinline__ void convert_row(char *row, const float *v, float ext
         *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
         *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         if constexpr (GROUPS == 2) {
-            to = row + GROUP_BYTES + pixel * 8; // units starting at pixel 0, and at pixel 1
+            to = row + GROUP_BYTES + pixel * 8;  // units starting at pixel 0, and at pixel 1
 #pragma unroll
             for (int odd = 0; odd < 2; odd++, to += ODD_BYTES - 8) {
                 *(uint2 *)to = make_uint2(h[4], h[5]);
@@ -641,13 +637,13 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
 // ---- outputs to y
 
 __device__ __forceinline__ void store(float *y, const float *out, unsigned out_full,
-                                      unsigned out_empty, Notes *notes,
-                                      const Plan &plan, int group, int image)
+                                      unsigned out_empty, Notes *notes, const Plan &plan, int group,
+                                      int image)
 {
     const int lane = threadIdx.x % 32;
     const float weak = weak_pixel(notes);
     const int lowest = lowest_map(notes), highest = highest_map(notes);
-    Place get; // of halves of the ring
+    Place get;  // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
     for (int item = blockIdx.x + group * gridDim.x; item < plan.items; item += plan.step) {
@@ -671,12 +667,11 @@ __device__ __forceinline__ void store(float *y, const float *out, unsigned out_f
                         asm volatile(
                             "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
                                 to + lane * PLANE + from - begin),
-                            "r"(shared_address(ring + map_at(lane) + from)),
-                            "r"((until - from) * 4)
+                            "r"(shared_address(ring + map_at(lane) + from)), "r"((until - from) * 4)
                             : "memory");
                 }
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                if (i == 0 || right >= first + length) // sectors shared by two maps
+                if (i == 0 || right >= first + length)  // sectors shared by two maps
 #pragma unroll 1
                     for (int m = lane / 8; m < M; m += 4) {
                         const int begin = first + map_phase(m), end = begin + length;
@@ -703,7 +698,7 @@ __device__ __forceinline__ void store(float *y, const float *out, unsigned out_f
         }
         memo = (memo + 1) % MEMO;
     }
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); // before others write there
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");  // before others write there
 }
 
 // Look at the doubtful images, and compute those that halves do not hold.
@@ -737,14 +732,14 @@ __device__ __forceinline__ void look_again(float *y, const float *x, const float
             for (int c = 0; c < C; c++)
                 pixel.add(__ldg(image + at + c * H * W));
             largest = larger(largest, pixel.largest);
-            lost |= pixel.largest * scale < weak &&
-                    pixel.least < nonzero(power_of_two(LEAST) / scale);
+            lost |=
+                pixel.largest * scale < weak && pixel.least < nonzero(power_of_two(LEAST) / scale);
         }
         const bool overflows = __syncthreads_or(!(largest * scale < 65504));
         if (__syncthreads_or(lost) || overflows)
             compute(b);
         if (overflows)
-            compute(b ^ 1); // which reads Inf and NaN with zero weights
+            compute(b ^ 1);  // which reads Inf and NaN with zero weights
     }
 }
 
@@ -822,11 +817,11 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
     meet<1, THREADS>();
 }
 
-} // namespace
+}  // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    conv_best_split(float *__restrict__ y, const float *__restrict__ x,
-                    const float *__restrict__ k, int B, int periods)
+    conv_best_split(float *__restrict__ y, const float *__restrict__ x, const float *__restrict__ k,
+                    int B, int periods)
 {
     extern __shared__ __align__(128) char memory[];
     Notes *notes = (Notes *)(memory + AT_NOTES);
@@ -839,7 +834,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
                    out_empty = out_full + 8 * 2;
     const Plan plan(B, periods);
     const int first = blockIdx.x + group * gridDim.x;
-    float w[EACH]; // loaded while the rest is initialised
+    float w[EACH];  // loaded while the rest is initialised
     const int t = threadIdx.x - (role == 3) * 128;
     if (role != 2)
         load_weights(w, k, t);
@@ -863,7 +858,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     if (role < 2) {
         prepare_weights(memory, out, w, notes, t);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
-        const int second = threadIdx.x % 128 / 64; // of a pair's images
+        const int second = threadIdx.x % 128 / 64;  // of a pair's images
         int memo = 0;
         Math math;
         math.weights = shared_address(memory);
@@ -884,8 +879,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             const int shift = notes->shift[group][memo][second];
 #pragma unroll
             for (int i = 0; i < M / 4; i++)
-                math.back[i / 2][i % 2] = power_of_two(
-                    -shift - notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]);
+                math.back[i / 2][i % 2] =
+                    power_of_two(-shift - notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]);
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }

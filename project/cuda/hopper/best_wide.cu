@@ -30,8 +30,8 @@ static_assert(M == 24 && C % 4 == 0 && K % 2 == 1, "not served");
 
 constexpr int WARPS = 16, MULTIPLIERS = 4 * BANDS, CONVERTERS = 3;
 constexpr int MULTIPLYING = 32 * MULTIPLIERS, CONVERTING = 32 * CONVERTERS;
-constexpr int UNITS_EACH = tiles(POSITIONS, CONVERTING); // of a group, per converting thread
-constexpr int AHEAD = 2; // images prefetched before they are read
+constexpr int UNITS_EACH = tiles(POSITIONS, CONVERTING);  // of a group, per converting thread
+constexpr int AHEAD = 2;                                  // images prefetched before they are read
 
 // Shared memory, in bytes: 4/3 output images, two input images, some groups of 4 channels as loaded
 // with the rest of their 16-byte pieces, and the weights, which are loaded through the space of the
@@ -45,19 +45,19 @@ constexpr int COME_AT = IN_AT + 2 * IN_BYTES;
 constexpr int PACKED_AT = 128 * tiles(COME_AT + GROUPS_AHEAD * PLACE_BYTES, 128);
 constexpr int SMALL_AT = PACKED_AT + 2 * STEPS * UNIT_BYTES;
 
-struct Range {       // of an image in shared memory
-    int scale;       // exponent that undoes the image's scale, or DIRECT
-    int exponent;    // of the largest value
-    u32 largest[15]; // of each converting warp
+struct Range {        // of an image in shared memory
+    int scale;        // exponent that undoes the image's scale, or DIRECT
+    int exponent;     // of the largest value
+    u32 largest[15];  // of each converting warp
 };
 
 struct Small {
-    Barrier filled[2], emptied[2];            // of the input images
-    Barrier computed[THIRDS], copied[THIRDS]; // of the thirds of output images
-    Barrier come[GROUPS_AHEAD];               // of the groups being loaded
-    Range range[2];                           // of the input images
-    u32 largest_weight[16]; // of each warp that multiplies
-    u32 smallest_map[16];   // likewise
+    Barrier filled[2], emptied[2];             // of the input images
+    Barrier computed[THIRDS], copied[THIRDS];  // of the thirds of output images
+    Barrier come[GROUPS_AHEAD];                // of the groups being loaded
+    Range range[2];                            // of the input images
+    u32 largest_weight[16];                    // of each warp that multiplies
+    u32 smallest_map[16];                      // likewise
 };
 // A product reads 64 rows, of which 48 are used: with the last weights up to 512 bytes beyond
 // them, which the launch allocates.
@@ -72,7 +72,7 @@ __device__ __forceinline__ bool whole(const stored *x, int b, int B)
     return (b > 0 || from % 16 == 0) && (b + 1 < B || to % 16 == 0);
 }
 
-struct Turn { // the index and buffer of a group of 4 channels being loaded
+struct Turn {  // the index and buffer of a group of 4 channels being loaded
     int b, group, place, phase;
 };
 
@@ -179,7 +179,7 @@ __device__ __forceinline__ void settle(Range &range, u32 largest, int &scale, un
     int exponent = (int)(largest >> 10) - 15 - scale;
     if (largest < 13 << 10 || largest >= 30 << 10) {
         largest = largest_stored<CONVERTERS>(image, me);
-        sync(1, CONVERTING); // all have read `largest`
+        sync(1, CONVERTING);  // all have read `largest`
         largest = largest_of_all<CONVERTERS>(range.largest, largest, me);
         exponent = exponent_of(largest);
         if (largest && largest < NOT_FINITE) {
@@ -202,16 +202,16 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         for (int i = 0; i < GROUPS_AHEAD; i++)
             ask(asked, shared, small, x, B);
     __syncwarp();
-    int scale = 0; // exponent of the factor, initially that of the last image
+    int scale = 0;  // exponent of the factor, initially that of the last image
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1;
         const stored *image = x + (size_t)b * FLOATS_IN;
         unsigned char *in = shared + IN_AT + side * IN_BYTES;
         wait(&small.emptied[side], (n >> 1 & 1) ^ 1);
-        const u32 largest = whole(x, b, B)
-                                ? convert_as_it_comes(shared, small, in, image, power(scale), me,
-                                                      come, asked, x, B)
-                                : convert_image(in, image, power(scale), me);
+        const u32 largest =
+            whole(x, b, B)
+                ? convert_as_it_comes(shared, small, in, image, power(scale), me, come, asked, x, B)
+                : convert_image(in, image, power(scale), me);
         settle(small.range[side], largest, scale, in, image, me);
         publish();
         __syncwarp();
@@ -273,14 +273,14 @@ __device__ __forceinline__ void multiply(float (&s)[SUMS], u64 a, u64 b, int add
 {
 #define FOUR(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
 #define TEN(i) "%" i "0,%" i "1,%" i "2,%" i "3,%" i "4,%" i "5,%" i "6,%" i "7,%" i "8,%" i "9,"
-    asm volatile(
-        "{\n .reg .pred add;\n setp.ne.b32 add, %86, 0;\n"
-        " wgmma.mma_async.sync.aligned.m64n168k16.f32.f16.f16 {" TEN("") TEN("1") TEN("2") TEN("3")
-            TEN("4") TEN("5") TEN("6") TEN("7") "%80,%81,%82,%83}, %84, %85, add, 1, 1, 0, 0;\n}"
-        : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32),
-          FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60), FOUR(64), FOUR(68),
-          FOUR(72), FOUR(76), FOUR(80)
-        : "l"(a), "l"(b), "r"(add));
+    asm volatile("{\n .reg .pred add;\n setp.ne.b32 add, %86, 0;\n"
+                 " wgmma.mma_async.sync.aligned.m64n168k16.f32.f16.f16 {" TEN("") TEN("1") TEN("2")
+                     TEN("3") TEN("4") TEN("5") TEN("6")
+                         TEN("7") "%80,%81,%82,%83}, %84, %85, add, 1, 1, 0, 0;\n}"
+                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+                   FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
+                   FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80)
+                 : "l"(a), "l"(b), "r"(add));
 }
 
 // The offset of a unit of the band's first pixel, in units.
@@ -308,7 +308,7 @@ __device__ __forceinline__ void wait_for_place(Small &small, int third)
     wait(&small.copied[third % THIRDS], third / THIRDS & 1 ^ 1);
 }
 
-__device__ __forceinline__ void store_if(bool wanted, u32 to, float v) // without a branch
+__device__ __forceinline__ void store_if(bool wanted, u32 to, float v)  // without a branch
 {
     asm volatile("{\n .reg .pred wanted;\n setp.ne.u32 wanted, %0, 0;\n"
                  " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((u32)wanted),
@@ -332,7 +332,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bo
         const bool last = second && H_out % 2 && pair + next + 1 == BAND;
         const u32 place = to + 4 * (first + (pair + next) * (2 * W_out - W) + second * W_out);
         store_if(there && (!last || even), place,
-                 STORED_HALF ? sums[i] : sums[i] * factor); // stored halves are not scaled
+                 STORED_HALF ? sums[i] : sums[i] * factor);  // stored halves are not scaled
     }
 }
 
@@ -344,8 +344,8 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
     const int2 exponents = load_weights(shared, small, k);
     // Operands' descriptors: 128 bytes to the next 8 rows or columns, UNIT_BYTES to the other unit.
     const u64 by_8 = (u64)(128 / 16) << 32;
-    const u64 weights = (u64)(shared_address(shared + PACKED_AT) >> 4) |
-                        (u64)(UNIT_BYTES / 16) << 16 | by_8;
+    const u64 weights =
+        (u64)(shared_address(shared + PACKED_AT) >> 4) | (u64)(UNIT_BYTES / 16) << 16 | by_8;
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1;
         wait(&small.filled[side], n >> 1 & 1);
@@ -363,7 +363,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
         finish<0>();
 #pragma unroll
         for (int i = 0; i < SUMS; i++)
-            asm volatile("" : "+f"(sums[i])::"memory"); // prevents earlier use of the sums
+            asm volatile("" : "+f"(sums[i])::"memory");  // prevents earlier use of the sums
         if (lane == 0)
             arrive(&small.emptied[side]);
         const int third = n * (M / 8) + warp;
@@ -397,7 +397,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
 __device__ __forceinline__ void store_images(unsigned char *shared, Small &small, float *y,
                                              const stored *x, int B)
 {
-    for (int i = 1; i < AHEAD; i++) // the first is loaded directly
+    for (int i = 1; i < AHEAD; i++)  // the first is loaded directly
         ask_for(x, blockIdx.x + i * gridDim.x, B);
     int third = 0;
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
@@ -412,7 +412,7 @@ __device__ __forceinline__ void store_images(unsigned char *shared, Small &small
                          "r"(shared_address(shared + third % THIRDS * THIRD_BYTES)),
                          "n"(THIRD_BYTES)
                          : "memory");
-            if (third) // has been read but this one
+            if (third)  // has been read but this one
                 arrive(&small.copied[(third - 1) % THIRDS]);
         }
     }

@@ -8,8 +8,7 @@
 #endif
 
 extern "C" __global__ void bytes_to_floats(float *__restrict__ y,
-                                           const unsigned char *__restrict__ x,
-                                           int length)
+                                           const unsigned char *__restrict__ x, int length)
 {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i < length) {

@@ -16,8 +16,8 @@ static_assert(DEPTH == SIDE && ROWS % SIDE == 0 && COLUMNS % SIDE == 0);
 
 // Load this thread's share of rows [first, first + N) at inputs [from, from + DEPTH).
 template <int N>
-__device__ void fetch(float (&held)[N / SIDE], const float *__restrict__ matrix,
-                      int first, int rows, int from, int inputs)
+__device__ void fetch(float (&held)[N / SIDE], const float *__restrict__ matrix, int first,
+                      int rows, int from, int inputs)
 {
     const int input = from + threadIdx.x;
 #pragma unroll
@@ -27,8 +27,7 @@ __device__ void fetch(float (&held)[N / SIDE], const float *__restrict__ matrix,
     }
 }
 
-template <int N>
-__device__ void store(float (&tile)[DEPTH][N + PAD], const float (&held)[N / SIDE])
+template <int N> __device__ void store(float (&tile)[DEPTH][N + PAD], const float (&held)[N / SIDE])
 {
 #pragma unroll
     for (int i = 0; i < N / SIDE; i++)
@@ -36,9 +35,8 @@ __device__ void store(float (&tile)[DEPTH][N + PAD], const float (&held)[N / SID
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    dense(float *__restrict__ y, const float *__restrict__ x,
-          const float *__restrict__ weights, const float *__restrict__ bias, int images,
-          int inputs, int outputs)
+    dense(float *__restrict__ y, const float *__restrict__ x, const float *__restrict__ weights,
+          const float *__restrict__ bias, int images, int inputs, int outputs)
 {
     __shared__ float x_tile[DEPTH][ROWS + PAD], w_tile[DEPTH][COLUMNS + PAD];
     const int image = blockIdx.x * ROWS, output = blockIdx.y * COLUMNS;
@@ -59,8 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             for (int i = 0; i < ROWS / SIDE; i++)
 #pragma unroll
                 for (int j = 0; j < COLUMNS / SIDE; j++)
-                    sums[i][j] += x_tile[d][threadIdx.y + SIDE * i] *
-                                  w_tile[d][threadIdx.x + SIDE * j];
+                    sums[i][j] +=
+                        x_tile[d][threadIdx.y + SIDE * i] * w_tile[d][threadIdx.x + SIDE * j];
         __syncthreads();
     }
 

@@ -16,7 +16,8 @@
 #include "parts/mbarrier.cuh"
 #include <cuda_fp16.h>
 
-namespace {
+namespace
+{
 
 constexpr int TILE = 128;         // images
 constexpr int PITCH = 4 * DEPTH;  // bytes of an image in a stage
@@ -32,8 +33,7 @@ static_assert(OUTPUTS == 160 && DEPTH == 32 && CHAIN % 2 == 0);
 // Copy weights; the barrier expects their bytes.
 __device__ void copy(unsigned to, const void *from, unsigned bytes, unsigned barrier)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                 "r"(bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1], %2, [%3];" ::"r"(to),
@@ -48,8 +48,7 @@ __device__ void copy_unit(unsigned to, const void *from)
 
 __device__ void arrive_after_copies(unsigned barrier)
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
-                 : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 // wgmma's descriptor of 16 inputs' weights: core matrices of 8 outputs x 16 bytes.
@@ -59,31 +58,27 @@ __device__ unsigned long long described(unsigned address)
     return (address & 0x3FFFF) >> 4 | along_depth << 16 | along_outputs << 32;
 }
 
-#define EIGHT(i) \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), \
-        "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define EIGHT(i)                                                                                \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
 
 // d = a b, or d += a b: 64 images, 160 outputs, 16 inputs.
 __device__ void multiply(float (&d)[80], const unsigned (&a)[4], unsigned long long b, int add)
 {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %85, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "{%80, %81, %82, %83}, %84, p, 1, 1, 0;\n}"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56),
-          EIGHT(64), EIGHT(72)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %85, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
+                 "{%80, %81, %82, %83}, %84, p, 1, 1, 0;\n}"
+                 : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48),
+                   EIGHT(56), EIGHT(64), EIGHT(72)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 
-__device__ float power_of_two(int exponent)
-{
-    return __int_as_float((exponent + 127) << 23);
-}
+__device__ float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
 
 struct Split {
     unsigned high[STEPS][4], low[STEPS][4];
@@ -115,10 +110,7 @@ struct Line {  // a block's share of the work
 };
 
 // Units 0 to 3 and 4 to 7 of odd images are swapped, to avoid bank conflicts.
-__device__ int placed(int unit, int image)
-{
-    return 16 * (unit ^ image % 2 * 4);
-}
+__device__ int placed(int unit, int image) { return 16 * (unit ^ image % 2 * 4); }
 
 __device__ void bring(Line line, const float *x, const unsigned char *weights, int thread)
 {
@@ -136,8 +128,8 @@ __device__ void bring(Line line, const float *x, const unsigned char *weights, i
             wait(line.freed(n), (n / STAGES - 1) & 1);
         const int input = line.chunk * DEPTH;
         if (thread == 0)
-            copy(line.stage(n) + X_BYTES, weights + (size_t)line.chunk * WEIGHT_BYTES,
-                 WEIGHT_BYTES, line.filled(n));
+            copy(line.stage(n) + X_BYTES, weights + (size_t)line.chunk * WEIGHT_BYTES, WEIGHT_BYTES,
+                 line.filled(n));
         if (input + 4 * unit < line.inputs)
 #pragma unroll
             for (int i = 0; i < LINES; i++)
@@ -248,9 +240,8 @@ struct Multiplier {
             if (image + 8 * lower < line.images)
 #pragma unroll
                 for (int i = 0; i < 20; i++)
-                    *reinterpret_cast<float2 *>(to + 8 * lower * OUTPUTS + 8 * i) =
-                        make_float2(sums[4 * i + 2 * lower] * down,
-                                    sums[4 * i + 2 * lower + 1] * down);
+                    *reinterpret_cast<float2 *>(to + 8 * lower * OUTPUTS + 8 * i) = make_float2(
+                        sums[4 * i + 2 * lower] * down, sums[4 * i + 2 * lower + 1] * down);
         clear();
     }
 

@@ -18,7 +18,8 @@
 #include "parts/mbarrier.cuh"
 #include <cuda_fp16.h>
 
-namespace {
+namespace
+{
 
 constexpr int ROWS = (SHAPE_H - SHAPE_K + 1) / 2, COLUMNS = (SHAPE_W - SHAPE_K + 1) / 2;
 constexpr int FOURS = (COLUMNS + 1) / 2;  // places of four output columns in a row
@@ -51,10 +52,7 @@ __device__ float hyperbolic_tangent(float sum, float down)
     return fabsf(x) < 0.3f ? fmaf(p * s, x, x) : fmaf(-2, share, 1);
 }
 
-__device__ float power_of_two(int exponent)
-{
-    return __int_as_float((exponent + 127) << 23);
-}
+__device__ float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
 
 __device__ unsigned packed(float a, float b)
 {
@@ -143,9 +141,8 @@ struct Weights {  // a thread's: rows g and g + 8 are of neighbouring outputs
     __device__ void add(float (&sums)[4], int s, const char *seen) const
     {
         const bool half = HALF_STEP && s == STEPS - 1;
-        const unsigned b[2] = {
-            *reinterpret_cast<const unsigned *>(seen + at[s][0]),
-            half ? 0 : *reinterpret_cast<const unsigned *>(seen + at[s][1])};
+        const unsigned b[2] = {*reinterpret_cast<const unsigned *>(seen + at[s][0]),
+                               half ? 0 : *reinterpret_cast<const unsigned *>(seen + at[s][1])};
         if (half) {
             multiply_half(sums, low[s], b);
             multiply_half(sums, high[s], b);

@@ -9,8 +9,8 @@
 #error "THREADS is set by project/plans/layers.py"
 #endif
 
-extern "C" __global__ void floats_to_halves(__half *__restrict__ y,
-                                            const float *__restrict__ x, int length)
+extern "C" __global__ void floats_to_halves(__half *__restrict__ y, const float *__restrict__ x,
+                                            int length)
 {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i < length) {

@@ -7,13 +7,10 @@
 #error "THREADS is set by project/plans/layers.py"
 #endif
 
-__device__ float larger(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
+__device__ float larger(float a, float b) { return a > b || a != a ? a : b; }
 
-extern "C" __global__ void pooling(float *__restrict__ y, const float *__restrict__ x,
-                                   int maps, int rows, int columns)
+extern "C" __global__ void pooling(float *__restrict__ y, const float *__restrict__ x, int maps,
+                                   int rows, int columns)
 {
     const int half_rows = rows / 2, half_columns = columns / 2;
     const int left = maps * half_rows * half_columns;

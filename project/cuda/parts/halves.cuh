@@ -11,8 +11,8 @@ namespace halves
 {
 
 constexpr float LOW = 2048;
-constexpr int TO = 14;      // the largest number of an image or map is scaled to 2^TO ... 2^(TO + 1)
-constexpr int LEAST = -17;  // exponent of the smallest number but zero that halves hold well
+constexpr int TO = 14;  // the largest number of an image or map is scaled to 2^TO ... 2^(TO + 1)
+constexpr int LEAST = -17;      // exponent of the smallest number but zero that halves hold well
 constexpr int NEVER = 1 << 20;  // the shift of weights that halves do not hold, which never fits
 
 __host__ __device__ constexpr int bits(int n) { return n ? 1 + bits(n / 2) : 0; }
@@ -111,8 +111,8 @@ __device__ __forceinline__ Pair split(float a, float b)
 {
     const __half2 high = __floats2half2_rn(a, b);
     const float2 back = __half22float2(high);
-    return {word_of(high), word_of(__floats2half2_rn(fmaf(back.x, -LOW, a * LOW),
-                                                     fmaf(back.y, -LOW, b * LOW)))};
+    return {word_of(high),
+            word_of(__floats2half2_rn(fmaf(back.x, -LOW, a * LOW), fmaf(back.y, -LOW, b * LOW)))};
 }
 
 __device__ __forceinline__ Pair split(float a, float b, float scale)

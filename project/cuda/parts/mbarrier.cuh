@@ -43,10 +43,7 @@ __device__ __forceinline__ void expect(Barrier *barrier, int arrivals)
     expect(shared_address(barrier), arrivals);
 }
 
-__device__ __forceinline__ void arrive(Barrier *barrier)
-{
-    arrive(shared_address(barrier));
-}
+__device__ __forceinline__ void arrive(Barrier *barrier) { arrive(shared_address(barrier)); }
 
 __device__ __forceinline__ void wait(Barrier *barrier, unsigned phase)
 {

@@ -1,8 +1,7 @@
 // Asynchronous copies to shared memory, for the kernels per_layer.
 
 // Copy 1, 2 or 4 floats, aligned to their size.
-template <int FLOATS>
-__device__ __forceinline__ void copy(float *to, const float *from)
+template <int FLOATS> __device__ __forceinline__ void copy(float *to, const float *from)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned there = (unsigned)__cvta_generic_to_shared(to);

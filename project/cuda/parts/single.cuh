@@ -5,7 +5,7 @@ typedef unsigned u32;
 typedef unsigned long long u64;
 
 #if STORED_HALF
-typedef unsigned short stored; // x and k in memory
+typedef unsigned short stored;  // x and k in memory
 constexpr u32 NOT_FINITE = 0x7c00;
 #else
 typedef float stored;
@@ -64,7 +64,7 @@ template <int LEFT> __device__ __forceinline__ void finish()
 
 // --- powers of two ---------------------------------------------------------------------------
 
-__device__ __forceinline__ float power(int e) // 2^e, for -149 <= e <= 127
+__device__ __forceinline__ float power(int e)  // 2^e, for -149 <= e <= 127
 {
     return __uint_as_float(e < -126 ? 1u << (e + 149) : (u32)(e + 127) << 23);
 }
@@ -87,7 +87,7 @@ __device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 23) 
 
 // --- reading and converting ------------------------------------------------------------------
 
-struct Unit { // 4 channels of 2 rows at one column
+struct Unit {  // 4 channels of 2 rows at one column
     stored v[8];
 };
 
@@ -143,7 +143,7 @@ __device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, co
     constexpr int THREADS = 32 * WARPS;
     const int me = threadIdx.x;
     u32 largest = 0;
-    stored mine[EACH]; // all loads are issued before the first use
+    stored mine[EACH];  // all loads are issued before the first use
 #pragma unroll
     for (int i = 0; i < WEIGHTS; i += THREADS)
         mine[i / THREADS] = i + me < WEIGHTS ? __ldg(k + i + me) : stored(0);
@@ -180,14 +180,14 @@ template <int WARPS> __device__ __forceinline__ u32 smallest_map(const stored *p
 }
 
 // Whether the scale of the largest weight leaves too few bits to the weights of a whole map.
-constexpr int MOST_APART = 14; // so that the map's largest is scaled to 2^-6 at least
+constexpr int MOST_APART = 14;  // so that the map's largest is scaled to 2^-6 at least
 __device__ __forceinline__ bool uneven(const u32 *least, int warps, int exponent)
 {
     bool found = false;
 #pragma unroll 1
     for (int i = 0; i < warps; i++)
         found |= exponent_of(least[i]) < exponent - MOST_APART;
-    return found && !STORED_HALF; // stored halves are not scaled
+    return found && !STORED_HALF;  // stored halves are not scaled
 }
 
 // Prefetch the whole 16-byte pieces of an image to the L2 cache.
@@ -200,7 +200,7 @@ __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
                      : "memory");
 }
 
-constexpr int DIRECT = 1 << 20; // an exponent that means "compute this image directly"
+constexpr int DIRECT = 1 << 20;  // an exponent that means "compute this image directly"
 
 // The i-th output of an image directly by the formula, if no scale is suitable.
 __device__ __forceinline__ float direct_sum(const stored *x, const stored *k, int i)

@@ -20,11 +20,11 @@ constexpr int MAPS = 8 * COLUMNS;
 // Sizes in shared memory. The strides avoid bank conflicts within a warp.
 constexpr int DEPTH = (UNITS * TAPS + 7) / 8 * 8;
 constexpr int PLANE = (ROWS + K - 1) * W;
-constexpr int DEPTH_STRIDE = MAPS % 16 ? MAPS : MAPS + 8;          // 8 or 24 mod 32
-constexpr int MAP_STRIDE = (ROWS * W_OUT + 11) / 16 * 16 + 4;      // 4 or 20 mod 32
+constexpr int DEPTH_STRIDE = MAPS % 16 ? MAPS : MAPS + 8;      // 8 or 24 mod 32
+constexpr int MAP_STRIDE = (ROWS * W_OUT + 11) / 16 * 16 + 4;  // 4 or 20 mod 32
 
-template <class Class>
-class Strip {
+template <class Class> class Strip
+{
     using Input = typename Class::Input;
 
     const int first_map = blockIdx.y * MAPS, maps = min(MAPS, M - first_map);
@@ -84,8 +84,7 @@ class Strip {
     __device__ void multiply(int begin, int end, bool first)
     {
         const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
-        for (int left = threadIdx.x / 32 * 16 * TILES; left < pixels;
-             left += WARPS * 16 * TILES) {
+        for (int left = threadIdx.x / 32 * 16 * TILES; left < pixels; left += WARPS * 16 * TILES) {
             int start[TILES][2];
 #pragma unroll
             for (int i = 0; i < 2 * TILES; i++) {
@@ -160,8 +159,8 @@ class Strip {
 };
 
 template <class Class>
-__device__ void convolve(float *y, const typename Class::Input *x,
-                         const typename Class::Input *k, int B)
+__device__ void convolve(float *y, const typename Class::Input *x, const typename Class::Input *k,
+                         int B)
 {
     constexpr int ALL = (C + Class::UNIT - 1) / Class::UNIT;  // words of a pixel
     Strip<Class> strip;

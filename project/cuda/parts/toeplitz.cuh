@@ -194,8 +194,8 @@ struct Target {
 };
 
 // Compute tile i of the planes of 4 maps.
-__device__ void multiply_tile(float *planes, const char *image,
-                              const uint4 (&a)[STEPS][PRECISIONS], int i, float scale)
+__device__ void multiply_tile(float *planes, const char *image, const uint4 (&a)[STEPS][PRECISIONS],
+                              int i, float scale)
 {
     const int lane = threadIdx.x % 32, t = lane % 4, shift = lane / 4 % 2 * 2;
     const Unit from(i * 8 + lane / 4);
@@ -226,7 +226,8 @@ __device__ void multiply_tile(float *planes, const char *image,
         }
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            sum[j] = STORED_HALF ? sum[j] : (SECOND ? sum[j] + rest[j] * (1 / LOW) : sum[j]) * scale;
+            sum[j] =
+                STORED_HALF ? sum[j] : (SECOND ? sum[j] + rest[j] * (1 / LOW) : sum[j]) * scale;
         left.put(r, sum[0], sum[2]);
         right.put(r, sum[1], sum[3]);
     }

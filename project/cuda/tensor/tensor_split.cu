@@ -7,8 +7,7 @@
 // a warp of a block -> 16 TILES pixels of a strip, 8 COLUMNS maps: tensor.cuh
 // Per output: the loads of tensor_tf32, three times its multiply-adds.
 
-#if !defined(WARPS) || !defined(TILES) || !defined(COLUMNS) || !defined(ROWS) || \
-    !defined(UNITS)
+#if !defined(WARPS) || !defined(TILES) || !defined(COLUMNS) || !defined(ROWS) || !defined(UNITS)
 #error "WARPS, TILES, COLUMNS, ROWS and UNITS are set by project/plans/tensor_rungs.py"
 #endif
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
@@ -53,22 +52,18 @@ struct Split {
         asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
             "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-            : "r"(a[0][part]), "r"(a[1][part]), "r"(a[2][part]), "r"(a[3][part]),
-              "r"(b[0][of_b]), "r"(b[1][of_b]));
+            : "r"(a[0][part]), "r"(a[1][part]), "r"(a[2][part]), "r"(a[3][part]), "r"(b[0][of_b]),
+              "r"(b[1][of_b]));
     }
 
-    static __device__ void multiply(Sum &sum, const unsigned (&a)[4][2],
-                                    const unsigned (&b)[2][2])
+    static __device__ void multiply(Sum &sum, const unsigned (&a)[4][2], const unsigned (&b)[2][2])
     {
         multiply(sum.large, a, 0, b, 0);
         multiply(sum.small, a, 0, b, 1);
         multiply(sum.small, a, 1, b, 0);
     }
 
-    static __device__ float total(const Sum &sum, int e)
-    {
-        return sum.large[e] + sum.small[e];
-    }
+    static __device__ float total(const Sum &sum, int e) { return sum.large[e] + sum.small[e]; }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
