@@ -1,6 +1,8 @@
 // Bulk copies from shared to global memory (PTX ISA, cp.async.bulk). They are done by the TMA unit;
 // the thread that starts one waits for it.
 
+#pragma once
+
 // Let copies and wgmma see what this thread wrote to shared memory.
 __device__ __forceinline__ void publish()
 {

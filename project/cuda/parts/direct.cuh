@@ -1,6 +1,8 @@
 // The convolution by the formula, in fp32 multiply-adds, a channel at a time: for images that a
 // kernel on tensor cores cannot hold in its operands.
 
+#pragma once
+
 #include <cuda_fp16.h>
 
 __device__ __forceinline__ float float_of(float x) { return x; }

@@ -5,6 +5,8 @@
 // themselves, and those above 2^-14 to 2^-22. Products: x k = high high + (high low + low high) / LOW,
 // of which the second is summed by itself; the omitted low low is below 2^-22.
 
+#pragma once
+
 #include <cuda_fp16.h>
 
 namespace halves

@@ -1,6 +1,8 @@
 // mbarriers in shared memory (PTX ISA, mbarrier), for kernels with specialised warps; a
 // barrier is passed as a pointer or as its shared address.
 
+#pragma once
+
 using Barrier = unsigned long long;
 
 __device__ __forceinline__ unsigned shared_address(const void *p)

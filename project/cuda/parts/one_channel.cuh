@@ -2,6 +2,8 @@
 //
 // They have one input channel and float operands; after toeplitz.cuh.
 
+#pragma once
+
 namespace
 {
 

@@ -1,5 +1,7 @@
 // Asynchronous copies to shared memory, for the kernels per_layer.
 
+#pragma once
+
 // Copy 1, 2 or 4 floats, aligned to their size.
 template <int FLOATS> __device__ __forceinline__ void copy(float *to, const float *from)
 {

@@ -4,6 +4,8 @@
 // range, with Inf or NaN, or so large or small that scales overflow, is added to a list. This
 // kernel is launched next, and usually finds the list empty.
 
+#pragma once
+
 #include "parts/direct.cuh"
 
 namespace repair

@@ -1,6 +1,8 @@
 // Common code of best_single and best_wide: images and weights as halves in shared memory, with 4
 // channels of 2 rows adjacent, each scaled to the range of halves by a power of two.
 
+#pragma once
+
 typedef unsigned u32;
 typedef unsigned long long u64;
 

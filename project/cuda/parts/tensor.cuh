@@ -12,6 +12,8 @@
 // others), and unsupported words (exotic: Inf, NaN, what rounds to them, and what parts do
 // not hold). A strip with an exotic word is computed directly.
 
+#pragma once
+
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;
 constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1, TAPS = K * K;
 constexpr int THREADS = 32 * WARPS;

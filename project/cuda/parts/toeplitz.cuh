@@ -6,6 +6,8 @@
 // power of two and split into halves (halves.cuh); PRODUCTS is 3 (high high, high low, low high)
 // or 1. With STORED_HALF they are halves in memory.
 
+#pragma once
+
 #include "parts/halves.cuh"
 
 #if STORED_HALF

@@ -3,6 +3,8 @@
 // Column n is an output pixel, numbered across the images starting at `first`; row
 // (c K + p) K + q is the pixel of x that is multiplied with weight (p, q) of channel c.
 
+#pragma once
+
 // Write K elements of column n: those of row p of the window in channel c.
 __device__ void unroll(float *__restrict__ matrix, const float *__restrict__ x, int n, int row,
                        int columns, int first, int C, int H, int W, int K)

@@ -5,6 +5,8 @@
 // 16 bytes, not swizzled, so that they may begin at any 16 bytes. The left operand may be in
 // registers, as that of mma.sync.
 
+#pragma once
+
 namespace wgmma
 {
 
