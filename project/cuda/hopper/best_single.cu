@@ -17,6 +17,7 @@
 #error "STORED_HALF is set by project/plans/best_single.py"
 #endif
 
+#include "parts/mbarrier.cuh"
 #include "parts/single.cuh"
 
 // The sum over channels and taps is divided into units of 4 channels of one tap, and steps of 4
@@ -25,7 +26,7 @@ constexpr int STEPS = tiles(K * GROUPS, 4);
 constexpr int IDLE_UNITS = 4 * STEPS - K * GROUPS;
 
 // A tile is 8 columns x 4 rows; columns continue in the next group of rows.
-constexpr int ROW_GROUPS = tiles(H_out, 4), TILES = tiles(ROW_GROUPS * W_out, 8);
+constexpr int ROW_GROUPS = tiles(H_OUT, 4), TILES = tiles(ROW_GROUPS * W_OUT, 8);
 constexpr int PAIRS_READ = K / 2 + 2;  // pairs of rows for a tile
 constexpr int UNITS = POSITIONS * GROUPS;
 constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES;  // per thread, for two rows
@@ -49,71 +50,30 @@ constexpr int SMALL_AT = PACKED_AT + PACKED_BYTES;
 static_assert(OUT_BYTES % 16 == 0, "the outputs of an image are not a multiple of 16 bytes");
 
 struct Small {
-    u64 filled[2], emptied[2];   // barriers of the input images
-    u64 computed[2], copied[2];  // barriers of the output images
-    int scale[2];                // exponent that undoes the image's scale, or DIRECT
-    u32 largest[2][16];          // of each converting warp; the last is the image's exponent
-    u32 largest_weight[16];      // of each warp that multiplies
-    u32 smallest_map[16];        // likewise
+    Barrier filled[2], emptied[2];   // barriers of the input images
+    Barrier computed[2], copied[2];  // barriers of the output images
+    int scale[2];                    // exponent that undoes the image's scale, or DIRECT
+    unsigned largest[2][16];         // of each converting warp; the last is the image's exponent
+    unsigned largest_weight[16];     // of each warp that multiplies
+    unsigned smallest_map[16];       // likewise
 };
 
 // --- words for instructions ------------------------------------------------------------------
 
-__device__ __forceinline__ u32 at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-
-__device__ __forceinline__ void barrier_init(u64 *b, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at(b)), "r"(arrivals) : "memory");
-}
-
-__device__ __forceinline__ void arrive(u64 *b)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(b)) : "memory");
-}
-
-__device__ __forceinline__ void wait(u64 *b, int parity)
-{
-    asm volatile("{\n .reg .pred done;\n again:\n"
-                 " mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, 0x989680;\n"
-                 " @!done bra again;\n}" ::"r"(at(b)),
-                 "r"(parity)
-                 : "memory");
-}
-
-__device__ __forceinline__ void store_if(bool wanted, u32 to, float v)  // without a branch
+__device__ __forceinline__ void store_if(bool wanted, unsigned to, float v)  // without a branch
 {
     asm volatile("{\n .reg .pred wanted;\n setp.ne.u32 wanted, %0, 0;\n"
-                 " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((u32)wanted),
+                 " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((unsigned)wanted),
                  "r"(to), "f"(v)
                  : "memory");
 }
 
 // sums (+)= the warpgroup's 64 rows of a * the weights at b
-__device__ __forceinline__ void multiply(float (&s)[SUMS], const uint4 &a, u64 b, int add)
+__device__ __forceinline__ void multiply(float (&s)[SUMS], const uint4 &a, unsigned long long b,
+                                         int add)
 {
-#define PRODUCT(MAPS, TO, A0, A1, A2, A3, B, ADD)                                               \
-    "{\n .reg .pred add;\n setp.ne.b32 add, %" ADD ", 0;\n"                                     \
-    " wgmma.mma_async.sync.aligned.m64n" MAPS "k16.f32.f16.f16 {" TO "}, {%" A0 ",%" A1 ",%" A2 \
-    ",%" A3 "}, %" B ", add, 1, 1, 0;\n}"
-#define FOUR(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
-#define OPERANDS "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add)
-#if SHAPE_M <= 8
-    asm volatile(PRODUCT("8", "%0,%1,%2,%3", "4", "5", "6", "7", "8", "9") : FOUR(0) : OPERANDS);
-#elif SHAPE_M <= 16
-    asm volatile(PRODUCT("16", "%0,%1,%2,%3,%4,%5,%6,%7", "8", "9", "10", "11", "12", "13")
-                 : FOUR(0), FOUR(4)
-                 : OPERANDS);
-#elif SHAPE_M <= 24
-    asm volatile(
-        PRODUCT("24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "12", "13", "14", "15", "16", "17")
-        : FOUR(0), FOUR(4), FOUR(8)
-        : OPERANDS);
-#else
-    asm volatile(PRODUCT("32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15", "16", "17",
-                         "18", "19", "20", "21")
-                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12)
-                 : OPERANDS);
-#endif
+    const unsigned left[4] = {a.x, a.y, a.z, a.w};
+    wgmma::Product<8 * MAP_TILES>::run(s, left, b, add);
 }
 
 // --- the warps that read and convert ---------------------------------------------------------
@@ -134,7 +94,7 @@ __device__ __forceinline__ void read(Unit &unit, const stored *image, int u)
 }
 
 __device__ __forceinline__ void convert(unsigned char *in, const Unit &unit, int u, float factor,
-                                        u32 &largest)
+                                        unsigned &largest)
 {
     const uint4 q = halves(unit, factor, largest);
     if (u < UNITS)
@@ -142,10 +102,11 @@ __device__ __forceinline__ void convert(unsigned char *in, const Unit &unit, int
 }
 
 // Returns the absolute value of the warp's largest half. Loads before waiting for the buffer.
-__device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *image, float factor,
-                                             int me, u64 *emptied, int parity)
+__device__ __forceinline__ unsigned convert_image(unsigned char *in, const stored *image,
+                                                  float factor, int me, Barrier *emptied,
+                                                  int parity)
 {
-    u32 largest = 0;
+    unsigned largest = 0;
 #pragma unroll 1
     for (int first = me; first < UNITS; first += AT_ONCE * CONVERTING) {
         Unit units[AT_ONCE];
@@ -168,8 +129,8 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         const int side = n & 1, parity = (n >> 1 & 1) ^ 1;
         const stored *image = x + (size_t)b * FLOATS_IN;
         unsigned char *in = shared + IN_AT + side * IN_BYTES;
-        u64 *emptied = &small.emptied[side];
-        u32 largest = convert_image(in, image, power(scale), me, emptied, parity);
+        Barrier *emptied = &small.emptied[side];
+        unsigned largest = convert_image(in, image, power(scale), me, emptied, parity);
         largest = largest_of_all<CONVERTERS>(small.largest[side], largest, me);
 #if STORED_HALF
         int exponent = exponent_of(largest);
@@ -189,7 +150,7 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
 #endif
         if (me == 0) {
             small.scale[side] = largest >= NOT_FINITE ? DIRECT : -scale;
-            small.largest[side][15] = (u32)exponent;
+            small.largest[side][15] = (unsigned)exponent;
         }
         __syncwarp();
         if (me % 32 == 0)
@@ -205,9 +166,9 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
 {
     const int me = threadIdx.x;
     stored *plain = (stored *)shared;
-    u32 *packed = (u32 *)(shared + PACKED_AT);
-    const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
-    const u32 least = smallest_map<MULTIPLIERS>(plain);
+    unsigned *packed = (unsigned *)(shared + PACKED_AT);
+    const unsigned largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
+    const unsigned least = smallest_map<MULTIPLIERS>(plain);
     if (me % 32 == 0)
         small.smallest_map[me / 32] = least;
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
@@ -224,7 +185,7 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
         const stored low = there && c < C ? plain[from] : stored(0);
         const stored high = there && c + 1 < C ? plain[from + K * K] : stored(0);
 #if STORED_HALF
-        packed[i] = low | (u32)high << 16;
+        packed[i] = low | (unsigned)high << 16;
 #else
         packed[i] = pair(low * factor, high * factor);
 #endif
@@ -240,19 +201,19 @@ struct Rows {  // operands of a step: pairs of rows, or a pair's second row with
 };
 
 struct Window {  // addresses of a thread's pairs of rows
-    u32 pair[PAIRS_READ];
+    unsigned pair[PAIRS_READ];
 };
 
 // Rows beyond the image affect only outputs that are not stored, and units with zero weights must
 // not read Inf or NaN: both read valid data instead.
-__device__ __forceinline__ Window window_of(u32 in, int position)
+__device__ __forceinline__ Window window_of(unsigned in, int position)
 {
-    const int here = min(position, ROW_GROUPS * W_out - 1), quarter = threadIdx.x % 4;
+    const int here = min(position, ROW_GROUPS * W_OUT - 1), quarter = threadIdx.x % 4;
     Window window;
 #pragma unroll
     for (int i = 0; i < PAIRS_READ; i++) {
-        const int pair = min(here / W_out * 2 + i, PAIRS - 1);
-        window.pair[i] = in + 16 * ((pair * W + here % W_out) * GROUPS + quarter);
+        const int pair = min(here / W_OUT * 2 + i, PAIRS - 1);
+        window.pair[i] = in + 16 * ((pair * W + here % W_OUT) * GROUPS + quarter);
     }
     return window;
 }
@@ -271,14 +232,14 @@ __device__ __forceinline__ void read_rows(Rows &rows, const Window &window, int 
     }
 }
 
-__device__ __forceinline__ void multiply_tile(float *out, u32 in, u64 weights, int tile,
-                                              float factor)
+__device__ __forceinline__ void multiply_tile(float *out, unsigned in, unsigned long long weights,
+                                              int tile, float factor)
 {
     const int quarter = threadIdx.x % 4, position = tile * 8 + threadIdx.x % 32 / 4;
     const Window window = window_of(in, position);
 
     // A copy by xor uses a different pipe than a move, which tensor cores do not need.
-    const u32 zero = gridDim.y - 1;
+    const unsigned zero = gridDim.y - 1;
     // The loads of a step overlap with the products of the step before.
     float upper[SUMS] = {}, lower[SUMS] = {};
     Rows even[2], odd[2];
@@ -291,39 +252,39 @@ __device__ __forceinline__ void multiply_tile(float *out, u32 in, u64 weights, i
             const uint4 &a = even[side].of[i], &b = even[side].of[i + 1];
             odd[side].of[i] = make_uint4(a.y ^ zero, b.x ^ zero, a.w ^ zero, b.z ^ zero);
         }
-        fence();
+        wgmma::fence();
 #pragma unroll
         for (int row = 0; row < K; row++) {
             const Rows &rows = row % 2 ? odd[side] : even[side];
-            const u64 there = weights + (row * STEPS + step) * (STEP_BYTES / 16);
+            const unsigned long long there = weights + (row * STEPS + step) * (STEP_BYTES / 16);
             multiply(upper, rows.of[row / 2], there, step + row > 0);
             multiply(lower, rows.of[row / 2 + 1], there, step + row > 0);
         }
-        commit();
+        wgmma::commit();
         if (step + 1 < STEPS) {
             if (step > 0)
-                finish<1>();
+                wgmma::wait<1>();
             read_rows(even[1 - side], window, step + 1);
         }
     }
-    finish<0>();
+    wgmma::wait<0>();
 
-    const int top = position / W_out * 4, column = position % W_out;
-    const u32 to = at(out + top * W_out + column + 2 * quarter * PIXELS_OUT);
+    const int top = position / W_OUT * 4, column = position % W_OUT;
+    const unsigned to = shared_address(out + top * W_OUT + column + 2 * quarter * PIXELS_OUT);
     bool there[4];
 #pragma unroll
     for (int row = 0; row < 4; row++)
-        there[row] = position < ROW_GROUPS * W_out && (H_out % 4 == 0 || top + row < H_out);
+        there[row] = position < ROW_GROUPS * W_OUT && (H_OUT % 4 == 0 || top + row < H_OUT);
 #pragma unroll
     for (int i = 0; i < MAP_TILES; i++)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             const bool mine = M % 8 == 0 || 8 * i + 2 * quarter + j < M;
-            const u32 map = to + 4 * (8 * i + j) * PIXELS_OUT;
+            const unsigned map = to + 4 * (8 * i + j) * PIXELS_OUT;
             store_if(there[0] && mine, map, upper[4 * i + j] * factor);
-            store_if(there[1] && mine, map + 4 * W_out, upper[4 * i + 2 + j] * factor);
-            store_if(there[2] && mine, map + 8 * W_out, lower[4 * i + j] * factor);
-            store_if(there[3] && mine, map + 12 * W_out, lower[4 * i + 2 + j] * factor);
+            store_if(there[1] && mine, map + 4 * W_OUT, upper[4 * i + 2 + j] * factor);
+            store_if(there[2] && mine, map + 8 * W_OUT, lower[4 * i + j] * factor);
+            store_if(there[3] && mine, map + 12 * W_OUT, lower[4 * i + 2 + j] * factor);
         }
 }
 
@@ -338,9 +299,8 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
                                                 const stored *x, const stored *k, int B)
 {
     const int warp = threadIdx.x / 32;
-    // The operand's descriptor: 128 bytes to the next 8 maps, STEP_BYTES / 2 to the other products.
-    const u64 weights =
-        (u64)(at(shared + PACKED_AT) >> 4) | (u64)(STEP_BYTES / 32) << 16 | (u64)(128 / 16) << 32;
+    const unsigned long long weights =
+        wgmma::descriptor(shared_address(shared + PACKED_AT), STEP_BYTES / 2);
     const int2 exponents = load_weights(shared, small, k);
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1, parity = n >> 1 & 1;
@@ -354,7 +314,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
         else
 #pragma unroll 1
             for (int tile = warp; tile < TILES_ROUNDED; tile += MULTIPLIERS)
-                multiply_tile(out, at(shared + IN_AT + side * IN_BYTES), weights, tile,
+                multiply_tile(out, shared_address(shared + IN_AT + side * IN_BYTES), weights, tile,
                               power(scale));
         publish();
         __syncwarp();
@@ -379,7 +339,7 @@ __device__ __forceinline__ void store_images(unsigned char *shared, Small &small
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
                      "cp.async.bulk.commit_group;\n"
                      "cp.async.bulk.wait_group.read 0;" ::"l"(y + (size_t)b * FLOATS_OUT),
-                     "r"(at(shared + side * OUT_BYTES)), "n"(OUT_BYTES)
+                     "r"(shared_address(shared + side * OUT_BYTES)), "n"(OUT_BYTES)
                      : "memory");
         arrive(&small.copied[side]);
     }
@@ -395,12 +355,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 1)
     const int warp = threadIdx.x / 32;
     if (threadIdx.x == 0) {
         for (int side = 0; side < 2; side++) {
-            barrier_init(&small.filled[side], CONVERTERS);
-            barrier_init(&small.emptied[side], MULTIPLIERS);
-            barrier_init(&small.computed[side], MULTIPLIERS);
-            barrier_init(&small.copied[side], 1);
+            expect(&small.filled[side], CONVERTERS);
+            expect(&small.emptied[side], MULTIPLIERS);
+            expect(&small.computed[side], MULTIPLIERS);
+            expect(&small.copied[side], 1);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        expected();
     }
     __syncthreads();
     if (warp < MULTIPLIERS)

@@ -24,8 +24,8 @@
 constexpr int PLACES = K / 2 + 1, UNITS = GROUPS * PLACES * K, STEPS = tiles(UNITS, 2);
 
 // A band is 5 pairs of output rows, for one warpgroup; its columns continue from pair to pair.
-constexpr int BANDS = 3, BAND = tiles(H_out, 2) / BANDS, COLUMNS = 168, SUMS = COLUMNS / 2;
-static_assert(8 * tiles(BAND * W, 8) == COLUMNS && 2 * BAND * BANDS >= H_out, "other bands");
+constexpr int BANDS = 3, BAND = tiles(H_OUT, 2) / BANDS, COLUMNS = 168, SUMS = COLUMNS / 2;
+static_assert(8 * tiles(BAND * W, 8) == COLUMNS && 2 * BAND * BANDS >= H_OUT, "other bands");
 static_assert(M == 24 && C % 4 == 0 && K % 2 == 1, "not served");
 
 constexpr int WARPS = 16, MULTIPLIERS = 4 * BANDS, CONVERTERS = 3;
@@ -45,10 +45,10 @@ constexpr int COME_AT = IN_AT + 2 * IN_BYTES;
 constexpr int PACKED_AT = 128 * tiles(COME_AT + GROUPS_AHEAD * PLACE_BYTES, 128);
 constexpr int SMALL_AT = PACKED_AT + 2 * STEPS * UNIT_BYTES;
 
-struct Range {        // of an image in shared memory
-    int scale;        // exponent that undoes the image's scale, or DIRECT
-    int exponent;     // of the largest value
-    u32 largest[15];  // of each converting warp
+struct Range {             // of an image in shared memory
+    int scale;             // exponent that undoes the image's scale, or DIRECT
+    int exponent;          // of the largest value
+    unsigned largest[15];  // of each converting warp
 };
 
 struct Small {
@@ -56,8 +56,8 @@ struct Small {
     Barrier computed[THIRDS], copied[THIRDS];  // of the thirds of output images
     Barrier come[GROUPS_AHEAD];                // of the groups being loaded
     Range range[2];                            // of the input images
-    u32 largest_weight[16];                    // of each warp that multiplies
-    u32 smallest_map[16];                      // likewise
+    unsigned largest_weight[16];               // of each warp that multiplies
+    unsigned smallest_map[16];                 // likewise
 };
 // A product reads 64 rows, of which 48 are used: with the last weights up to 512 bytes beyond
 // them, which the launch allocates.
@@ -68,7 +68,8 @@ static_assert(sizeof(Small) <= 512 && 2 * UNIT_BYTES + 512 == 64 * 32, "the last
 // Whether all 16-byte pieces that contain an element of the image are within x.
 __device__ __forceinline__ bool whole(const stored *x, int b, int B)
 {
-    const u64 from = (u64)x, to = (u64)(x + (size_t)B * FLOATS_IN);
+    const unsigned long long from = (unsigned long long)x,
+                             to = (unsigned long long)(x + (size_t)B * FLOATS_IN);
     return (b > 0 || from % 16 == 0) && (b + 1 < B || to % 16 == 0);
 }
 
@@ -92,13 +93,14 @@ __device__ __forceinline__ void ask(Turn &turn, unsigned char *shared, Small &sm
         turn.b += gridDim.x;
     if (turn.b >= B)
         return;
-    const u64 from = (u64)(x + (size_t)turn.b * FLOATS_IN + turn.group * 4 * H * W);
-    const u64 first = from & ~15ull, last = from + GROUP_BYTES + 15 & ~15ull;
-    const u32 come = shared_address(&small.come[turn.place]);
+    const unsigned long long from =
+        (unsigned long long)(x + (size_t)turn.b * FLOATS_IN + turn.group * 4 * H * W);
+    const unsigned long long first = from & ~15ull, last = from + GROUP_BYTES + 15 & ~15ull;
+    const unsigned come = shared_address(&small.come[turn.place]);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
                  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%2], [%3], %1, [%0];" ::"r"(come),
-                 "r"((u32)(last - first)),
+                 "r"((unsigned)(last - first)),
                  "r"(shared_address(shared + COME_AT + turn.place * PLACE_BYTES)), "l"(first)
                  : "memory");
     next_place(turn);
@@ -109,7 +111,7 @@ __device__ __forceinline__ void ask(Turn &turn, unsigned char *shared, Small &sm
 }
 
 __device__ __forceinline__ void convert_group(unsigned char *in, const stored *group, float factor,
-                                              int me, u32 &largest)
+                                              int me, unsigned &largest)
 {
     Unit units[UNITS_EACH];
 #pragma unroll
@@ -133,16 +135,16 @@ __device__ __forceinline__ void convert_group(unsigned char *in, const stored *g
 }
 
 // Returns the absolute value of the warp's largest half.
-__device__ __forceinline__ u32 convert_as_it_comes(unsigned char *shared, Small &small,
-                                                   unsigned char *in, const stored *image,
-                                                   float factor, int me, Turn &come, Turn &asked,
-                                                   const stored *x, int B)
+__device__ __forceinline__ unsigned convert_as_it_comes(unsigned char *shared, Small &small,
+                                                        unsigned char *in, const stored *image,
+                                                        float factor, int me, Turn &come,
+                                                        Turn &asked, const stored *x, int B)
 {
-    u32 largest = 0;
+    unsigned largest = 0;
 #pragma unroll 1
     for (int group = 0; group < GROUPS; group++) {
         const unsigned char *there = shared + COME_AT + come.place * PLACE_BYTES;
-        const int ahead = (int)(u64)(image + group * 4 * H * W) & 15;
+        const int ahead = (int)(unsigned long long)(image + group * 4 * H * W) & 15;
         wait(&small.come[come.place], come.phase);
         convert_group(in + 16 * group * POSITIONS, (const stored *)(there + ahead), factor, me,
                       largest);
@@ -156,10 +158,10 @@ __device__ __forceinline__ u32 convert_as_it_comes(unsigned char *shared, Small 
 }
 
 // The same from global memory, for an image with incomplete pieces or one that is converted again.
-__device__ __noinline__ u32 convert_image(unsigned char *in, const stored *image, float factor,
-                                          int me)
+__device__ __noinline__ unsigned convert_image(unsigned char *in, const stored *image, float factor,
+                                               int me)
 {
-    u32 largest = 0;
+    unsigned largest = 0;
 #pragma unroll 1
     for (int group = 0; group < GROUPS; group++)
         convert_group(in + 16 * group * POSITIONS, image + group * 4 * H * W, factor, me, largest);
@@ -168,8 +170,8 @@ __device__ __noinline__ u32 convert_image(unsigned char *in, const stored *image
 
 // Stores the range of a converted image by its largest half; if that does not fit, converts it
 // again, with a scale that is kept for the next image.
-__device__ __forceinline__ void settle(Range &range, u32 largest, int &scale, unsigned char *in,
-                                       const stored *image, int me)
+__device__ __forceinline__ void settle(Range &range, unsigned largest, int &scale,
+                                       unsigned char *in, const stored *image, int me)
 {
     largest = largest_of_all<CONVERTERS>(range.largest, largest, me);
 #if STORED_HALF
@@ -208,7 +210,7 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         const stored *image = x + (size_t)b * FLOATS_IN;
         unsigned char *in = shared + IN_AT + side * IN_BYTES;
         wait(&small.emptied[side], (n >> 1 & 1) ^ 1);
-        const u32 largest =
+        const unsigned largest =
             whole(x, b, B)
                 ? convert_as_it_comes(shared, small, in, image, power(scale), me, come, asked, x, B)
                 : convert_image(in, image, power(scale), me);
@@ -232,9 +234,9 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
 {
     const int me = threadIdx.x;
     stored *plain = (stored *)shared;
-    u32 *packed = (u32 *)(shared + PACKED_AT);
-    const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
-    const u32 least = smallest_map<MULTIPLIERS>(plain);
+    unsigned *packed = (unsigned *)(shared + PACKED_AT);
+    const unsigned largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
+    const unsigned least = smallest_map<MULTIPLIERS>(plain);
     if (me % 32 == 0)
         small.smallest_map[me / 32] = least;
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
@@ -249,7 +251,7 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
         const stored low = there ? plain[from] : stored(0);
         const stored high = there ? plain[from + K * K] : stored(0);
 #if STORED_HALF
-        packed[i] = low | (u32)high << 16;
+        packed[i] = low | (unsigned)high << 16;
 #else
         packed[i] = pair(low * power(scale), high * power(scale));
 #endif
@@ -268,38 +270,25 @@ __device__ __forceinline__ bool beyond(const Range &range, int2 weights)
     return scale < -149 || scale > 127 || range.exponent + weights.y + 2 + TERMS_BITS > 126;
 }
 
-// sums (+)= 64 rows at a * the columns at b
-__device__ __forceinline__ void multiply(float (&s)[SUMS], u64 a, u64 b, int add)
-{
-#define FOUR(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
-#define TEN(i) "%" i "0,%" i "1,%" i "2,%" i "3,%" i "4,%" i "5,%" i "6,%" i "7,%" i "8,%" i "9,"
-    asm volatile("{\n .reg .pred add;\n setp.ne.b32 add, %86, 0;\n"
-                 " wgmma.mma_async.sync.aligned.m64n168k16.f32.f16.f16 {" TEN("") TEN("1") TEN("2")
-                     TEN("3") TEN("4") TEN("5") TEN("6")
-                         TEN("7") "%80,%81,%82,%83}, %84, %85, add, 1, 1, 0, 0;\n}"
-                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
-                   FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
-                   FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80)
-                 : "l"(a), "l"(b), "r"(add));
-}
-
 // The offset of a unit of the band's first pixel, in units.
 __host__ __device__ constexpr int unit_at(int unit)
 {
     return unit / (PLACES * K) * POSITIONS + unit / K % PLACES * W + unit % K;
 }
 
-__device__ __forceinline__ void multiply_band(float (&sums)[SUMS], u64 weights, u64 pixels)
+__device__ __forceinline__ void multiply_band(float (&sums)[SUMS], unsigned long long weights,
+                                              unsigned long long pixels)
 {
-    fence();
+    wgmma::fence();
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         const int one = unit_at(2 * step);
         const int other = 2 * step + 1 < UNITS ? unit_at(2 * step + 1) : one;
-        multiply(sums, weights + step * (2 * UNIT_BYTES / 16),
-                 pixels + one + ((u64)(other - one) << 16), step > 0);
+        wgmma::Product<COLUMNS>::run(sums, weights + step * (2 * UNIT_BYTES / 16),
+                                     pixels + one + ((unsigned long long)(other - one) << 16),
+                                     step > 0);
     }
-    commit();
+    wgmma::commit();
 }
 
 // Waits until the buffer of the block's next third has been stored.
@@ -308,16 +297,16 @@ __device__ __forceinline__ void wait_for_place(Small &small, int third)
     wait(&small.copied[third % THIRDS], third / THIRDS & 1 ^ 1);
 }
 
-__device__ __forceinline__ void store_if(bool wanted, u32 to, float v)  // without a branch
+__device__ __forceinline__ void store_if(bool wanted, unsigned to, float v)  // without a branch
 {
     asm volatile("{\n .reg .pred wanted;\n setp.ne.u32 wanted, %0, 0;\n"
-                 " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((u32)wanted),
+                 " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((unsigned)wanted),
                  "r"(to), "f"(v)
                  : "memory");
 }
 
 // to: the address of the thread's first sum; even: whether the band's last pair has a second row.
-__device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bool even,
+__device__ __forceinline__ void store_sums(const float (&sums)[SUMS], unsigned to, bool even,
                                            float factor)
 {
     const int quarter = 2 * (threadIdx.x % 4);
@@ -325,12 +314,12 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bo
     for (int i = 0; i < SUMS; i++) {
         const int first = i / 4 * 8 + i % 2, second = i / 2 % 2, pair = first / W;
         // A thread's columns extend up to 6 beyond the first: past the output, or to the next pair.
-        const bool inside = first % W + 6 < W_out;
+        const bool inside = first % W + 6 < W_OUT;
         const bool next = !inside && first + quarter >= (pair + 1) * W;
         const int column = first + quarter - (pair + next) * W;
-        const bool there = inside || (column < W_out && pair + next < BAND);
-        const bool last = second && H_out % 2 && pair + next + 1 == BAND;
-        const u32 place = to + 4 * (first + (pair + next) * (2 * W_out - W) + second * W_out);
+        const bool there = inside || (column < W_OUT && pair + next < BAND);
+        const bool last = second && H_OUT % 2 && pair + next + 1 == BAND;
+        const unsigned place = to + 4 * (first + (pair + next) * (2 * W_OUT - W) + second * W_OUT);
         store_if(there && (!last || even), place,
                  STORED_HALF ? sums[i] : sums[i] * factor);  // stored halves are not scaled
     }
@@ -343,24 +332,25 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
     const bool stores = 16 * warp < 2 * M;
     const int2 exponents = load_weights(shared, small, k);
     // Operands' descriptors: 128 bytes to the next 8 rows or columns, UNIT_BYTES to the other unit.
-    const u64 by_8 = (u64)(128 / 16) << 32;
-    const u64 weights =
-        (u64)(shared_address(shared + PACKED_AT) >> 4) | (u64)(UNIT_BYTES / 16) << 16 | by_8;
+    const unsigned long long by_8 = (unsigned long long)(128 / 16) << 32;
+    const unsigned long long weights =
+        (unsigned long long)(shared_address(shared + PACKED_AT) >> 4) |
+        (unsigned long long)(UNIT_BYTES / 16) << 16 | by_8;
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1;
         wait(&small.filled[side], n >> 1 & 1);
         const bool direct = beyond(small.range[side], exponents);
         const float factor = power(direct ? 0 : small.range[side].scale - exponents.x);
-        const u32 in = shared_address(shared + IN_AT + side * IN_BYTES);
+        const unsigned in = shared_address(shared + IN_AT + side * IN_BYTES);
         float sums[SUMS];
         // Warpgroups take turns at the tensor cores.
         if (n || band)
             sync(3 + band, 256);
         if (!direct)
-            multiply_band(sums, weights, (u64)((in >> 4) + band * BAND * W) | by_8);
+            multiply_band(sums, weights, (unsigned long long)((in >> 4) + band * BAND * W) | by_8);
         if (band + 1 < BANDS || b + gridDim.x < B)
             asm volatile("bar.arrive %0, 256;" ::"r"(3 + (band + 1) % BANDS) : "memory");
-        finish<0>();
+        wgmma::wait<0>();
 #pragma unroll
         for (int i = 0; i < SUMS; i++)
             asm volatile("" : "+f"(sums[i])::"memory");  // prevents earlier use of the sums
@@ -380,10 +370,10 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
             sync(2, MULTIPLYING);
         } else if (stores) {
             wait_for_place(small, third);
-            const int top = 2 * band * BAND, place = lane / 4 * PIXELS_OUT + top * W_out;
-            const u32 to = shared_address(shared + third % THIRDS * THIRD_BYTES) +
-                           4 * (place + 2 * (lane % 4));
-            store_sums(sums, to, top + 2 * BAND <= H_out, factor);
+            const int top = 2 * band * BAND, place = lane / 4 * PIXELS_OUT + top * W_OUT;
+            const unsigned to = shared_address(shared + third % THIRDS * THIRD_BYTES) +
+                                4 * (place + 2 * (lane % 4));
+            store_sums(sums, to, top + 2 * BAND <= H_OUT, factor);
             publish();
         }
         __syncwarp();

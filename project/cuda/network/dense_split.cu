@@ -14,6 +14,7 @@
 #endif
 
 #include "parts/mbarrier.cuh"
+#include "parts/wgmma.cuh"
 #include <cuda_fp16.h>
 
 namespace
@@ -49,33 +50,6 @@ __device__ void copy_unit(unsigned to, const void *from)
 __device__ void arrive_after_copies(unsigned barrier)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-// wgmma's descriptor of 16 inputs' weights: core matrices of 8 outputs x 16 bytes.
-__device__ unsigned long long described(unsigned address)
-{
-    constexpr unsigned long long along_depth = OUTPUTS * 16 / 16, along_outputs = 128 / 16;
-    return (address & 0x3FFFF) >> 4 | along_depth << 16 | along_outputs << 32;
-}
-
-#define EIGHT(i)                                                                                \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
-        "+f"(d[i + 6]), "+f"(d[i + 7])
-
-// d = a b, or d += a b: 64 images, 160 outputs, 16 inputs.
-__device__ void multiply(float (&d)[80], const unsigned (&a)[4], unsigned long long b, int add)
-{
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %85, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-                 "{%80, %81, %82, %83}, %84, p, 1, 1, 0;\n}"
-                 : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48),
-                   EIGHT(56), EIGHT(64), EIGHT(72)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 
 __device__ float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
@@ -172,22 +146,19 @@ struct Multiplier {
     __device__ void begin(const Split &a, int n, int add)
     {
         const unsigned w = line.stage(n) + X_BYTES;
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        using Product = wgmma::Product<OUTPUTS>;
+        const auto of = [](unsigned at) { return wgmma::descriptor(at, OUTPUTS * 16); };
+        wgmma::fence();
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const unsigned at = w + s * OUTPUTS * 32;
-            multiply(chain, a.low[s], described(at), s > 0 ? 1 : add);
-            multiply(chain, a.high[s], described(at + HALF_BYTES), 1);
+            Product::run(chain, a.low[s], of(at), s > 0 ? 1 : add);
+            Product::run(chain, a.high[s], of(at + HALF_BYTES), 1);
         }
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
-            multiply(chain, a.high[s], described(w + s * OUTPUTS * 32), 1);
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    }
-
-    template <int LEFT> __device__ void wait_for_products()
-    {
-        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+            Product::run(chain, a.high[s], of(w + s * OUTPUTS * 32), 1);
+        wgmma::commit();
     }
 
     __device__ void free_stage(int n)
@@ -206,7 +177,7 @@ struct Multiplier {
             Split &next = i % 2 ? b : a;
             take(next, n + i, line.chunk + i);
             begin(next, n + i, 1);
-            wait_for_products<1>();
+            wgmma::wait<1>();
             free_stage(n + i - 1);
         }
         const int end = n + COUNT;
@@ -215,7 +186,7 @@ struct Multiplier {
         const bool tile_ends = line.chunk == line.chunks;
         if (COUNT > 1 && !last)
             take(a, end, tile_ends ? 0 : line.chunk);
-        wait_for_products<0>();
+        wgmma::wait<0>();
         free_stage(end - 1);
         if (COUNT == 1 && !last)
             take(a, end, tile_ends ? 0 : line.chunk);

@@ -3,15 +3,14 @@
 
 #pragma once
 
-typedef unsigned u32;
-typedef unsigned long long u64;
+#include "parts/wgmma.cuh"
 
 #if STORED_HALF
 typedef unsigned short stored;  // x and k in memory
-constexpr u32 NOT_FINITE = 0x7c00;
+constexpr unsigned NOT_FINITE = 0x7c00;
 #else
 typedef float stored;
-constexpr u32 NOT_FINITE = 0x7f800000;
+constexpr unsigned NOT_FINITE = 0x7f800000;
 #endif
 
 constexpr int larger(int a, int b) { return a > b ? a : b; }
@@ -19,7 +18,7 @@ constexpr int tiles(int length, int tile) { return (length + tile - 1) / tile; }
 constexpr int bits(int n) { return n ? 1 + bits(n / 2) : 0; }
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
-constexpr int H_out = H - K + 1, W_out = W - K + 1, PIXELS_OUT = H_out * W_out;
+constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1, PIXELS_OUT = H_OUT * W_OUT;
 constexpr int FLOATS_IN = C * H * W, FLOATS_OUT = M * PIXELS_OUT;
 constexpr int WEIGHTS = M * C * K * K, TERMS_BITS = bits(C * K * K);
 
@@ -39,36 +38,24 @@ __device__ __forceinline__ void publish()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-__device__ __forceinline__ u32 pair(float low, float high)
+__device__ __forceinline__ unsigned pair(float low, float high)
 {
-    u32 both;
+    unsigned both;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
 
-__device__ __forceinline__ u32 larger_of_pairs(u32 a, u32 b)
+__device__ __forceinline__ unsigned larger_of_pairs(unsigned a, unsigned b)
 {
     asm("max.u16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
     return a;
-}
-
-__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-__device__ __forceinline__ void commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-template <int LEFT> __device__ __forceinline__ void finish()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
 // --- powers of two ---------------------------------------------------------------------------
 
 __device__ __forceinline__ float power(int e)  // 2^e, for -149 <= e <= 127
 {
-    return __uint_as_float(e < -126 ? 1u << (e + 149) : (u32)(e + 127) << 23);
+    return __uint_as_float(e < -126 ? 1u << (e + 149) : (unsigned)(e + 127) << 23);
 }
 
 // The absolute value of a number as ordered bits, and its exponent.
@@ -79,12 +66,12 @@ __device__ __forceinline__ float value(stored v)
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v));
     return f;
 }
-__device__ __forceinline__ u32 size_of(stored v) { return v & 0x7fffu; }
-__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 10) - 15; }
+__device__ __forceinline__ unsigned size_of(stored v) { return v & 0x7fffu; }
+__device__ __forceinline__ int exponent_of(unsigned size) { return (int)(size >> 10) - 15; }
 #else
 __device__ __forceinline__ float value(stored v) { return v; }
-__device__ __forceinline__ u32 size_of(stored v) { return __float_as_uint(v) & 0x7fffffffu; }
-__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 23) - 127; }
+__device__ __forceinline__ unsigned size_of(stored v) { return __float_as_uint(v) & 0x7fffffffu; }
+__device__ __forceinline__ int exponent_of(unsigned size) { return (int)(size >> 23) - 127; }
 #endif
 
 // --- reading and converting ------------------------------------------------------------------
@@ -94,12 +81,12 @@ struct Unit {  // 4 channels of 2 rows at one column
 };
 
 // The unit's halves as an operand: channels 0 and 1 of both rows, then channels 2 and 3.
-__device__ __forceinline__ uint4 halves(const Unit &unit, float factor, u32 &largest)
+__device__ __forceinline__ uint4 halves(const Unit &unit, float factor, unsigned &largest)
 {
     const stored *v = unit.v;
 #if STORED_HALF
-    const uint4 q = make_uint4(v[0] | (u32)v[2] << 16, v[1] | (u32)v[3] << 16,
-                               v[4] | (u32)v[6] << 16, v[5] | (u32)v[7] << 16);
+    const uint4 q = make_uint4(v[0] | (unsigned)v[2] << 16, v[1] | (unsigned)v[3] << 16,
+                               v[4] | (unsigned)v[6] << 16, v[5] | (unsigned)v[7] << 16);
 #else
     const uint4 q =
         make_uint4(pair(v[0] * factor, v[2] * factor), pair(v[1] * factor, v[3] * factor),
@@ -112,13 +99,14 @@ __device__ __forceinline__ uint4 halves(const Unit &unit, float factor, u32 &lar
     return q;
 }
 
-__device__ __forceinline__ u32 largest_of_warp(u32 pairs)
+__device__ __forceinline__ unsigned largest_of_warp(unsigned pairs)
 {
     return __reduce_max_sync(~0u, max(pairs & 0xffffu, pairs >> 16));
 }
 
 // The largest value of all WARPS converting warps.
-template <int WARPS> __device__ __forceinline__ u32 largest_of_all(u32 *largest, u32 mine, int me)
+template <int WARPS>
+__device__ __forceinline__ unsigned largest_of_all(unsigned *largest, unsigned mine, int me)
 {
     if (me % 32 == 0)
         largest[me / 32] = mine;
@@ -129,9 +117,9 @@ template <int WARPS> __device__ __forceinline__ u32 largest_of_all(u32 *largest,
 }
 
 // The largest value of one of WARPS warps' share of an image in memory.
-template <int WARPS> __device__ __forceinline__ u32 largest_stored(const stored *image, int me)
+template <int WARPS> __device__ __forceinline__ unsigned largest_stored(const stored *image, int me)
 {
-    u32 largest = 0;
+    unsigned largest = 0;
 #pragma unroll 4
     for (int i = me; i < FLOATS_IN; i += 32 * WARPS)
         largest = max(largest, size_of(__ldg(image + i)));
@@ -140,11 +128,12 @@ template <int WARPS> __device__ __forceinline__ u32 largest_stored(const stored 
 
 // Load the weights to shared memory unconverted with WARPS warps; returns the largest.
 template <int WARPS, int EACH = tiles(WEIGHTS, 32 * WARPS)>
-__device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, const stored *k)
+__device__ __forceinline__ unsigned load_plain(stored *plain, unsigned *largest_weight,
+                                               const stored *k)
 {
     constexpr int THREADS = 32 * WARPS;
     const int me = threadIdx.x;
-    u32 largest = 0;
+    unsigned largest = 0;
     stored mine[EACH];  // all loads are issued before the first use
 #pragma unroll
     for (int i = 0; i < WEIGHTS; i += THREADS)
@@ -166,12 +155,12 @@ __device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, co
 
 // The largest weight, as ordered bits, of that map of a warp's whose largest is the smallest; maps
 // of zeros do not count.
-template <int WARPS> __device__ __forceinline__ u32 smallest_map(const stored *plain)
+template <int WARPS> __device__ __forceinline__ unsigned smallest_map(const stored *plain)
 {
-    u32 least = ~0u;
+    unsigned least = ~0u;
 #pragma unroll 1
     for (int m = threadIdx.x / 32; m < M; m += WARPS) {
-        u32 largest = 0;
+        unsigned largest = 0;
 #pragma unroll 1
         for (int i = threadIdx.x % 32; i < C * K * K; i += 32)
             largest = max(largest, size_of(plain[m * C * K * K + i]));
@@ -183,7 +172,7 @@ template <int WARPS> __device__ __forceinline__ u32 smallest_map(const stored *p
 
 // Whether the scale of the largest weight leaves too few bits to the weights of a whole map.
 constexpr int MOST_APART = 14;  // so that the map's largest is scaled to 2^-6 at least
-__device__ __forceinline__ bool uneven(const u32 *least, int warps, int exponent)
+__device__ __forceinline__ bool uneven(const unsigned *least, int warps, int exponent)
 {
     bool found = false;
 #pragma unroll 1
@@ -195,10 +184,11 @@ __device__ __forceinline__ bool uneven(const u32 *least, int warps, int exponent
 // Prefetch the whole 16-byte pieces of an image to the L2 cache.
 __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
 {
-    const u64 from = (u64)(x + (size_t)b * FLOATS_IN), first = (from + 15) & ~15ull;
+    const unsigned long long from = (unsigned long long)(x + (size_t)b * FLOATS_IN),
+                             first = (from + 15) & ~15ull;
     const long long bytes = (long long)(from + FLOATS_IN * sizeof(stored) - first) & ~15ll;
     if (b < B && bytes > 0)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(first), "r"((u32)bytes)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(first), "r"((unsigned)bytes)
                      : "memory");
 }
 
@@ -207,7 +197,7 @@ constexpr int DIRECT = 1 << 20;  // an exponent that means "compute this image d
 // The i-th output of an image directly by the formula, if no scale is suitable.
 __device__ __forceinline__ float direct_sum(const stored *x, const stored *k, int i)
 {
-    const int m = i / PIXELS_OUT, h = i % PIXELS_OUT / W_out, w = i % W_out;
+    const int m = i / PIXELS_OUT, h = i % PIXELS_OUT / W_OUT, w = i % W_OUT;
     float sum = 0;
 #pragma unroll 1
     for (int c = 0; c < C; c++)
