@@ -24,6 +24,7 @@
 
 #include "parts/direct.cuh"
 #include "parts/mbarrier.cuh"
+#include "parts/meet.cuh"
 #include "parts/toeplitz.cuh"
 
 namespace
@@ -33,7 +34,6 @@ constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // multiplying warps
 constexpr int TEAM = WARPS / TEAMS;
 constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores in flight before waiting
 static_assert(PENDING < STAGES && SLOTS > 0 && WARPS % TEAMS == 0);
-constexpr long long PATIENCE = 20000;  // cycles that a block waits for the others
 
 // Pixels that a loading warp loads at once, and the number of these loads per image.
 constexpr int AT_ONCE = PIXELS % 4 == 0 && W % 2 == 0 ? 4 : 1;
@@ -60,25 +60,8 @@ struct Work {
     __device__ size_t image(int n) const { return (size_t)n * blocks + block; }
 };
 
+__device__ void multipliers_wait() { asm volatile("bar.sync 2, %0;" ::"n"(WARPS * 32) : "memory"); }
 __device__ void holders_wait() { asm volatile("bar.sync 1, %0;" ::"n"(HOLDERS * 32) : "memory"); }
-
-// Synchronise all blocks, with a time limit: not all blocks need be running.
-__device__ unsigned arrivals, departures;
-
-__device__ void meet()
-{
-    const unsigned all = (atomicAdd(&arrivals, 1) / gridDim.x + 1) * gridDim.x;
-    const long long start = clock64();
-    volatile unsigned *const now = &arrivals;
-    while ((int)(*now - all) < 0 && clock64() - start < PATIENCE)
-        ;
-}
-
-__device__ void part()
-{
-    if (atomicInc(&departures, gridDim.x - 1) == gridDim.x - 1)
-        arrivals = 0;
-}
 
 #if STORED_HALF
 struct Pixels {
@@ -171,7 +154,7 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
         const Number *const image = x + w.image(n) * PIXELS;
         if (together && n && n % APART == 0 && (n + 1) * w.blocks <= w.images) {
             if (thread == 0)
-                meet();
+                meeting::meet();
             holders_wait();
         }
         Pixels pixels[EACH];
@@ -204,7 +187,7 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
         arrive(&s.converted[slot]);
     }
     if (together && thread == 0)
-        part();
+        meeting::leave();
 }
 
 // Store planes of 4 maps in turn, from stages to y, by bulk copies if they are aligned.
@@ -321,19 +304,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         expected();
     }
-    for (int i = threadIdx.x; i < weights; i += THREADS)
-        s.weights[i] = i < there ? k[first * MAPS * K * K + i] : (Number)0.0f;
     for (int i = threadIdx.x; i < SLOTS * SLOT / 4; i += THREADS)
         if (W % 2 || i % (SLOT / 4) >= H * PITCH * PRECISIONS)
             ((unsigned *)s.slots)[i] = 0;
     __syncthreads();
-    pack_weights(s.operands, s.shifts, s.weights, w.groups);
-    __syncthreads();
 
     const int warp = threadIdx.x / 32;
-    if (warp < WARPS)
+    if (warp < WARPS) {  // while the others load an image
+        for (int i = threadIdx.x; i < weights; i += WARPS * 32)
+            s.weights[i] = i < there ? k[first * MAPS * K * K + i] : (Number)0.0f;
+        multipliers_wait();
+        pack_weights(s.operands, s.shifts, s.weights, w.groups, WARPS * 32);
+        multipliers_wait();
         multiply_all(s, x, k, w);
-    else if (warp < WARPS + HOLDERS)
+    } else if (warp < WARPS + HOLDERS)
         hold(s, x, w);
     else
         store_planes(s, y, w);

@@ -75,7 +75,7 @@ __device__ void prepare_weights(uint4 *operands, int *shifts, float *room, const
     for (int i = threadIdx.x; i < GROUPS * MAPS * K * K; i += blockDim.x)
         room[i] = k[min(i / (K * K), M - 1) * (K * K) + i % (K * K)];
     __syncthreads();
-    pack_weights(operands, shifts, room, GROUPS);
+    pack_weights(operands, shifts, room, GROUPS, blockDim.x);
     __syncthreads();
 }
 

@@ -97,9 +97,9 @@ __device__ Pair weights_at(const Number *k, int shift, int p, int t, float scale
 // Pack groups of 4 maps as operands, [group][step][precision][lane], with the shift of each map's
 // scale. Rows g and g + 8 of the product are neighbouring shifts of a map, so that a lane's sums
 // are neighbours in the output.
-__device__ void pack_weights(uint4 *operands, int *shifts, const Number *k, int groups)
+__device__ void pack_weights(uint4 *operands, int *shifts, const Number *k, int groups, int threads)
 {
-    for (int i = threadIdx.x; i < groups * STEPS * 32; i += blockDim.x) {
+    for (int i = threadIdx.x; i < groups * STEPS * 32; i += threads) {
         const int lane = i % 32, p = i / 32 % STEPS * 2;
         const int m = i / 32 / STEPS * MAPS + lane / 8;
         const int t = lane % 4, shift = lane / 4 % 2 * 2;
