@@ -194,8 +194,10 @@ def strip_settings(s: OnGpu) -> Iterator[Params]:
             "BLOCKS": 2 if s.K > 7 else 3 if s.K > 5 and rows > 2 else 4,
             "GROUPS_EACH": tiles(all_groups, parts),
         }
-        if one_bytes(s, p) <= STRIP_ROOM:
-            yield p
+        shared = one_bytes(s, p)
+        if shared <= STRIP_ROOM:
+            fitting = (s.gpu.shared_bytes + RESERVED) // (shared + RESERVED)
+            yield {**p, "BLOCKS": min(p["BLOCKS"], fitting)}
 
 
 def strip_cost(s: OnGpu, p: Params) -> float:

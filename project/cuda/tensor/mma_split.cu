@@ -42,13 +42,14 @@ constexpr int EACH = over(DEEP * W, THREADS);  // pixels of a channel that a thr
 
 // 8 pixels are in different banks even if they are the end of a row and the start of the next.
 constexpr int PITCH = W + (8 - (K - 1) % 8) % 8, PLANE = DEEP * PITCH;
+constexpr int LOWER = GROUPS * PLANE;  // from high to low
 struct Shared {
-    uint4 weights[STEPS][COLUMNS][32];  // a lane's words: of two units, high and low
-    uint4 pixels[2][GROUPS * PLANE];    // high and low
-    int maps[MAPS];                     // the shift of each map's scale
-    int offsets[STEPS + 1][2];          // of a step's units from their pixel, in bytes
+    uint4 weights[STEPS * COLUMNS * 32];  // a lane's words: of two units, high and low
+    uint4 pixels[2 * LOWER];              // high and low
+    int maps[MAPS];                       // the shift of each map's scale
+    int offsets[2 * (STEPS + 1)];         // of a step's units from their pixel, in bytes
     Range ranges[WARPS];
-    float raw[C][DEEP * W];             // as in memory; a thread copies what it splits
+    float raw[C][DEEP * W];               // as in memory; a thread copies what it splits
 };
 
 __device__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -110,14 +111,14 @@ __device__ void pack_weights(Shared &s, const float *k, int maps)
             const float a = m < maps ? unit.weight(map, i % 4 * 2) : 0;
             const float b = m < maps ? unit.weight(map, i % 4 * 2 + 1) : 0;
             const Pair both = split(a, b, power_of_two(shift));
-            unsigned *const to = (unsigned *)&s.weights[i / 8][m / 8][m % 8 * 4 + i % 4];
-            to[i / 4 % 2] = both.high;
-            to[i / 4 % 2 + 2] = both.low;
+            const int at = ((i / 8 * COLUMNS + m / 8) * 32 + m % 8 * 4 + i % 4) * 4 + i / 4 % 2;
+            ((unsigned *)s.weights)[at] = both.high;
+            ((unsigned *)s.weights)[at + 2] = both.low;
         }
     }
     for (int i = threadIdx.x; i < 2 * (STEPS + 1); i += THREADS) {
         const Unit u(i);
-        s.offsets[0][i] = i < UNITS ? (u.group * PLANE + u.row * PITCH + u.column) * 16 : 0;
+        s.offsets[i] = i < UNITS ? (u.group * PLANE + u.row * PITCH + u.column) * 16 : 0;
     }
 }
 
@@ -183,14 +184,14 @@ __device__ int split_band(Shared &s, int size)
 #pragma unroll
         for (int g = 0; g < OCTETS; g++) {
             const Pair *const w = words + 4 * g;
-            s.pixels[0][g * PLANE + to] = {w[0].high, w[1].high, w[2].high, w[3].high};
-            s.pixels[1][g * PLANE + to] = {w[0].low, w[1].low, w[2].low, w[3].low};
+            s.pixels[g * PLANE + to] = {w[0].high, w[1].high, w[2].high, w[3].high};
+            s.pixels[LOWER + g * PLANE + to] = {w[0].low, w[1].low, w[2].low, w[3].low};
         }
         if (REST) {
             const Pair a = words[4 * OCTETS], b = words[4 * OCTETS + 1];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                uint2 *const unit = (uint2 *)(s.pixels[i] + OCTETS * PLANE + to);
+                uint2 *const unit = (uint2 *)&s.pixels[i * LOWER + OCTETS * PLANE + to];
                 const uint2 four = i ? make_uint2(a.low, b.low) : make_uint2(a.high, b.high);
                 unit[0] = four;
                 if (at % W)  // also as the right neighbour; that of a row's last stays zero
@@ -220,19 +221,18 @@ using Sums = float[TILES][COLUMNS][4];
 // Multiply 16 TILES pixels of a band by all maps of the block: sums of high high, and of the rest.
 __device__ void multiply(Sums &all, Sums &rest, const Shared &s, const Band &band, int first)
 {
-    constexpr int LOWER = sizeof(s.pixels[0]);  // from high to low
     const int lane = threadIdx.x % 32;
-    const uint4 *weight = &s.weights[0][0][lane];
-    const int *unit = &s.offsets[0][lane / 16];
+    const uint4 *weight = s.weights + lane;
+    const int *unit = s.offsets + lane / 16;
     int next = *unit;
     unsigned from[TILES];
     uint4 high[TILES], low[TILES];
 #pragma unroll
     for (int i = 0; i < TILES; i++) {
         const int pixel = min(first + 16 * i + lane % 16, PLANE_OUT - 1);
-        from[i] = shared_address(s.pixels[0] + (pixel / W_OUT - band.row) * PITCH + pixel % W_OUT);
+        from[i] = shared_address(s.pixels + (pixel / W_OUT - band.row) * PITCH + pixel % W_OUT);
         high[i] = load(from[i] + next);
-        low[i] = load(from[i] + next + LOWER);
+        low[i] = load(from[i] + next + 16 * LOWER);
     }
     Sums sum = {};
     for (int begin = 0; begin < STEPS; begin += SPAN) {
@@ -244,15 +244,14 @@ __device__ void multiply(Sums &all, Sums &rest, const Shared &s, const Band &ban
             for (int j = 0; j < COLUMNS; j++)
                 b[j] = weight[j * 32];
             weight += COLUMNS * 32;
-            unit += 2;
-            next = *unit;
+            next = *(unit += 2);
             // Load the next step's pixels as soon as registers are free.
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
 #pragma unroll
                 for (int j = 0; j < COLUMNS; j++)
                     multiply(rest[i][j], low[i], b[j].x, b[j].y);
-                low[i] = load(from[i] + next + LOWER);
+                low[i] = load(from[i] + next + 16 * LOWER);
 #pragma unroll
                 for (int j = 0; j < COLUMNS; j++)
                     multiply(sum[i][j], high[i], b[j].x, b[j].y);
@@ -264,8 +263,9 @@ __device__ void multiply(Sums &all, Sums &rest, const Shared &s, const Band &ban
         }
 #pragma unroll
         for (int i = 0; i < TILES * COLUMNS * 4; i++) {
-            all[0][0][i] += sum[0][0][i];
-            sum[0][0][i] = 0;
+            float &part = sum[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4];
+            all[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4] += part;
+            part = 0;
         }
     }
 }
@@ -328,8 +328,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_mma_split(
     k += first_map * C * TAPS;
     copy(s, x, first);
     pack_weights(s, k, maps);
-    for (int i = threadIdx.x; REST && i < 2 * GROUPS * PLANE; i += THREADS)
-        s.pixels[0][i] = {};
+    for (int i = threadIdx.x; REST && i < 2 * LOWER; i += THREADS)
+        s.pixels[i] = {};
     __syncthreads();
     int lowest = NEVER, highest = -NEVER;  // shifts of maps
     for (int m = 0; m < maps; m++) {
