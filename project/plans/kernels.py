@@ -2,8 +2,8 @@
 
 A variant is a file ``<name>.cu`` below cuda/, a plan and an entry: the course's
 optimisations in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, what
-leads from there to the fastest in ``hopper_rungs.py``, the fastest in ``per_layer.py``
-and ``best_*.py``.
+leads from there to the fastest in ``hopper_rungs.py``, the fastest in
+``per_layer.py``, ``mma_split.py`` and ``best_*.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plans import (
     best_split,
     hopper_rungs,
     ladder,
+    mma_split,
     per_layer,
     tensor_rungs,
 )
@@ -50,6 +51,8 @@ VARIANTS = variants.ladder(
         best_one.ONE_FP32,
         best_small.SMALL,
         best_split.SPLIT,
+        mma_split.ONE,
+        mma_split.SPLIT,
         per_layer.ONE_CHANNEL,
         _RUNGS["tensor_split"],
         _RUNGS["implicit_gemm"],

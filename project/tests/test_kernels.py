@@ -21,7 +21,15 @@ from gpu import forward
 from gpu.compiler import FOLDER, Unit, below
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import best_one, best_small, best_split, kernels, ladder, layers
+from plans import (
+    best_one,
+    best_small,
+    best_split,
+    kernels,
+    ladder,
+    layers,
+    mma_split,
+)
 from plans.kernels import VARIANTS
 
 from project.tests.covered import COVERAGE, by_threads, check_limits, check_plan, covers
@@ -202,6 +210,18 @@ def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(count, shape, i
         assert covers(parts, variants.tiles(groups, parts), groups)
         assert launch.grid[0] % parts == 0
         assert 1 <= launch.grid[0] // parts <= min(shape.B, max(1, count // parts))
+    for whole, pieces, maps in (
+        (mma_split.SPLIT, mma_split.bands, lambda p: 8 * p["COLUMNS"]),
+        (mma_split.ONE, mma_split.strips, lambda p: 4 * p["GROUPS_EACH"]),
+    ):
+        if not whole.refusal(shape, gpu):
+            part = whole.of(shape, gpu)
+            (launch,) = part.launches(shape)
+            p = part.parameters(shape)
+            parts = variants.tiles(shape.M, maps(p))
+            assert launch.grid[0] % parts == 0
+            assert 1 <= launch.grid[0] // parts <= shape.B * pieces(shape, p)
+            assert launch.grid[0] <= max(parts, count * p["BLOCKS"])
     for name in ("best_tf32", "best_half"):
         part = VARIANTS[name].of(shape, gpu)
         if part.stem in {"best_single", "best_wide"}:
