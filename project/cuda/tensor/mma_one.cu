@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int i = threadIdx.x; i < SLOT / 4; i += THREADS)
         ((unsigned *)s.strip)[i] = 0;
     __syncthreads();
-    pack_weights(s.operands, s.shifts, s.weights, groups);
+    pack_weights(s.operands, s.shifts, s.weights, groups, THREADS);
     __syncthreads();
     int lowest = NEVER, highest = -NEVER;  // shifts of maps
     for (int m = 0; m < maps; m++) {
