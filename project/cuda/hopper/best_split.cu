@@ -61,26 +61,31 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         const int second = threadIdx.x % 128 / 64;  // of a pair's images
         int memo = 0;
         Math math;
-        math.weights = shared_address(memory);
+        math.weights = wgmma::descriptor(shared_address(memory), UNIT_BYTES);
         math.rows = shared_address(memory + AT_ROWS) + group * ROWS_IN * ROW_BYTES;
         math.full = full, math.empty = empty, math.out_full = out_full, math.out_empty = out_empty;
         math.lane_at = Fragments::lane_at(), math.later_at = Fragments::later_at();
         math.none = B >> 31;
         math.out = out + group * OUT_FLOATS + second * IMAGE_FLOATS + map_at(Math::first_map());
         math.column = threadIdx.x % 128 / 4 * 2 - second * APART;
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            math.at[e] = math.column + map_phase(Math::first_map() + 2 * e);
+            asm volatile("" : "+r"(math.at[e]));  // not computed again for each row
+        }
         math.begin();
-        math.left = 0;
-        for (int item = first; item < plan.items; item += plan.step)
-            math.left += plan.part(item).rows;
+        math.left = plan.rows(first);
         if (math.left)
             math.load_low();
         for (int item = first; item < plan.items; item += plan.step) {
             // The scale is known, since the first row has been converted.
             const int shift = notes->shift[group][memo][second];
 #pragma unroll
-            for (int i = 0; i < M / 4; i++)
-                math.back[i / 2][i % 2] =
-                    power_of_two(-shift - notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]);
+            for (int i = 0; i < M / 4; i++) {
+                float &back = math.back[i / 2][i % 2];
+                back = power_of_two(-shift - notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]);
+                asm volatile("" : "+f"(back));  // not computed again for each row
+            }
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }

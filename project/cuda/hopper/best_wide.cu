@@ -17,7 +17,6 @@
 #endif
 
 #include "parts/mbarrier.cuh"
-#include "parts/meet.cuh"
 #include "parts/single.cuh"
 
 // A pair of output rows depends on PLACES input pairs, each K units for every 4 channels. A step
@@ -94,9 +93,6 @@ __device__ __forceinline__ void ask(Turn &turn, unsigned char *shared, Small &sm
         turn.b += gridDim.x;
     if (turn.b >= B)
         return;
-    const int round = turn.b / gridDim.x;
-    if (turn.group == 0 && round && B > 2 * gridDim.x && (round + 1) * gridDim.x <= B)
-        meeting::meet();
     const unsigned long long from =
         (unsigned long long)(x + (size_t)turn.b * FLOATS_IN + turn.group * 4 * H * W);
     const unsigned long long first = from & ~15ull, last = from + GROUP_BYTES + 15 & ~15ull;
@@ -224,8 +220,6 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         if (me % 32 == 0)
             arrive(&small.filled[side]);
     }
-    if (me == 0)
-        meeting::leave();
 }
 
 // --- the warps that multiply -----------------------------------------------------------------

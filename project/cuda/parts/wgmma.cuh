@@ -32,13 +32,21 @@ template <int SUMS> __device__ __forceinline__ void settle(float (&d)[SUMS])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+typedef unsigned long long Descriptor;
+
 // An operand in shared memory; the distances in bytes to the other 8 of a depth of 16, and to the
 // next 8 rows.
-__device__ __forceinline__ unsigned long long descriptor(unsigned address, int along_depth,
-                                                         int along_rows = 128)
+__device__ __forceinline__ Descriptor descriptor(unsigned address, int along_depth,
+                                                 int along_rows = 128)
 {
-    return address >> 4 | (unsigned long long)(along_depth >> 4) << 16 |
-           (unsigned long long)(along_rows >> 4) << 32;
+    return address >> 4 | (Descriptor)(along_depth >> 4) << 16 |
+           (Descriptor)(along_rows >> 4) << 32;
+}
+
+// The operand that begins some bytes after another. A sum of 64 bits would take more instructions.
+__device__ __forceinline__ Descriptor further(Descriptor from, int bytes)
+{
+    return from >> 32 << 32 | (unsigned)from + (bytes >> 4);
 }
 
 // d = a b, or with `add` d += a b.
@@ -92,7 +100,6 @@ template <int N> struct Product;
 // The numbers of the operands follow those of the N / 2 sums.
 #define WGMMA(n, p0, p1, p2, p3, p4, p5)                                                           \
     template <> struct Product<n> {                                                                \
-        typedef unsigned long long Descriptor;                                                     \
         static __device__ __forceinline__ void run(float *d, Descriptor a, Descriptor b, int add)  \
         {                                                                                          \
             asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #p2 ", 0;\n"                     \

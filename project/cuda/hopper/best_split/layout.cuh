@@ -113,22 +113,31 @@ struct Part {
 };
 struct Plan {
     int B, periods, parts, items, step;
+    unsigned inverse;  // 2^32 / parts
 
     __device__ __forceinline__ Plan(int B, int periods) : B(B), periods(periods)
     {
         parts = (H_OUT + periods * K + K - 2) / (periods * K + K - 1);
         items = (B + 1) / 2 * parts;
         step = 2 * gridDim.x;
+        inverse = 0xffffffffu / parts + 1;
     }
     __device__ __forceinline__ Part part(int item) const
     {
         Part p;
-        p.pair = item / parts;
+        p.pair = parts == 1 ? item : __umulhi(item, inverse);
         p.top = (item - p.pair * parts) * (periods * K + K - 1);
         p.periods = min(periods, (max(H_OUT - p.top - (K - 1), 0) + K - 1) / K);
         p.rows = p.periods * K + 2 * (K - 1);
         p.outputs = min(p.periods * K + K - 1, H_OUT - p.top);
         return p;
+    }
+    __device__ __forceinline__ int rows(int first) const  // input rows of every step-th part
+    {
+        int n = 0;
+        for (int item = first; item < items; item += step)
+            n += part(item).rows;
+        return n;
     }
 };
 

@@ -61,19 +61,21 @@ struct Fragments {
     }
 };
 
-__device__ __forceinline__ void zero(float &f)
+// From a register: of a constant the compiler makes two instructions.
+__device__ __forceinline__ void zero(float &f, unsigned zero)
 {
-    asm volatile("mov.f32 %0, 0f00000000;" : "=f"(f));
+    asm volatile("mov.b32 %0, %1;" : "=f"(f) : "r"(zero));
 }
 
 struct Math {
     float one[K * SLOT], two[K * SLOT];  // high high; the other products
     float done[SLOT];                    // a complete output row
     unsigned low[STEPS][4];              // of the next input row
-    unsigned weights, rows, full, empty, out_full, out_empty;
+    wgmma::Descriptor weights;
+    unsigned rows, full, empty, out_full, out_empty;
     unsigned lane_at, later_at, none;  // of fragments; zero
     float *out;                        // the ring of this thread's image and first map
-    int column;                        // of its first pixel
+    int column, at[2];                 // of its first pixel; in a row of maps 0 and 2
     int next, taken, due;  // floats: the next row in the ring; the ends of free and of full halves
     int left;              // input rows left
     float back[M / 8][2];  // undoes the scales of an image and of each map
@@ -81,25 +83,33 @@ struct Math {
     bool waiting;
 
     // Add an input row to COUNT output rows starting at FIRST; ROTATION is the row's number mod K.
-    // Low halves come first, so that the high ones, and then the next row's low ones, are
-    // loaded during the products. The row's buffer is released as soon as it is in registers.
-    template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
+    // The tensor cores get the next products while they still work: those of the low halves start
+    // before the last of the row before are done, after which `before` may take from `one`; those
+    // of the high halves follow before these are done. At the end `two` is complete, but not `one`.
+    // The row's buffer is released as soon as it is in registers.
+    template <int ROTATION, int FIRST, int COUNT, class Before>
+    __device__ __forceinline__ void row(Before before)
     {
         using Row = wgmma::Product<COUNT * M>;
-        const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16, freed = empty + in.at * 8;
-        const auto first = wgmma::descriptor(b, UNIT_BYTES);
-        const auto of = [&](int further) { return first + (further >> 4); };
+        const unsigned freed = empty + in.at * 8;
+        const auto of = [&](int further) {
+            return wgmma::further(weights, (K - 1 - ROTATION + FIRST) * M * 16 + further);
+        };
         unsigned high[STEPS][4];
         wgmma::fence();
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
             Row::run(two, low[s], of(2 * s * UNIT_BYTES), 1);
         wgmma::commit();
+        wgmma::wait<1>();
+        before();
         load(high, 0);
         wgmma::fence();
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
             Row::run(two, high[s], of(2 * s * UNIT_BYTES + WEIGHT_BYTES), 1);
+        wgmma::commit();
+        wgmma::fence();
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
             Row::run(one, high[s], of(2 * s * UNIT_BYTES), 1);
@@ -108,10 +118,10 @@ struct Math {
         in.next(ROWS_IN);
         if (waiting)
             hand_out();
-        wgmma::wait<1>();
+        wgmma::wait<2>();
         if (--left)
             load_low();
-        wgmma::wait<0>();
+        wgmma::wait<1>();
     }
     __device__ __forceinline__ void load(unsigned (*a)[4], int half)
     {
@@ -127,34 +137,37 @@ struct Math {
         load(low, HALF_BYTES);
     }
 
-    // Copy a complete output row, and clear its accumulators.
-    template <int INDEX> __device__ __forceinline__ void finish()
+    // Copy a complete output row and clear its accumulators: first those of `two`, then of `one`.
+    template <int INDEX> __device__ __forceinline__ void finish_two()
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] =
-                fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]) * back[i / 4][i % 2];
+            done[i] = two[INDEX * SLOT + i] * (1 / LOW);
             // Force the copy here, so that the next products do not wait for it.
             asm volatile("" : "+f"(done[i]));
-            zero(one[INDEX * SLOT + i]);
-            zero(two[INDEX * SLOT + i]);
+            zero(two[INDEX * SLOT + i], none);
+        }
+    }
+    template <int INDEX> __device__ __forceinline__ void finish_one()
+    {
+#pragma unroll
+        for (int i = 0; i < SLOT; i++) {
+            done[i] += one[INDEX * SLOT + i];
+            asm volatile("" : "+f"(done[i]));
+            zero(one[INDEX * SLOT + i], none);
         }
         waiting = true;
     }
 
     // The first of COUNT output rows in progress is complete: move the others down.
-    template <int COUNT> __device__ __forceinline__ void shift()
+    template <int COUNT> __device__ __forceinline__ void shift(float *sums)
     {
 #pragma unroll
-        for (int i = 0; i < (COUNT - 1) * SLOT; i++) {
-            asm volatile("mov.f32 %0, %1;" : "=f"(one[i]) : "f"(one[i + SLOT]));
-            asm volatile("mov.f32 %0, %1;" : "=f"(two[i]) : "f"(two[i + SLOT]));
-        }
+        for (int i = 0; i < (COUNT - 1) * SLOT; i++)
+            asm volatile("mov.f32 %0, %1;" : "=f"(sums[i]) : "f"(sums[i + SLOT]));
 #pragma unroll
-        for (int i = (COUNT - 1) * SLOT; COUNT > 1 && i < COUNT * SLOT; i++) {
-            zero(one[i]);
-            zero(two[i]);
-        }
+        for (int i = (COUNT - 1) * SLOT; COUNT > 1 && i < COUNT * SLOT; i++)
+            zero(sums[i], none);
     }
 
     // A thread has maps 0 and 2, 8 and 10, .. relative to this one.
@@ -175,17 +188,16 @@ struct Math {
             take.next(2);
             taken += HALF_RING;
         }
-        const int m = first_map();
 #pragma unroll
         for (int e = 0; e < 2; e++)
 #pragma unroll
             for (int odd = 0; odd < 2; odd++) {
-                const unsigned i = next + map_phase(m + 2 * e) + column + odd;
+                const unsigned i = next + at[e] + odd;
                 float *to = out + map_at(2 * e) + min(i, i - RING);  // whichever is in the ring
-                if ((unsigned)(column + odd) < W_OUT) {
+                if ((unsigned)column < W_OUT - odd) {                // which is even
 #pragma unroll
                     for (int n = 0; n < M / 8; n++)
-                        to[map_at(8 * n)] = done[4 * n + 2 * odd + e];
+                        to[map_at(8 * n)] = done[4 * n + 2 * odd + e] * back[n][e];
                 }
             }
         next += next + W_OUT < RING ? W_OUT : W_OUT - RING;
@@ -199,23 +211,43 @@ struct Math {
     template <int I> __device__ __forceinline__ void head()
     {
         if constexpr (I < K - 1) {
-            row<I, 0, I + 1>();
+            row<I, 0, I + 1>([] {});
             head<I + 1>();
+        } else {
+            wgmma::wait<0>();
         }
     }
-    // One loop for everything: the compiler copies registers for products after a loop.
-    template <int I> __device__ __forceinline__ void body(const Part &part, int y)
+    template <int I> __device__ __forceinline__ void body()
     {
         if constexpr (I < K) {
-            if (y < part.periods * K) {
-                row<(I + K - 1) % K, 0, K>();
-                finish<I>();
-            } else if constexpr (I < K - 1) {
-                row<(I + K - 1) % K, I, K - 1 - I>();
-                finish<0>();
-                shift<K - 1 - I>();
+            row<(I + K - 1) % K, 0, K>([&] {
+                if constexpr (I)
+                    finish_one<I - 1>();
+            });
+            finish_two<I>();
+            if constexpr (I == K - 1) {
+                wgmma::wait<0>();
+                finish_one<I>();
             }
-            body<I + 1>(part, y);
+            body<I + 1>();
+        }
+    }
+    template <int I> __device__ __forceinline__ void tail()
+    {
+        if constexpr (I < K - 1) {
+            row<(I + K - 1) % K, I, K - 1 - I>([&] {
+                if constexpr (I) {
+                    finish_one<0>();
+                    shift<K - I>(one);
+                }
+            });
+            finish_two<0>();
+            shift<K - 1 - I>(two);
+            if constexpr (I == K - 2) {
+                wgmma::wait<0>();
+                finish_one<0>();
+            }
+            tail<I + 1>();
         }
     }
 
@@ -223,8 +255,8 @@ struct Math {
     {
 #pragma unroll
         for (int i = 0; i < K * SLOT; i++) {
-            zero(one[i]);
-            zero(two[i]);
+            zero(one[i], none);
+            zero(two[i], none);
         }
         waiting = false;
     }
@@ -235,10 +267,10 @@ struct Math {
         next = put.at * HALF_RING + phase, taken = -phase, due = HALF_RING - phase;
         head<0>();
 #pragma unroll 1
-        for (int y = 0; y <= part.periods * K; y += K)
-            body<0>(part, y);
-        if (waiting)
-            hand_out();
+        for (int i = 0; i < part.periods; i++)
+            body<0>();
+        tail<0>();
+        hand_out();
         while (due <= taken)
             give_half();
     }
