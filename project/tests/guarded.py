@@ -123,7 +123,7 @@ def served(variant, device, shapes, folder=None):
 
 def many(device):
     """Return numbers of images of which persistent blocks compute several each."""
-    return 2 * device.gpu.multiprocessors + 1, 3 * device.multiprocessors + 5
+    return 2 * device.gpu.multiprocessors + 1, 3 * device.gpu.multiprocessors + 5
 
 
 def gold(x, k):
