@@ -32,7 +32,6 @@ from lab.trials import Trial
 from milestones import milestone
 
 FINAL = "final.py"
-FEW = 100  # images of the forward pass besides all
 OURS, TRITON = "ours", "Triton"
 FULL_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
@@ -256,7 +255,7 @@ def main() -> None:
             for row in bench.rows(trial):
                 keep(row, out)
         if words.forward or whole:
-            forward(bench, lab, words.images or (FEW, trials.IMAGES), out)
+            forward(bench, lab, words.images or (trials.FEW, trials.IMAGES), out)
 
 
 def forward(bench: Bench, lab: Lab, sizes: Iterable[int], out: Path) -> None:

@@ -17,7 +17,8 @@ from plans.kernels import VARIANTS
 
 MAIN = "2019fa"
 IMAGES = 10_000
-SIZES = (100, 1000, 40_000)  # measured besides IMAGES
+FEW = 100
+SIZES = (FEW, 1000, 40_000)  # measured besides IMAGES
 LAYERS = ("conv1", "conv2")
 
 

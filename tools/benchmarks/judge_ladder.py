@@ -5,9 +5,9 @@
     python3 -m tools.benchmarks.judge_ladder measure  # needs a GPU and Python only
     python -m tools.benchmarks.judge_ladder keep      # rows into project/measurements/
 
-Each accuracy class is a submission with all of its variants, in a folder of its own
-(below build/ladder, or --folder) that has what a measure run has: the job, machine
-code and the judge's files.
+Some variants of an accuracy class are a submission, which the judge measures for a
+limited time, in a folder of its own (below build/ladder, or --folder) that has what a
+measure run has: the job, machine code and the judge's files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "ladder"
 SOURCES = ROOT / "project" / "cuda"
 CLASSES = ("fp32", "tf32", "half")
+AT_ONCE = 6  # variants of a submission
 STEPS = ("prepare", "measure", "keep")
 LONGEST_S = 600
 
@@ -71,15 +72,17 @@ def planned(architecture: str, out: Path) -> Json:
 
 
 def prepare(folder: Path, architecture: str) -> None:
-    """Write and compile a job for each class."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write and compile a job for some variants of each class at a time."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     plan = planned(architecture, folder / "plan.json")
     for accuracy in CLASSES:
         entries = [e for e in plan["milestones"]["final"] if e["class"] == accuracy]
-        if entries:
-            place = folder / accuracy
-            stage(place, job(entries, architecture, {}))
-            print(f"{accuracy}: compiling {len(entries)} variants", flush=True)
+        for first in range(0, len(entries), AT_ONCE):
+            some = entries[first : first + AT_ONCE]
+            place = folder / f"{accuracy}-{1 + first // AT_ONCE}"
+            stage(place, job(some, architecture, {}))
+            print(f"{place.name}: compiling {len(some)} variants", flush=True)
             judge(place, "compiling", "compiled")
 
 
@@ -94,13 +97,13 @@ def stage(place: Path, made: Mapping[str, object]) -> None:
     (place / "job.json").write_text(json.dumps(made), encoding="utf-8")
 
 
-def jobs(folder: Path) -> Iterator[Path]:
-    """Yield the folder of each class that there is."""
-    return (folder / name for name in CLASSES if (folder / name / "job.json").exists())
+def jobs(folder: Path) -> list[Path]:
+    """Return the folders of all submissions."""
+    return sorted(path.parent for path in folder.glob("*/job.json"))
 
 
 def measure(folder: Path) -> bool:
-    """Measure each class; return whether all could be measured."""
+    """Measure each submission; return whether all could be measured."""
     done = []
     for place in jobs(folder):
         print(f"{place.name}: measuring", flush=True)
