@@ -234,20 +234,6 @@ class Variant:
         return replace(self, params={**self.params, **params})
 
 
-def left_out(s: ConvShape, parts: int = 1) -> Mapping[str, int]:
-    """Return the bytes of the list of images that a kernel leaves to ``repair.cuh``.
-
-    Each of ``parts`` blocks may add an image.
-    """
-    return {"list": 4 * s.B * parts}
-
-
-def repair(kernel: str, s: ConvShape) -> Launch:
-    """Launch the kernel that computes the images in the list, a map at a time."""
-    grid, buffers = (s.B * s.M, 1, 1), ("y", "x", "k", "list")
-    return Launch(kernel, grid, (256, 1, 1), buffers, resident=2)
-
-
 def number(architecture: str) -> int:
     """Return the number of an architecture such as sm_90."""
     return int(architecture.removeprefix("sm_").removesuffix("a"))

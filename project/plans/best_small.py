@@ -60,7 +60,7 @@ def shared_bytes(s: OnGpu) -> int:
     plane = 8 + 32 * tiles(slots(s) * pitch - 8, 32)
     words = 4 * quads * plane + 128 * columns * (steps + 1)
     words += WARPS * 8 * (16 * tune(s)["TILES"] + 4)
-    words += 4 * (steps + 2) + 8 * columns + 2 * WARPS * images(s)
+    words += 4 * (steps + 2) + 8 * columns + WARPS * (1 + images(s))
     return 16 * tiles(words, 4)
 
 

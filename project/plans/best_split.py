@@ -16,7 +16,6 @@ ROW = 64  # pixels of one product: a row of two images side by side
 SECTOR = 8  # floats of a 32-byte sector
 MEMO = 8
 BARRIER = 8  # bytes
-LIST = 1024  # doubtful images of a block
 
 
 def units(s: ConvShape) -> int:
@@ -40,7 +39,7 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     padding = (48 - 4 * s.H_out * s.W_out % SECTOR) % 32
     outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
-    notes = 4 * (GROUPS * MEMO * 2 * 2 + s.M + 2 + LIST)
+    notes = 4 * (GROUPS * MEMO * 2 * 2 + 2)
     passing = s.M * (s.weights // s.M | 1)  # weights, loaded through the outputs' space
     room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes

@@ -23,8 +23,7 @@ from plans import (
 )
 
 _RUNGS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS, per_layer.RUNG)
-# Choices are ordered by speed; see RESULTS.md. Strips are none of them: their error is
-# bounded by the norm of an image only.
+# Choices are ordered by speed; see RESULTS.md.
 VARIANTS = variants.ladder(
     *_RUNGS.values(),
     first_of(
@@ -34,7 +33,7 @@ VARIANTS = variants.ladder(
         best_one.ONE_FP32,
         best_small.SMALL,
         best_split.SPLIT,
-        per_layer.ONE_CHANNEL,
+        _RUNGS["per_layer"],
         _RUNGS["tensor_split"],
         _RUNGS["implicit_gemm"],
         _RUNGS["restrict_unroll"],

@@ -8,7 +8,6 @@ and whatever the former does not support.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from course.shapes import ConvShape
@@ -162,11 +161,6 @@ def no_planes(s: ConvShape) -> str | None:
     return None
 
 
-def no_planes_of_one(s: ConvShape) -> str | None:
-    """Return why a shape has several channels, or no planes; None if neither."""
-    return f"{s.C} channels are more than 1" if s.C > 1 else no_planes(s)
-
-
 SIZES = ("C", "M", "K", "H", "W")
 
 
@@ -195,18 +189,12 @@ def planes_of(room: int) -> Variant:
     )
 
 
-PLANES = planes_of(HALF), planes_of(SHARED["sm_75"])
-ONE_CHANNEL = first_of(
-    "per_layer_planes",
-    PLANES[0].idea,
-    "register_gemm",
-    *(replace(planes, refuses=no_planes_of_one) for planes in PLANES),
-)
 RUNG = first_of(
     "per_layer",
     "a kernel tuned for each layer's shape",
     "register_gemm",
     strips_of(HALF),
     strips_of(SHARED["sm_75"]),
-    *PLANES,
+    planes_of(HALF),
+    planes_of(SHARED["sm_75"]),
 )

@@ -187,26 +187,22 @@ def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(count, shape, i
         assert launch.grid[0] <= count
     if not best_split.SPLIT.refusal(shape, gpu):
         split = best_split.SPLIT.of(shape, gpu)
-        launch, repair = split.launches(shape)
+        (launch,) = split.launches(shape)
         all_images, periods = launch.numbers
         rows = (periods + 1) * shape.K - 1
         parts = variants.tiles(shape.H_out, rows)
         assert all_images == shape.B
         assert covers(parts, rows, shape.H_out)
         assert launch.grid[0] == min(count, variants.tiles(shape.B, 2) * parts)
-        assert 1 <= repair.grid[0] <= 2 * count
-        assert split.scratch(shape)["list"] >= 4 * 2 * shape.B * parts
     if not best_one.ONE_FP32.refusal(shape, gpu):
         one = best_one.ONE_FP32.of(shape, gpu)
-        launch, repair = one.launches(shape)
+        (launch,) = one.launches(shape)
         all_images, parts = launch.numbers
         groups = variants.tiles(shape.M, best_one.MAPS)
         assert all_images == shape.B
         assert covers(parts, variants.tiles(groups, parts), groups)
         assert launch.grid[0] % parts == 0
         assert 1 <= launch.grid[0] // parts <= min(shape.B, max(1, count // parts))
-        assert 1 <= repair.grid[0] <= 2 * count
-        assert one.scratch(shape)["list"] >= 4 * shape.B * parts
     for name in ("best_tf32", "best_half"):
         part = VARIANTS[name].of(shape, gpu)
         if part.stem in {"best_single", "best_wide"}:

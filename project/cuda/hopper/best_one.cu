@@ -4,8 +4,8 @@
 // cost little, and memory bandwidth is the limit. Warps are specialised: HOLDERS load images
 // and store them as halves in one of SLOTS; one warp stores planes by bulk copies; the others
 // multiply, in TEAMS that compute a group of 4 maps each into one of STAGES. All blocks read
-// at the same time, because DRAM is slow at switching between reading and writing. Images
-// that halves do not hold are computed directly.
+// at the same time, because DRAM is slow at switching between reading and writing. What
+// halves cannot represent (infinities, NaN, the ends of fp32's range) is computed directly.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
 // Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K up to K = 5).
 
@@ -22,7 +22,6 @@
 #error "APART is set by project/plans/best_one.py"
 #endif
 
-#include "parts/direct.cuh"
 #include "parts/mbarrier.cuh"
 #include "parts/toeplitz.cuh"
 
@@ -44,12 +43,11 @@ struct Shared {
     float *stages;    // STAGES x MAPS planes of the output
     char *slots;      // SLOTS images
     uint4 *operands;  // of the weights
-    int *shifts;      // of each map's scale
+    int *exponents;   // of each map
     Number *weights;
     Barrier *converted, *released;  // of slots
     Barrier *filled, *stored;       // of stages
-    Range (*ranges)[HOLDERS];       // of each slot, by warp
-    int *shift;                     // of each slot; NEVER if halves do not hold the image
+    unsigned (*sizes)[HOLDERS];     // the largest value in each slot, by warp
 };
 
 // The work of a block: groups of maps of every n-th image.
@@ -103,14 +101,10 @@ __device__ Pixels load(const Number *image, int i)
     return p;
 }
 
-__device__ void add(Range &range, const Pixels &p)
+__device__ unsigned largest(const Pixels &p)
 {
-#pragma unroll
-    for (int i = 0; i < (AT_ONCE == 4 ? 2 : 1); i++) {
-        const float2 both = __half22float2(*(const __half2 *)&p.word[i]);
-        range.add(both.x);
-        range.add(both.y);
-    }
+    const unsigned a = p.word[0], b = p.word[AT_ONCE / 4];
+    return max(max(a & 0x7fff, a >> 16 & 0x7fff), max(b & 0x7fff, b >> 16 & 0x7fff));
 }
 
 __device__ void store(char *slot, const Pixels &p, int i, float)
@@ -137,11 +131,13 @@ __device__ Pixels load(const Number *image, int i)
     return p;
 }
 
-__device__ void add(Range &range, const Pixels &p)
+__device__ unsigned largest(const Pixels &p)
 {
+    unsigned size = 0;
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-        range.add(p.at[j]);
+        size = max(size, size_of(p.at[j]));
+    return size;
 }
 
 __device__ void store(char *slot, const Pixels &p, int i, float scale)
@@ -164,7 +160,7 @@ __device__ void store(char *slot, const Pixels &p, int i, float scale)
 }
 #endif
 
-// Load images in turn: find their range, then store scaled halves.
+// Load images in turn: find the largest value, then store scaled halves.
 __device__ void hold(const Shared &s, const Number *x, const Work &w)
 {
     const int thread = threadIdx.x - WARPS * 32, all = w.all();
@@ -177,32 +173,29 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
                 meet();
             holders_wait();
         }
-        Pixels pixels[EACH];
-        Range range;
+        Pixels held[EACH];
+        unsigned size = 0;
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            pixels[j] = load(image, thread + j * HOLDERS * 32);
+            held[j] = load(image, thread + j * HOLDERS * 32);
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            add(range, pixels[j]);
-        range.reduce();
+            size = max(size, largest(held[j]));
+        size = __reduce_max_sync(~0u, size);
         if (n >= SLOTS)
             wait(&s.released[slot], (n / SLOTS + 1) % 2);
         if (thread % 32 == 0)
-            s.ranges[slot][thread / 32] = range;
+            s.sizes[slot][thread / 32] = size;
         holders_wait();
 #pragma unroll
         for (int j = 0; j < HOLDERS; j++)
-            range.add(s.ranges[slot][j]);
-        const int shift = shift_of(range);
-        const float scale = power_of_two(shift);
-        if (thread == 0)
-            s.shift[slot] = shift;
+            size = max(size, s.sizes[slot][j]);
+        const float scale = power_of_two(shift_for(exponent_of(size)));
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             const int i = thread + j * HOLDERS * 32;
             if (i < PIXELS / AT_ONCE)
-                store(s.slots + slot * SLOT, pixels[j], i, scale);
+                store(s.slots + slot * SLOT, held[j], i, scale);
         }
         arrive(&s.converted[slot]);
     }
@@ -242,18 +235,56 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// Whether the scale for an image's and a map's exponents is not a normal number.
+__device__ bool underflows(int shift, int exponent)
+{
+    return !STORED_HALF && shift + shift_for(exponent) > 126;
+}
+
+// Sum directly what products of halves cannot represent; scale x if products are small.
+__device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps,
+                             const int *exponents, int shift)
+{
+    for (int i = threadIdx.x % (TEAM * 32); i < maps * PLANE; i += TEAM * 32) {
+        const int row = i % PLANE / W_OUT, column = i % PLANE % W_OUT;
+        const Number *const window = image + row * W + column;
+        const Number *const map = k + i / PLANE * K * K;
+        const int up = underflows(shift, exponents[i / PLANE]) ? shift : 0;
+        const float scale = power_of_two(up);
+        float sum = 0;
+        for (int u = 0; u < K; u++)
+            for (int v = 0; v < K; v++)
+                sum += (float)window[u * W + v] * scale * (float)map[u * K + v];
+        planes[i] = ldexpf(sum, -up);
+    }
+}
+
 // Compute the planes of 4 maps of an image: group g of the block.
 __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
                                 int first_tile, const Number *image, const Number *k,
                                 int maps)
 {
-    const int lane = threadIdx.x % 32, shifts = s.shift[slot] + s.shifts[g * MAPS + lane / 8];
-    if (__any_sync(~0u, !fits<K * K>(shifts, shifts))) {
-        Direct<1, M, H, W, K>::compute(planes, image, k, maps, threadIdx.x % (TEAM * 32),
-                                       TEAM * 32);
+    const int lane = threadIdx.x % 32;
+    unsigned size = 0;
+#pragma unroll
+    for (int j = 0; j < HOLDERS; j++)
+        size = max(size, s.sizes[slot][j]);
+    const int exponent = exponent_of(size), shift = shift_for(exponent);
+    bool exotic = exponent == 255;
+    float scale = 1;
+#pragma unroll
+    for (int m = 0; m < MAPS; m++) {
+        const int e = s.exponents[g * MAPS + m];
+        exotic |= e == 255;
+        if (!STORED_HALF && e >= 0 && size)
+            exotic |= e + exponent > 254 + 118 || underflows(shift, e);
+        if (!STORED_HALF && m == lane / 8)
+            scale = power_of_two(min(max(-shift - shift_for(e), -126), 127));
+    }
+    if (exotic) {
+        sum_directly(planes, image, k, maps, s.exponents + g * MAPS, shift);
         return;
     }
-    const float scale = power_of_two(-shifts);
     uint4 a[STEPS][PRECISIONS];
 #pragma unroll
     for (int j = 0; j < STEPS * PRECISIONS; j++)
@@ -297,8 +328,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(128) char memory[];
     __shared__ Barrier converted[SLOTS], released[SLOTS], filled[STAGES], stored[STAGES];
-    __shared__ Range ranges[SLOTS][HOLDERS];
-    __shared__ int shift[SLOTS];
+    __shared__ unsigned sizes[SLOTS][HOLDERS];
     const int most = (GROUPS + parts - 1) / parts, first = blockIdx.x % parts * most;
     const Work w = {(int)blockIdx.x / parts, (int)gridDim.x / parts, images, first,
                     min(most, GROUPS - first)};
@@ -308,14 +338,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     s.stages = (float *)memory;
     s.slots = (char *)(s.stages + STAGES * MAPS * PLANE);
     s.operands = (uint4 *)(s.slots + SLOTS * SLOT);
-    s.shifts = (int *)(s.operands + most * STEPS * PRECISIONS * 32);
-    s.weights = (Number *)(s.shifts + most * MAPS);
+    s.exponents = (int *)(s.operands + most * STEPS * PRECISIONS * 32);
+    s.weights = (Number *)(s.exponents + most * MAPS);
     s.converted = converted;
     s.released = released;
     s.filled = filled;
     s.stored = stored;
-    s.ranges = ranges;
-    s.shift = shift;
+    s.sizes = sizes;
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < SLOTS; i++) {
@@ -334,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (W % 2 || i % (SLOT / 4) >= H * PITCH * PRECISIONS)
             ((unsigned *)s.slots)[i] = 0;
     __syncthreads();
-    pack_weights(s.operands, s.shifts, s.weights, w.groups);
+    pack_weights(s.operands, s.exponents, s.weights, w.groups);
     __syncthreads();
 
     const int warp = threadIdx.x / 32;

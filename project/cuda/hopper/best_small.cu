@@ -2,16 +2,16 @@
 //
 // With no more images than multiprocessors, latency is the limit. Therefore the output rows
 // of all images are divided evenly, ROWS per block, which issues the loads of its pixels and
-// weights all at once. Operands are pairs of halves (halves.cuh), with a scale for each map and
-// each image of a band. A unit of depth is 4 channels of one tap, so that a thread reads a
-// fragment at the sum of a pixel's and a unit's address. Images that halves do not hold are
-// computed by the formula.
+// weights all at once. Operands are scaled by a power of two for each map and for each image
+// of a band, and split, x = high + low in fp16; high high is summed separately from high low
+// + low high. A unit of depth is 4 channels of one tap, so that a thread reads a fragment at
+// the sum of a pixel's and a unit's address. What halves cannot represent (infinities, NaN,
+// sums near the end of fp32's range) is computed directly.
 // a warp of a block -> 16 TILES pixels of its band, all maps
 // Per output: 3 C K K products, 2048 per instruction.
 
-#include "parts/direct.cuh"
-#include "parts/halves.cuh"
 #include "parts/mbarrier.cuh"
+#include <cuda_fp16.h>
 
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
     !defined(SHAPE_K)
@@ -23,8 +23,6 @@
 
 namespace
 {
-
-using namespace halves;
 
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;
 constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1, TAPS = K * K;
@@ -61,14 +59,32 @@ struct Shared {
     uint4 weights[(STEPS + 1) * COLUMNS * 32];
     float stage[WARPS][8][STAGE_PITCH];
     int offsets[(STEPS + 2) * 4];     // of a unit from its pixel, in bytes
-    int maps[8 * COLUMNS];            // the shift of each map's scale
-    Range ranges[IMAGES][WARPS];
+    float back_of_map[8 * COLUMNS];   // the inverse of each map's scale
+    unsigned map_size[WARPS];
+    unsigned sizes[IMAGES][WARPS];
 };
 
-__device__ uint4 split_four(const float (&x)[4], float scale)
+__device__ unsigned size_of(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+// Scales numbers up to this size to at most 2^14 ... 2^15.
+__device__ int shift_for(unsigned size) { return 141 - max((int)(size >> 23), 15); }
+__device__ float power_of_two(int n) { return __uint_as_float((n + 127) << 23); }
+
+__device__ void split(unsigned &high, unsigned &low, float a, float b)
 {
-    const Pair a = split(x[0], x[1], scale), b = split(x[2], x[3], scale);
-    return {a.high, b.high, a.low, b.low};
+    const __half2 near = __floats2half2_rn(a, b);
+    const float2 rounded = __half22float2(near);
+    const __half2 rest = __floats2half2_rn(a - rounded.x, b - rounded.y);
+    high = *(const unsigned *)&near;
+    low = *(const unsigned *)&rest;
+}
+
+__device__ uint4 split(const float (&x)[4], float scale)
+{
+    uint4 to;
+    split(to.x, to.z, x[0] * scale, x[1] * scale);
+    split(to.y, to.w, x[2] * scale, x[3] * scale);
+    return to;
 }
 
 // The position of a tap of 4 channels in the depth. The four taps of a step are four rows,
@@ -143,6 +159,20 @@ struct Band {
     }
 };
 
+// An output by the formula.
+__device__ float directly(const float *x, const float *k, int b, int m, int at)
+{
+    const float *from = x + (size_t)b * C * PLANE_IN + at / W_OUT * W + at % W_OUT;
+    const float *weight = k + m * C * TAPS;
+    float sum = 0;
+#pragma unroll 1
+    for (int c = 0; c < C; c++)
+#pragma unroll 1
+        for (int i = 0; i < TAPS; i++)
+            sum += from[c * PLANE_IN + i / K * W + i % K] * weight[c * TAPS + i];
+    return sum;
+}
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -191,19 +221,21 @@ conv_best_small(float *y, const float *x, const float *k, int B)
     }
 
     // A warp converts whole maps, so it knows their scales.
-    int shift_of[MAPS_EACH];
+    unsigned map_size = 0;
+    int scale_of[MAPS_EACH];
 #pragma unroll
     for (int i = 0; i < MAPS_EACH; i++) {
-        Range range;
+        unsigned size = 0;
 #pragma unroll
         for (int j = 0; j < UNITS_EACH; j++)
 #pragma unroll
             for (int c = 0; c < 4; c++)
-                range.add(weights[i][j][c]);
-        range.reduce();
-        shift_of[i] = range.shift();
+                size = max(size, size_of(weights[i][j][c]));
+        size = __reduce_max_sync(~0u, size);
+        map_size = max(map_size, size);
+        scale_of[i] = shift_for(size);
         if (lane == 0 && warp + i * WARPS < 8 * COLUMNS)
-            s.maps[warp + i * WARPS] = range.held(shift_of[i]) ? shift_of[i] : NEVER;
+            s.back_of_map[warp + i * WARPS] = power_of_two(-scale_of[i]);
     }
 #pragma unroll
     for (int j = 0; j < UNITS_EACH; j++) {
@@ -217,69 +249,62 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                 const int m = warp + i * WARPS;
                 if (8 * COLUMNS % WARPS == 0 || m < 8 * COLUMNS)
                     to[m / 8 * 32 + m % 8 * 4] =
-                        split_four(weights[i][j], power_of_two(shift_of[i]));
+                        split(weights[i][j], power_of_two(scale_of[i]));
             }
             if (warp == 0)
                 s.offsets[unit] =
                     u < UNITS ? (quad * PLANE + row * PITCH + column) * 4 : 0;
         }
     }
+    if (lane == 0)
+        s.map_size[warp] = map_size;
     if (threadIdx.x < 8)
         s.offsets[4 * STEPS + threadIdx.x] = 0;
-    Range ranges[IMAGES];
+    unsigned sizes[IMAGES] = {};
 #pragma unroll
     for (int i = 0; i < PIXELS_EACH; i++) {
-        Range range;
+        unsigned size = 0;
 #pragma unroll
         for (int q = 0; q < QUADS; q++)
 #pragma unroll
             for (int c = 0; c < 4; c++)
-                range.add(pixels[i][q][c]);
+                size = max(size, size_of(pixels[i][q][c]));
 #pragma unroll
         for (int j = 0; j < IMAGES; j++)
-            if (image_of[i] == j)
-                ranges[j].add(range);
+            sizes[j] = max(sizes[j], image_of[i] == j ? size : 0);
     }
 #pragma unroll
     for (int j = 0; j < IMAGES; j++) {
-        ranges[j].reduce();
+        const unsigned size = __reduce_max_sync(~0u, sizes[j]);
         if (lane == 0)
-            s.ranges[j][warp] = ranges[j];
+            s.sizes[j][warp] = size;
     }
     __syncthreads();
-    int lowest = NEVER, highest = -NEVER;
-    for (int m = lane; m < M; m += 32) {
-        lowest = min(lowest, s.maps[m]);
-        highest = max(highest, s.maps[m]);
-    }
-    lowest = __reduce_min_sync(~0u, lowest);
-    highest = __reduce_max_sync(~0u, highest);
-    unsigned left_out = 0;  // images, computed by the formula
-    int shifts[IMAGES];
+    unsigned exotic = 0;
+    int scales[IMAGES];
+    map_size = __reduce_max_sync(~0u, lane < WARPS ? s.map_size[lane] : 0);
 #pragma unroll
     for (int j = 0; j < IMAGES; j++) {
-        Range range;
-        if (lane < WARPS)
-            range = s.ranges[j][lane];
-        range.reduce();
-        shifts[j] = range.shift();
-        if (!range.held(shifts[j]) ||
-            !fits<C * TAPS>(shifts[j] + lowest, shifts[j] + highest))
-            left_out |= 1u << j;
+        const unsigned size = __reduce_max_sync(~0u, lane < WARPS ? s.sizes[j][lane] : 0);
+        scales[j] = shift_for(size);
+        // Inf or NaN, or products whose sum may overflow.
+        if (max(size, map_size) >= 0x7f800000u ||
+            (size >> 23) + (map_size >> 23) >= 254 + 127 - 13)
+            exotic |= 1u << j;
     }
 #pragma unroll
     for (int i = 0; i < PIXELS_EACH; i++) {
         const int at = threadIdx.x + i * THREADS;
-        int n = shifts[0];
+        int n = scales[0];
 #pragma unroll
         for (int j = 1; j < IMAGES; j++)
-            n = image_of[i] == j ? shifts[j] : n;
+            n = image_of[i] == j ? scales[j] : n;
         const float scale = power_of_two(n);
         if (at < SLOTS * W) {
             const int to = at / W * PITCH + at % W;
 #pragma unroll
             for (int q = 0; q < QUADS; q++) {
-                const uint4 words = split_four(pixels[i][q], scale);
+                const uint4 words = split(pixels[i][q], scale);
                 s.pixels[0][q * PLANE + to] = words.x;
                 s.pixels[1][q * PLANE + to] = words.y;
                 s.pixels[2][q * PLANE + to] = words.z;
@@ -341,16 +366,17 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                 b[j] = next[j];
         }
 
-        // Undo the scales; then pass sums through shared memory, so that a warp's writes are
-        // coalesced.
-        int shift[2 * TILES];
+        // Undo the scale, the smaller power first to avoid overflow; then pass sums through
+        // shared memory, so that a warp's writes are coalesced.
+        float back[2 * TILES];
 #pragma unroll
         for (int i = 0; i < 2 * TILES; i++) {
             const int of = band.image_of(left + 8 * i + group);
-            shift[i] = shifts[0];
+            int n = scales[0];
 #pragma unroll
             for (int j = 1; j < IMAGES; j++)
-                shift[i] = of == j ? shifts[j] : shift[i];
+                n = of == j ? scales[j] : n;
+            back[i] = power_of_two(-n);
         }
         float *to[STAGE_EACH];
         bool is[STAGE_EACH];
@@ -358,20 +384,21 @@ conv_best_small(float *y, const float *x, const float *k, int B)
         for (int i = 0; i < STAGE_EACH; i++) {
             const int at = 32 * i + lane, pixel = left + at;
             to[i] = y + band.place(pixel);
-            is[i] = at < 16 * TILES && pixel < all && !(left_out >> band.image_of(pixel) & 1);
+            is[i] = at < 16 * TILES && pixel < all && !(exotic >> band.image_of(pixel) & 1);
         }
         float(*const stage)[STAGE_PITCH] = s.stage[warp];
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++) {
-            const int2 of_map = *(const int2 *)(s.maps + 8 * j + 2 * member);
+            const float2 of_map = *(const float2 *)(s.back_of_map + 8 * j + 2 * member);
 #pragma unroll
             for (int i = 0; i < 2 * TILES; i++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int at = i % 2 * 2 + e;
-                    const int by = shift[i] + (e ? of_map.y : of_map.x);
+                    const float map = e ? of_map.y : of_map.x;
                     stage[2 * member + e][8 * i + group] =
-                        fmaf(rest[i / 2][j][at], 1 / LOW, sum[i / 2][j][at]) * power_of_two(-by);
+                        (sum[i / 2][j][at] + rest[i / 2][j][at]) * fminf(back[i], map) *
+                        fmaxf(back[i], map);
                 }
             __syncwarp();
 #pragma unroll
@@ -385,13 +412,11 @@ conv_best_small(float *y, const float *x, const float *k, int B)
             __syncwarp();
         }
     }
-    if (left_out)
+    if (exotic)
         for (int i = threadIdx.x; i < M * all; i += THREADS) {
             const int pixel = i % all, m = i / all, of = band.image_of(pixel);
-            const int at = band.row * W_OUT + pixel - of * PLANE_OUT;  // in its image's plane
-            const float *const of_image = x + (size_t)(band.image + of) * C * PLANE_IN;
-            if (left_out >> of & 1)
-                y[band.place(pixel) + m * PLANE_OUT] = Direct<C, M, H, W, K>::output(
-                    of_image + at / W_OUT * W + at % W_OUT, k + m * C * TAPS);
+            if (exotic >> of & 1)
+                y[band.place(pixel) + m * PLANE_OUT] = directly(
+                    x, k, band.image + of, m, band.row * W_OUT + pixel - of * PLANE_OUT);
         }
 }

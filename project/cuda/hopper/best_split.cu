@@ -1,13 +1,13 @@
 // best_split: fp32's accuracy on Hopper's tensor cores, with operands split into two halves
 //
-// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x and k are pairs of
-// halves (halves.cuh), each image and map with its scale; high high and high low + low high have an
-// accumulator each.
+// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x = high + low and
+// k = high + low, both fp16 after scaling by a power of two; high high + (high low + low high) in
+// two accumulators has an error of 2^-22.
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
 // the filter, channel); its columns are the maps of all K output rows that depend on the input
 // row, so a row is read once for all of them.
 // warps 0-3, 4-7: multiply, for a pair of images each; 8-11: convert the rows of an image to fp16;
-// 12-15: store the outputs of an image by bulk copies; all: images that halves do not hold, at last
+// 12-15: store the outputs of an image by bulk copies, and compute an exotic image directly
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
 #if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||             \
@@ -15,9 +15,8 @@
 #error "SHAPE_*, ROWS_* are set by project/plans/best_split.py"
 #endif
 
-#include "parts/direct.cuh"
-#include "parts/halves.cuh"
 #include "parts/mbarrier.cuh"
+#include <cuda_fp16.h>
 
 #pragma nv_diag_suppress 177 // a shape needs but some of the products
 
@@ -25,8 +24,6 @@ typedef unsigned long long u64;
 
 namespace
 {
-
-using namespace halves;
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
@@ -76,10 +73,11 @@ static_assert(REACH + 7 <= HALF_RING, "a row lies in two halves at most");
 
 constexpr int SLOT = M / 2; // registers of an output row
 
-// The scale brings the largest of a sample of an image to 2^10, so fp16 overflows only if others are
-// 2^5 times larger.
-constexpr int IMAGE_TO = 10;
-constexpr int LIST = 1024; // if more images are doubtful, all are computed directly
+// The scale brings the largest of a sample of an image to 2^6, so fp16 overflows only if others
+// are 2^9 times larger, or if the sample is all zeros.
+constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
+constexpr unsigned MOST_APART = 10; // exponents of the largest weight and of a map's largest
+constexpr float LARGEST = 60000, SMALLEST = 8;
 
 // Layout of shared memory
 constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
@@ -94,29 +92,11 @@ constexpr int MEMO = 8; // parts whose ranges are kept
 
 struct Notes
 {
-    int shift[2][MEMO][2]; // per group, pair, image: of the scale
-    int map[M];            // the shifts of the maps' scales
-    unsigned contrast;     // the most of a map's largest weight to its smallest, as bits
-    unsigned weakest[2][MEMO][2]; // the largest of a pixel whose largest is the least but zero
-    int doubtful;                 // images that halves may not hold, computed directly at last
-    int list[LIST];
+    float scale[2][MEMO][2]; // per group, pair, image: the power of two
+    float most[2][MEMO][2];  // the largest |x|, scaled
+    unsigned weight;           // the largest |k|
+    unsigned uneven;           // whether its scale leaves too few bits to a map of smaller ones
 };
-
-// Halves are off by 2^-36 at most. Where weights are alike, that does not count beside the product
-// of a pixel's largest number, unless that is less than this, scaled.
-__device__ __forceinline__ float weak_pixel(const Notes *notes)
-{
-    return __uint_as_float(notes->contrast) * C * power_of_two(LEAST);
-}
-
-__device__ __forceinline__ int lowest_map(const Notes *notes) // of the shifts, by a warp
-{
-    return __reduce_min_sync(~0u, notes->map[min((int)threadIdx.x % 32, M - 1)]);
-}
-__device__ __forceinline__ int highest_map(const Notes *notes)
-{
-    return __reduce_max_sync(~0u, notes->map[min((int)threadIdx.x % 32, M - 1)]);
-}
 
 template <int ID, int THREADS> __device__ __forceinline__ void meet()
 {
@@ -286,6 +266,24 @@ struct Place // in a ring
     }
 };
 
+__device__ __forceinline__ float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
+
+// The power of two that scales a number to [2^to, 2^(to + 1)); the largest for zero.
+__device__ __forceinline__ float scale_for(unsigned bits, int to)
+{
+    return power_of_two(min(max(127 + to - (int)(bits >> 23), -126), 126));
+}
+
+__device__ __forceinline__ float inverse(float power) // of two
+{
+    return __int_as_float(0x7f000000 - __float_as_int(power));
+}
+
+__device__ __forceinline__ float weight_scale(const Notes *notes)
+{
+    return scale_for(notes->weight, WEIGHT_TO);
+}
+
 // ---- products
 
 __device__ __forceinline__ void zero(float &f)
@@ -304,7 +302,7 @@ struct Math
     int column;                       // of its first pixel
     int next, taken, due; // floats: the next row in the ring; the ends of free and of full halves
     int left;             // input rows left
-    float back[M / 8][2]; // undoes the scales of an image and of each map
+    float factor;
     Place in, put, take; // put and take are of halves of the ring
     bool waiting;
 
@@ -357,8 +355,7 @@ struct Math
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] = fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]) *
-                      back[i / 4][i % 2];
+            done[i] = (one[INDEX * SLOT + i] + two[INDEX * SLOT + i]) * factor;
             // Force the copy here, so that the next products do not wait for it.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
@@ -471,17 +468,8 @@ struct Math
 
 // ---- rows of an image to fp16
 
-// Two numbers of a warp's sample of an image, and the shift for all.
-__device__ __forceinline__ float2 sample_of(const float *image)
-{
-    const int lane = threadIdx.x % 32;
-    constexpr int STEP = C * H * W / 64;
-    return {__ldg(image + 2 * lane * STEP), __ldg(image + (2 * lane + 1) * STEP)};
-}
-__device__ __forceinline__ int shift_of(float2 sampled)
-{
-    return Range{largest_of_warp(larger(sampled.x, sampled.y))}.shift(IMAGE_TO);
-}
+// Ordered by |f|, with NaN above all.
+__device__ __forceinline__ unsigned magnitude(float f) { return __float_as_uint(f) << 1 >> 1; }
 
 struct Reader // reads the rows of all images that a warp converts
 {
@@ -503,79 +491,88 @@ struct Reader // reads the rows of all images that a warp converts
     __device__ __forceinline__ void load(float *v, float &extra)
     {
         const int lane = threadIdx.x % 32;
-        if (item < plan.items && from && y < H) {
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            v[c] = 0;
+        extra = 0;
+        if (item >= plan.items)
+            return;
+        if (from && y < H) {
             const float *there = from + y * W + lane;
             asm volatile("" : "+l"(there)); // one address for all channels
+            if (W >= 32 || lane < W) {
 #pragma unroll
-            for (int c = 0; c < C; c++)
-                v[c] = W >= 32 || lane < W ? __ldg(there + c * H * W) : 0;
-            extra = W > 32 && lane < C ? __ldg(there + lane * (H * W - 1) + 32) : 0;
-        } else {
-#pragma unroll
-            for (int c = 0; c < C; c++)
-                v[c] = 0;
-            extra = 0;
+                for (int c = 0; c < C; c++)
+                    v[c] = __ldg(there + c * H * W);
+            }
+            if (W > 32 && lane < C)
+                extra = __ldg(there + lane * (H * W - 1) + 32);
         }
-        if (item < plan.items && ++y == end) {
+        if (++y == end) {
             item += plan.step;
             open();
         }
     }
-    __device__ __forceinline__ float2 sample(int i)
+    // The largest of a sample of an image.
+    __device__ __forceinline__ unsigned sample(int i)
     {
-        const int b = i < plan.items ? 2 * plan.part(i).pair + image : plan.B;
-        return b < plan.B ? sample_of(x + (size_t)b * C * H * W) : float2{};
+        const int lane = threadIdx.x % 32;
+        if (i >= plan.items)
+            return 0;
+        const int b = 2 * plan.part(i).pair + image;
+        if (b >= plan.B)
+            return 0;
+        const float *from = x + (size_t)b * C * H * W;
+        constexpr int STEP = C * H * W / 64;
+        return max(magnitude(__ldg(from + 2 * lane * STEP)),
+                   magnitude(__ldg(from + (2 * lane + 1) * STEP)));
     }
 };
 
-// What a lane has seen of an image.
-struct Seen
+__device__ __forceinline__ unsigned bits(__half2 pair) { return *(const unsigned *)&pair; }
+
+// Two numbers as fp16, and their remainders.
+__device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
 {
-    float largest = 0;
-    unsigned weakest = nonzero(0), extra = nonzero(0);
+    a *= scale;
+    b *= scale;
+    const __half2 high = __floats2half2_rn(a, b);
+    const float2 back = __half22float2(high);
+    low = bits(__floats2half2_rn(a - back.x, b - back.y));
+    return bits(high);
+}
 
-    __device__ __forceinline__ void row(const float *v, float other)
-    {
-        float most[4] = {};
-#pragma unroll
-        for (int c = 0; c < C; c++)
-            most[c % 4] = larger(most[c % 4], v[c]);
-        const float of_pixel = larger(larger(most[0], most[1]), larger(most[2], most[3]));
-        weakest = min(weakest, nonzero(of_pixel));
-        largest = larger(largest, larger(of_pixel, other));
-        extra = min(extra, nonzero(other)); // beside the pixels of the last lane
-    }
-    __device__ __forceinline__ unsigned weakest_of(float scale) const // of the whole warp
-    {
-        const bool held = largest * scale < 65504 && extra >= nonzero(power_of_two(LEAST) / scale);
-        return __all_sync(~0u, held) ? __reduce_min_sync(~0u, weakest) : 0;
-    }
-};
+// The larger absolute value of each half; NaN propagates.
+__device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
+{
+    unsigned r;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b & 0x7fff7fff));
+    return r;
+}
 
 __device__ __forceinline__ void convert_row(char *row, const float *v, float extra,
-                                            float scale, int image)
+                                            float scale, int image, unsigned &most)
 {
     const int lane = threadIdx.x % 32, pixel = image * APART + lane;
     if (W > 32 && lane < C) {
-        const __half2 both = split(extra * scale);
-        const __half high = both.x, low = both.y;
+        unsigned low;
+        const unsigned high = split(extra, 0, scale, low);
+        most = larger(most, high);
         const int p = image * APART + 32, c = lane;
         char *to = row + (c < 8 ? p / 2 * 16 + 2 * c : GROUP_BYTES + p * 8 + 2 * (c - 8));
-        *(__half *)to = high;
-        *(__half *)(to + HALF_BYTES) = low;
+        *(unsigned short *)to = high;
+        *(unsigned short *)(to + HALF_BYTES) = low;
         if (c >= 8) {
             to += ODD_BYTES - 8;
-            *(__half *)to = high;
-            *(__half *)(to + HALF_BYTES) = low;
+            *(unsigned short *)to = high;
+            *(unsigned short *)(to + HALF_BYTES) = low;
         }
     }
     unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
 #pragma unroll
     for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++) {
-        const float a = 2 * i < C ? v[2 * i] : 0, b = 2 * i + 1 < C ? v[2 * i + 1] : 0;
-        const Pair pair = split(a, b, scale);
-        h[i] = pair.high;
-        l[i] = pair.low;
+        h[i] = split(2 * i < C ? v[2 * i] : 0, 2 * i + 1 < C ? v[2 * i + 1] : 0, scale, l[i]);
+        most = larger(most, h[i]);
     }
     if (lane < W) {
         char *to = row + lane % 2 * ODD_BYTES + pixel / 2 * 16;
@@ -599,9 +596,9 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
     float v[ROWS_AHEAD][C], extra[ROWS_AHEAD];
     Place put;
     int item = r.item, y = 0, end = 0, memo = 0;
-    float2 sampled = r.sample(item);
-    int shift = 0;
-    Seen seen;
+    unsigned most = 0;
+    unsigned sampled = r.sample(item);
+    float scale = 1;
     r.open();
 #pragma unroll
     for (int i = 0; i < ROWS_AHEAD; i++)
@@ -613,20 +610,19 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
                 break;
             if (y == 0) {
                 end = r.plan.part(item).rows;
-                shift = shift_of(sampled);
-                seen = Seen();
+                scale = scale_for(__reduce_max_sync(~0u, sampled), IMAGE_TO);
                 if (lane == 0)
-                    notes->shift[group][memo][r.image] = shift;
+                    notes->scale[group][memo][r.image] = scale;
                 sampled = r.sample(item + r.plan.step);
+                most = 0;
             }
-            const float scale = power_of_two(shift);
             wait(empty + put.at * 8, put.turn ^ 1);
-            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image);
-            seen.row(v[i], extra[i]);
+            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image, most);
             if (++y == end) {
-                const unsigned weakest = seen.weakest_of(scale);
+                // Absolute values of halves are ordered as integers, with NaN above all.
+                const unsigned all = __reduce_max_sync(~0u, max(most & 0xffff, most >> 16));
                 if (lane == 0)
-                    notes->weakest[group][memo][r.image] = weakest;
+                    notes->most[group][memo][r.image] = __half2float(__ushort_as_half(all));
                 memo = (memo + 1) % MEMO;
                 item += r.plan.step;
                 y = 0;
@@ -640,13 +636,32 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
 
 // ---- outputs to y
 
-__device__ __forceinline__ void store(float *y, const float *out, unsigned out_full,
-                                      unsigned out_empty, Notes *notes,
+// Compute the outputs of an image directly if fp16 cannot represent it; Inf and NaN propagate.
+__device__ __forceinline__ void directly(float *y, const float *x, const float *k, int top,
+                                         int rows)
+{
+#pragma unroll 1
+    for (int o = threadIdx.x % 32; o < M * rows * WO; o += 32) {
+        const int m = o / (rows * WO), p = o - m * rows * WO + top * WO;
+        const float *from = x + p / WO * W + p % WO, *weight = k + m * C * K * K;
+        float sum = 0;
+#pragma unroll 1
+        for (int c = 0; c < C; c++, from += H * W)
+#pragma unroll 1
+            for (int u = 0; u < K; u++)
+#pragma unroll
+                for (int v = 0; v < K; v++)
+                    sum = fmaf(from[u * W + v], *weight++, sum);
+        y[m * PLANE + p] = sum;
+    }
+}
+
+__device__ __forceinline__ void store(float *y, const float *x, const float *k, const float *out,
+                                      unsigned out_full, unsigned out_empty, const Notes *notes,
                                       const Plan &plan, int group, int image)
 {
     const int lane = threadIdx.x % 32;
-    const float weak = weak_pixel(notes);
-    const int lowest = lowest_map(notes), highest = highest_map(notes);
+    const float back = notes->uneven ? 0 : inverse(weight_scale(notes)); // 0: all directly
     Place get; // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
@@ -693,58 +708,22 @@ __device__ __forceinline__ void store(float *y, const float *out, unsigned out_f
             arrive(out_empty + get.at * 8);
             get.next(2);
         }
-        const int shift = notes->shift[group][memo][image];
-        if (lane == 0 && b < plan.B &&
-            (notes->weakest[group][memo][image] < nonzero(weak / power_of_two(shift)) ||
-             !fits<C * K * K>(shift + lowest, shift + highest))) {
-            const int at = atomicAdd(&notes->doubtful, 1);
-            if (at < LIST)
-                notes->list[at] = b;
+        const float factor = inverse(notes->scale[group][memo][image]) * back;
+        bool exotic = notes->weight >= 0x7f800000 || factor == 0;
+        for (int j = 0; j < 2; j++) {
+            const float most = notes->most[group][memo][j]; // Inf or NaN if fp16 overflowed
+            const float product =
+                most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
+            exotic |= !(most <= LARGEST) || (most && most < SMALLEST) ||
+                      (product > 1e35f);
+        }
+        if (exotic && b < plan.B) {
+            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+            __syncwarp();
+            directly(y + (size_t)b * M * PLANE, x + (size_t)b * C * H * W, k, part.top,
+                     part.outputs);
         }
         memo = (memo + 1) % MEMO;
-    }
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); // before others write there
-}
-
-// Look at the doubtful images, and compute those that halves do not hold.
-__device__ __forceinline__ void look_again(float *y, const float *x, const float *k,
-                                           const Notes *notes, const Plan &plan)
-{
-    const auto compute = [&](int b) {
-        if (b < plan.B)
-            Direct<C, M, H, W, K>::compute(y + (size_t)b * M * PLANE, x + (size_t)b * C * H * W, k,
-                                           M, threadIdx.x, 512);
-    };
-    if (notes->doubtful > LIST) {
-        for (int item = blockIdx.x; item < plan.items; item += gridDim.x) {
-            compute(2 * plan.part(item).pair);
-            compute(2 * plan.part(item).pair + 1);
-        }
-        return;
-    }
-    const float weak = weak_pixel(notes);
-    const int lowest = lowest_map(notes), highest = highest_map(notes);
-    for (int i = 0; i < notes->doubtful; i++) {
-        const int b = notes->list[i];
-        const float *const image = x + (size_t)b * C * H * W;
-        const int shift = shift_of(sample_of(image));
-        const float scale = power_of_two(shift);
-        bool lost = !fits<C * K * K>(shift + lowest, shift + highest);
-        float largest = 0;
-        for (int at = threadIdx.x; at < H * W; at += 512) {
-            Range pixel;
-#pragma unroll
-            for (int c = 0; c < C; c++)
-                pixel.add(__ldg(image + at + c * H * W));
-            largest = larger(largest, pixel.largest);
-            lost |= pixel.largest * scale < weak &&
-                    pixel.least < nonzero(power_of_two(LEAST) / scale);
-        }
-        const bool overflows = __syncthreads_or(!(largest * scale < 65504));
-        if (__syncthreads_or(lost) || overflows)
-            compute(b);
-        if (overflows)
-            compute(b ^ 1); // which reads Inf and NaN with zero weights
     }
 }
 
@@ -765,38 +744,45 @@ __device__ __forceinline__ void load_weights(float *w, const float *k, int t)
         w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : 0;
 }
 
+// Note whether the weights of a map are so small that the scale leaves them too few bits. This is
+// done by the four warps that store, which have registers to spare.
+__device__ __forceinline__ void compare_maps(const float *room, Notes *notes)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int m = threadIdx.x / 32 % 4; m < M; m += 4) {
+        unsigned largest = 0;
+#pragma unroll 1
+        for (int i = lane; i < OF_MAP; i += 32)
+            largest = max(largest, magnitude(room[m * MAP_ROOM + i]));
+        largest = __reduce_max_sync(~0u, largest);
+        if (lane == 0 && largest && (notes->weight >> 23) - (largest >> 23) > MOST_APART)
+            atomicOr(&notes->uneven, 1);
+    }
+}
+
+template <bool COMPARES>
 __device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *w,
                                                 Notes *notes, int t)
 {
+    unsigned most = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int at = i * THREADS + t;
         if (at < WEIGHTS)
             room[at + at / OF_MAP * (MAP_ROOM - OF_MAP)] = w[i];
+        most = max(most, magnitude(w[i]));
     }
+    most = __reduce_max_sync(~0u, most);
+    if (t % 32 == 0)
+        atomicMax(&notes->weight, most);
     meet<1, THREADS>();
-#pragma unroll 1
-    for (int m = t / 32; m < M; m += THREADS / 32) {
-        Range range;
-        bool zeros = false;
-        for (int i = t % 32; i < OF_MAP; i += 32) {
-            range.add(room[m * MAP_ROOM + i]);
-            zeros |= room[m * MAP_ROOM + i] == 0;
-        }
-        range.reduce();
-        zeros = __any_sync(~0u, zeros);
-        const int shift = range.shift();
-        if (t % 32 == 0) {
-            notes->map[m] = range.held(shift) ? shift : NEVER;
-            const float contrast = zeros ? INFINITY : range.contrast();
-            atomicMax(&notes->contrast, __float_as_uint(contrast));
-        }
-    }
-    meet<1, THREADS>();
+    if constexpr (COMPARES)
+        compare_maps(room, notes);
+    const float scale = weight_scale(notes);
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
         const int column = i % M, m = column_map(column);
         const int turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
-        const float scale = power_of_two(notes->map[m]);
         unsigned h[4], l[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -808,9 +794,7 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
                 const bool there = u < UNITS && c < C && kx < K;
                 pair[e] = there ? room[m * MAP_ROOM + (c * K + ky) * K + kx] : 0;
             }
-            const Pair both = split(pair[0], pair[1], scale);
-            h[j] = both.high;
-            l[j] = both.low;
+            h[j] = split(pair[0], pair[1], scale, l[j]);
         }
         char *to = weights + u * UNIT_BYTES + (turn * M + column) * 16;
         for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
@@ -853,7 +837,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             expect(out_full + 8 * i, 128);
             expect(out_empty + 8 * i, 64);
         }
-        notes->doubtful = notes->contrast = 0;
+        if (group == 0)
+            notes->weight = notes->uneven = 0;
         expected();
     }
     for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
@@ -861,9 +846,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
 
     if (role < 2) {
-        prepare_weights(memory, out, w, notes, t);
+        prepare_weights<false>(memory, out, w, notes, t);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
         const int second = threadIdx.x % 128 / 64; // of a pair's images
+        const float back = inverse(weight_scale(notes));
         int memo = 0;
         Math math;
         math.weights = shared_address(memory);
@@ -881,11 +867,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             math.load_low();
         for (int item = first; item < plan.items; item += plan.step) {
             // The scale is known, since the first row has been converted.
-            const int shift = notes->shift[group][memo][second];
-#pragma unroll
-            for (int i = 0; i < M / 4; i++)
-                math.back[i / 2][i % 2] = power_of_two(
-                    -shift - notes->map[Math::first_map() + i / 2 * 8 + i % 2 * 2]);
+            math.factor = inverse(notes->scale[group][memo][second]) * back;
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }
@@ -894,16 +876,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         Reader reader{x, plan, first, image};
         convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
-        prepare_weights(memory, out, w, notes, t);
+        prepare_weights<true>(memory, out, w, notes, t);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");
-        store(y, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
+        store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
-    __syncthreads();
-    if (notes->doubtful == 0)
-        return;
-    if (role < 2)
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 128;");
-    else
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 128;");
-    look_again(y, x, k, notes, plan);
 }

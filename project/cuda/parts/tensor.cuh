@@ -9,8 +9,8 @@
 //
 // An accuracy class defines a word (Input, UNIT, pack), its multiplication (PARTS, take,
 // Sum, multiply, total; SPAN, a multiple of 8, is the depth after which Sum is added to the
-// others), and unsupported words (exotic: Inf, NaN, what rounds to them, and what parts do
-// not hold). A strip with an exotic word is computed directly.
+// others), and unsupported words (exotic: Inf, NaN and what rounds to them). A strip with
+// an exotic word is computed directly.
 
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;
 constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1, TAPS = K * K;
@@ -146,14 +146,11 @@ class Strip {
             const int m = first_map + i / pixels;
             const int h = row + i % pixels / W_OUT, w = i % pixels % W_OUT;
             float sum = 0;
-            for (int c = 0; c < C; c++) {
-                float of_channel = 0;
+            for (int c = 0; c < C; c++)
                 for (int p = 0; p < K; p++)
                     for (int q = 0; q < K; q++)
-                        of_channel += float(image[(c * H + h + p) * W + w + q]) *
-                                      float(k[((m * C + c) * K + p) * K + q]);
-                sum += of_channel;
-            }
+                        sum += float(image[(c * H + h + p) * W + w + q]) *
+                               float(k[((m * C + c) * K + p) * K + q]);
             y[(m * H_OUT + h) * W_OUT + w] = sum;
         }
     }

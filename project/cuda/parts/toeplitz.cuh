@@ -3,10 +3,10 @@
 // A product is 16 x 16 by 16 x 8. Its 16 rows are 4 maps x 4 horizontal shifts, its 8
 // columns are pixels at a distance of 4. So the other operand is the image itself: 8 pixels
 // of a row are 8 values of depth, and no window is copied. fp32 operands are scaled by a
-// power of two and split into halves (halves.cuh); PRODUCTS is 3 (high high, high low, low high)
-// or 1. With STORED_HALF they are halves in memory.
+// power of two and split into halves, x = high + low; PRODUCTS is 3 (high high, high low,
+// low high) or 1. With STORED_HALF they are halves in memory.
 
-#include "parts/halves.cuh"
+#include <cuda_fp16.h>
 
 #if STORED_HALF
 using Number = __half;
@@ -16,8 +16,6 @@ using Number = float;
 
 namespace
 {
-
-using namespace halves;
 
 constexpr int over(int a, int b) { return (a + b - 1) / b; }
 constexpr int larger(int a, int b) { return a > b ? a : b; }
@@ -66,18 +64,44 @@ __device__ void multiply(float (&sum)[4], const uint4 &a, unsigned b0)
         : "r"(a.x), "r"(a.y), "r"(b0));
 }
 
+// The absolute value of a number as ordered bits, and its biased exponent: 255 if it is not
+// finite. Halves are not scaled, so their exponent is not used.
 #if STORED_HALF
-__device__ Pair split(__half a, __half b, float) { return {word_of(__halves2half2(a, b)), 0}; }
+__device__ unsigned size_of(Number x) { return __half_as_ushort(x) & 0x7fffu; }
+__device__ int exponent_of(unsigned size) { return size < 0x7c00u ? 127 : 255; }
+#else
+__device__ unsigned size_of(Number x) { return __float_as_uint(x) & 0x7fffffffu; }
+__device__ int exponent_of(unsigned size) { return size >> 23; }
 #endif
 
-// The shift of an image's or a map's scale; halves in memory are not scaled.
-__device__ int shift_of(Range range)
+// Scales numbers of biased exponent e to 2^14 ... 2^15; subnormal ones stay smaller.
+__device__ int shift_for(int e) { return STORED_HALF ? 0 : 141 - max(e, 14); }
+__device__ float power_of_two(int n) { return __uint_as_float((n + 127) << 23); }
+
+struct Pair {
+    unsigned high, low;
+};
+
+__device__ unsigned word_of(__half2 both) { return *(const unsigned *)&both; }
+
+__device__ Pair split(float a, float b)
 {
-    if (PRECISIONS == 1)
-        range.least = ~0u;  // of numbers that are rounded, small ones may be lost
-    const int shift = STORED_HALF ? 0 : range.shift();
-    return range.held(shift) ? shift : NEVER;
+    const __half2 high = __floats2half2_rn(a, b);
+    const float2 rounded = __half22float2(high);
+    return {word_of(high), word_of(__floats2half2_rn(a - rounded.x, b - rounded.y))};
 }
+
+#if STORED_HALF
+__device__ Pair split(__half a, __half b, float)
+{
+    return {word_of(__halves2half2(a, b)), 0};
+}
+#else
+__device__ Pair split(float a, float b, float scale)
+{
+    return split(a * scale, b * scale);
+}
+#endif
 
 // The two weights of lane t for part p of the window, for outputs at a shift.
 __device__ Pair weights_at(const Number *k, int shift, int p, int t, float scale)
@@ -92,24 +116,24 @@ __device__ Pair weights_at(const Number *k, int shift, int p, int t, float scale
     return split(a, b, scale);
 }
 
-// Pack groups of 4 maps as operands, [group][step][precision][lane], with the shift of each map's
-// scale. Rows g and g + 8 of the product are neighbouring shifts of a map, so that a lane's sums
-// are neighbours in the output.
-__device__ void pack_weights(uint4 *operands, int *shifts, const Number *k, int groups)
+// Pack groups of 4 maps as operands, [group][step][precision][lane], with the exponent of
+// each map's largest weight, -1 if all are zero. Rows g and g + 8 of the product are
+// neighbouring shifts of a map, so that a lane's sums are neighbours in the output.
+__device__ void pack_weights(uint4 *operands, int *exponents, const Number *k, int groups)
 {
     for (int i = threadIdx.x; i < groups * STEPS * 32; i += blockDim.x) {
         const int lane = i % 32, p = i / 32 % STEPS * 2;
         const int m = i / 32 / STEPS * MAPS + lane / 8;
         const int t = lane % 4, shift = lane / 4 % 2 * 2;
         const Number *const map = k + m * K * K;
-        Range range;
+        unsigned size = 0;
 #pragma unroll 5
         for (int j = 0; j < K * K; j++)
-            range.add((float)map[j]);
-        const int by = shift_of(range);
+            size = max(size, size_of(map[j]));
+        const int exponent = size ? exponent_of(size) : -1;
         if (p == 0 && lane % 8 == 0)
-            shifts[m] = by;
-        const float scale = power_of_two(by);
+            exponents[m] = exponent;
+        const float scale = power_of_two(shift_for(exponent));
         const Pair x = weights_at(map, shift, p, t, scale);
         const Pair y = weights_at(map, shift + 1, p, t, scale);
         const Pair z = weights_at(map, shift, p + 1, t, scale);
@@ -202,7 +226,7 @@ __device__ void multiply_tile(float *planes, const char *image,
     const Window x(image + (from.row * PITCH + from.anchor * 2) * PAIR, t);
     float *const map = planes + lane / 8 * PLANE;
     const Target left(map, i * 8 + t * 2, shift), right(map, i * 8 + t * 2 + 1, shift);
-    constexpr int SECOND = PRECISIONS - 1;
+    constexpr int LOW = PRECISIONS - 1;
 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -212,21 +236,21 @@ __device__ void multiply_tile(float *planes, const char *image,
             const int p = 2 * s, q = p + 1;
             if (q < PARTS) {
                 multiply(sum, a[s][0], x.part(0, r, p), x.part(0, r, q));
-                if (SECOND) {
-                    multiply(rest, a[s][SECOND], x.part(0, r, p), x.part(0, r, q));
-                    multiply(rest, a[s][0], x.part(SECOND, r, p), x.part(SECOND, r, q));
+                if (LOW) {
+                    multiply(rest, a[s][LOW], x.part(0, r, p), x.part(0, r, q));
+                    multiply(rest, a[s][0], x.part(LOW, r, p), x.part(LOW, r, q));
                 }
             } else {
                 multiply(sum, a[s][0], x.part(0, r, p));
-                if (SECOND) {
-                    multiply(rest, a[s][SECOND], x.part(0, r, p));
-                    multiply(rest, a[s][0], x.part(SECOND, r, p));
+                if (LOW) {
+                    multiply(rest, a[s][LOW], x.part(0, r, p));
+                    multiply(rest, a[s][0], x.part(LOW, r, p));
                 }
             }
         }
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            sum[j] = STORED_HALF ? sum[j] : (SECOND ? sum[j] + rest[j] * (1 / LOW) : sum[j]) * scale;
+            sum[j] = STORED_HALF ? sum[j] : (LOW ? sum[j] + rest[j] : sum[j]) * scale;
         left.put(r, sum[0], sum[2]);
         right.put(r, sum[1], sum[3]);
     }

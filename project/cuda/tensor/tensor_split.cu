@@ -31,13 +31,10 @@ struct Split {
         return __float_as_uint(*value);
     }
 
-    // Whether the high part is Inf or NaN, so that the low part would be NaN, or the number is
-    // so small, but not zero, that products of low parts may be below 2^-149 and be lost.
+    // Whether the high part is Inf or NaN, so that the low part would be NaN.
     static __device__ bool exotic(unsigned word)
     {
-        constexpr unsigned LEAST = 127 - 60 << 23, INFINITE = 0x7f800000 - 0x1000;
-        const unsigned size = word & 0x7fffffff;
-        return size && size - LEAST >= INFINITE - LEAST;
+        return ((word & 0x7fffffff) + 0x1000) >= 0x7f800000;
     }
 
     // Round to nearest tf32; the remainder is exact, and tensor cores truncate it to 11 bits.
