@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from course import dataset, editions
 from course.network import Inference, OwnKernels
+from course.variants import usual
 from milestones import kernel_shapes
 from plans.kernels import VARIANTS
 
@@ -148,7 +149,7 @@ def test_each_launch_of_a_variant_is_found_by_what_the_project_writes(
         ["/src/project/m4.1.py", "100"],
         SimpleNamespace(edition=edition, model=model),
         100,
-        Inference(None, (), None, OwnKernels(architecture, 64, VARIANTS[name])),
+        Inference(None, (), None, OwnKernels(usual(architecture), 64, VARIANTS[name])),
     )
     shapes, problems = read((tmp_path / FILE).read_bytes())
     counts = Counter()

@@ -40,7 +40,8 @@ SUITES = {
     "runner/figures runner/pack runner/report/evidence.py runner/execution runner/spec "
     "runner/store runner/system runner/terminal",
     "image/nvprof/tests": "image/nvprof tests/data/transcripts",
-    "project/tests": "project plan.json docs/kernels docs/kernels.md",
+    "project/tests": "project plan.json docs/kernels docs/kernels.md "
+    "runner/judge/arithmetic.py",
 }
 """The files and folders that each depends on, beside its own."""
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from course import cores  # noqa: F401
+
+# isort: split
+# The modules below import numpy, which must come after cores.
 import numpy as np
 from course.network import Inference, Network
 
