@@ -100,7 +100,7 @@ def _mxnet() -> str | None:
     if find_spec("mxnet") is None:
         return "make mxnet"
     # In a process of its own, as MXNet brings threads, and settings that stay.
-    imported = "import mxnet_package; mxnet_package.loaded()"
+    imported = "from host import mxnet_package; mxnet_package.loaded()"
     probe = subprocess.run(
         [sys.executable, "-c", imported],
         cwd=ROOT / "project",
