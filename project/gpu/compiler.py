@@ -6,6 +6,7 @@ Neither needs a GPU or a driver.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -77,6 +78,7 @@ def unit_of(variant: Variant, shape: ConvShape) -> Unit:
     return Unit(below(variant.stem), defines(variant.defines(shape)), own=own)
 
 
+@functools.cache
 def below(stem: str) -> str:
     """Return the name of the unit of ``<stem>.cu``, in cuda/ or a folder there."""
     path = next(FOLDER.rglob(f"{stem}.cu"), FOLDER / stem)
