@@ -21,7 +21,7 @@ from runner.engines.base import WithResult
 from runner.engines.doctor import Finding
 from runner.engines.remedies import Remedy
 from runner.execution import prepare
-from runner.execution.project import folder_project
+from runner.execution.project import folder_project, image_source
 from runner.report.blocks import Table
 from runner.spec import images
 from runner.store.settings import Settings
@@ -81,7 +81,7 @@ def image(settings: Settings) -> ImagePlan | None:
         request = prepare.prepare(Path()).request
         store = engines.store(settings.engine, request.spec)
         spec = request.spec.built_for(gpu=False)
-        project = folder_project(request.project, settings)
+        project, spec = image_source(folder_project(request.project, settings), spec)
         return images.plan(spec, store.image_facts(project, spec))
     except RaiError:
         return None

@@ -32,7 +32,12 @@ from runner.core.quantities import size
 from runner.engines import base
 from runner.engines.docker import DockerEngine
 from runner.execution import prepare
-from runner.execution.project import build_file, folder_project, read_spec
+from runner.execution.project import (
+    build_file,
+    folder_project,
+    image_source,
+    read_spec,
+)
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.phrases import ago
 from runner.spec import image_names, images
@@ -87,7 +92,7 @@ def build(
     problems(prepared.warnings)
     store = engines.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
-    project = folder_project(request.project, settings)
+    project, spec = image_source(folder_project(request.project, settings), spec)
     plan = images.plan(spec, store.image_facts(project, spec), request.policy)
     cancel = Cancel()
     with common.cancel_on_signals(cancel, console):
@@ -285,7 +290,8 @@ def _spec(path: Path | None) -> BuildSpec | None:
 def _project(store: DockerEngine, spec: BuildSpec, settings: Settings) -> ImageProject:
     """Ask the engine how runs of a project would get their image."""
     folder = Path(spec.file).parent
-    facts = store.image_facts(folder_project(folder, settings), spec)
+    project, spec = image_source(folder_project(folder, settings), spec)
+    facts = store.image_facts(project, spec)
     plans: dict[ImagePlan, None] = {}
     problems: dict[Problem, None] = {}
     for gpu in (False, True):

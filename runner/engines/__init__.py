@@ -14,6 +14,7 @@ from msgspec import Struct
 from runner.core import BuildSpec, Problem, Reason
 from runner.core.errors import EngineError
 from runner.engines import cgroup
+from runner.spec import image_names
 
 if TYPE_CHECKING:
     from runner.engines.base import Engine
@@ -89,6 +90,10 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     for name in names if wanted == "auto" else [wanted]:
         engine = make(name)
         problems = engine.check(spec)
+        if wanted == "auto" and name != KEEPING and image_names.made_here(spec):
+            text = f"the commands need {spec.image}, an image, and it has none"
+            hint = "install a Docker Engine, e.g. by `apt install docker.io`"
+            problems = [Problem(text, spec.image_place, hint)]
         if not problems:
             # If the image cannot be pulled, the fallback must confine the run too.
             others = [make("local")] if wanted == "auto" and name == "docker" else []

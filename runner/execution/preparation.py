@@ -33,6 +33,7 @@ from runner.engines import base
 from runner.engines.base import Engine
 from runner.engines.gpu import allocation
 from runner.execution import places
+from runner.execution.project import image_source
 from runner.pack import Project, datafiles
 from runner.spec import image_names, images
 from runner.spec.commandline import plan as plan_command
@@ -84,7 +85,7 @@ class Preparation:
         data_size: float = math.inf,
     ) -> None:
         self.request = request
-        self.project = project
+        self.project = self.source = project  # the source is that of the image
         self.engines = engines
         self.paths = paths
         self.places = places
@@ -186,13 +187,14 @@ class Preparation:
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""
-        facts = engine.image_facts(self.project, self.spec)
+        self.source, spec = image_source(self.project, self.spec)
+        facts = engine.image_facts(self.source, spec)
         if facts is None:
             return None
         used, policy = self.request.image, self.request.policy
         if used:
-            return images.same(self.spec, facts, used, policy)
-        return images.plan(self.spec, facts, policy)
+            return images.same(spec, facts, used, policy)
+        return images.plan(spec, facts, policy)
 
     def _prepare(
         self, plan: ImagePlan | None
@@ -230,7 +232,7 @@ class Preparation:
         if used and plan.build:
             yield ev.Warned(images.built_again(used, earlier))
         try:
-            for event in engine.prepare(plan, self.project, self.cancel):
+            for event in engine.prepare(plan, self.source, self.cancel):
                 if isinstance(event, ev.BuildStarted):
                     facts = EngineFacts(engine.name, unenforced=event.unenforced)
                     base.check(facts, self.request.strict_limits, builds=True)

@@ -140,7 +140,8 @@ def prepare(
         spec.file,
         shown,
         gpus=options.gpus,
-        keep_going=options.keep_going,
+        # As the system went on for which the file was written.
+        keep_going=options.keep_going or bool(image_names.made_here(spec)),
         after=options.after,
         env_given=options.secrets.names,
         only=options.only,

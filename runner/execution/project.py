@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import runner
 from runner.core import BuildSpec, GitState, Problem, Severity
 from runner.core.errors import UsageError
-from runner.pack import FolderProject, PackCache
-from runner.spec import buildfile
+from runner.pack import FolderProject, PackCache, Project
+from runner.spec import buildfile, image_names
 from runner.store import outputs
 from runner.store.paths import BUILD_FILES
 from runner.store.settings import Settings
@@ -58,6 +59,18 @@ def folder_project(
     folder = staged or project
     home = outputs.home_within(settings.home, folder)
     return FolderProject(folder, settings.project_caps, home, cache, project, commit)
+
+
+def image_source(project: Project, spec: BuildSpec) -> tuple[Project, BuildSpec]:
+    """Return the project that an image is built from, and the spec that says how.
+
+    They are rai's own for an image that it makes in place of one that is gone.
+    """
+    if not image_names.made_here(spec):
+        return project, spec
+    installed = Path(runner.__file__).parent / "images"
+    folder = installed if installed.is_dir() else installed.parents[1]
+    return FolderProject(folder), image_names.making(spec)
 
 
 def read_spec(

@@ -31,7 +31,7 @@ from runner.execution.prepare import (
     settings,
 )
 from runner.execution.project import read_spec
-from runner.spec import images
+from runner.spec import image_names, images
 from runner.store import policy as policies
 from runner.system import machine
 
@@ -87,7 +87,7 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
             # That this machine lacks the engine is no problem of the file.
             if of_file := [problem for problem in refused if problem.place]:
                 raise SpecError([*problems, *of_file])
-        plan = None if imageless else images.plan(spec, None)
+        plan = None if imageless else images.plan(image_names.making(spec), None)
     except (SpecError, ImageError, NotAllowedError) as error:
         return Validation(error.problems, reason=error.reason)
     planned = steps(spec, gpu=True)

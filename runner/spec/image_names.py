@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import (
+    BuildImage,
     BuildSpec,
     BuiltImage,
     ImageAction,
@@ -96,13 +97,21 @@ class Rule(Struct, frozen=True):
     place: Place
 
 
+GONE = (
+    ("cwpearson/*ece408_mxnet_docker", "course"),
+    ("illinoisimpact/ece408_mxnet_docker*", "course"),
+    ("*/ece408_minidnn_docker*", "minidnn"),
+)
+"""Images of a course that no registry has, and the targets that do what they did."""
+
+
 def decide(
     spec: BuildSpec, given: str | None, rules: Sequence[Rule]
 ) -> Substitute | None:
     """Return what stands in for the spec's image; None if the spec decides.
 
     ``given`` is the option's value, and wins; then the first rule that fits the name of
-    an image that is not built.
+    an image that is not built; then rai's own for images that are gone.
 
     Raises:
         UsageError: ``given`` is not a valid name.
@@ -117,7 +126,26 @@ def decide(
     for rule in rules:
         if asked and fits(rule.pattern, asked):
             return Substitute(asked, rule.image, f"images in {rule.place}")
+    for pattern, target in GONE:
+        if asked and fits(pattern, asked):
+            return Substitute(asked, f"rai/{target}", "rai", target)
     return None
+
+
+def made_here(spec: BuildSpec) -> str:
+    """Return the target of rai's own Dockerfile that a run needs; "" if it needs none.
+
+    What another machine asks for counts only if it is one of these.
+    """
+    target = spec.substitute.target if spec.substitute else ""
+    return target if target in {known for _, known in GONE} else ""
+
+
+def making(spec: BuildSpec) -> BuildSpec:
+    """Return the spec of a run that builds the image which rai makes, if it does."""
+    if target := made_here(spec):
+        return replace(spec, build_image=BuildImage(target=target))
+    return spec
 
 
 def applied(spec: BuildSpec, substitute: Substitute | None) -> BuildSpec:

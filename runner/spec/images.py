@@ -34,13 +34,14 @@ def not_allowed(
     found: list[Problem] = []
     for listed in policy.images:
         image = spec.image or ""
-        if spec.names_image and not _admits(listed, image):
+        named = spec.names_image or bool(image_names.made_here(spec))
+        if named and not _admits(listed, image):
             by = f"{spec.substitute.by} names" if spec.substitute else "rai.image is"
             text = f"{by} {image}, which is not allowed by {listed.place}"
             found.append(Problem(text, hint=_hint(listed)))
-        elif not spec.names_image:
+        elif not named:
             found += _tags(spec, listed)
-        if builds and not spec.names_image and BUILD not in listed.patterns:
+        if builds and not named and BUILD not in listed.patterns:
             text = f"building an image is not allowed by {listed.place}"
             hint = f"name an image in `rai.image`: {_hint(listed)}"
             found.append(Problem(text, hint=hint))
@@ -94,7 +95,10 @@ def plan(
     if facts is not None and facts.dockerfile is not None:
         dockerfile.check_variables(facts.dockerfile, spec.build_image or BuildImage())
     _check(spec, facts, policy)
-    return replace(_plan(spec, facts), limits=spec.limits)
+    found = replace(_plan(spec, facts), limits=spec.limits)
+    if instead := spec.substitute:
+        return replace(found, asked=instead.asked, named_by=instead.by)
+    return found
 
 
 def _plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
@@ -102,10 +106,8 @@ def _plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
         return _built(spec.build_image, spec, facts)
     if spec.image is not None:
         place = None if spec.substitute else spec.image_place
-        found = replace(_named(spec.image, place, facts), place=place)
-        if instead := spec.substitute:
-            return replace(found, asked=instead.asked, named_by=instead.by)
-        return replace(found, asked=spec.image)
+        found = _named(spec.image, place, facts)
+        return replace(found, place=place, asked=spec.image)
     if facts is None or facts.dockerfile is not None:
         return _built(BuildImage(), spec, facts)
     raise without_dockerfile(spec)
@@ -184,9 +186,11 @@ def gone(used: ImageUsed, run_id: str, why: ImageError) -> ImageError:
 
 def ignored(spec: BuildSpec, engine: str) -> str:
     """Return the warning for an image that is named for an engine without images."""
-    by = f" of {spec.substitute.by}" if spec.substitute else ""
+    instead = spec.substitute
+    by = f" of {instead.by}" if instead and not instead.target else ""
+    image = instead.asked if instead and instead.target else spec.image
     return (
-        f"ignoring the image {spec.image}{by}: the {engine} engine uses this machine's"
+        f"ignoring the image {image}{by}: the {engine} engine uses this machine's"
         " programs"
     )
 
@@ -249,10 +253,12 @@ def _named(image: str, place: Place | None, facts: ImageFacts | None) -> ImagePl
 def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     tags = (normalise(build.image_name),) if build.image_name else ()
     if facts is None:
-        why = f"from {build.dockerfile}, unless nothing that goes into it has changed"
+        whose = "rai's own " if spec.substitute else ""
+        why = f"from {whose}{build.dockerfile}, unless nothing that goes into it has"
+        why += " changed"
         if spec.build_image is None:
             why = f"no image is named: from the project's {build.dockerfile}"
-        reference = tags[0] if tags else KEY_REPOSITORY
+        reference = tags[0] if tags else spec.image or KEY_REPOSITORY
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     if facts.dockerfile is None:
         raise without_dockerfile(spec)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from runner import pack
+from runner import engines, pack
 from runner.core import (
     Archive,
     BuildImage,
     BuildSpec,
     Place,
+    Problem,
     Profile,
     Reason,
     Substitute,
 )
-from runner.core.errors import ConfigError, ImageError, UsageError
+from runner.core.errors import ConfigError, EngineError, ImageError, UsageError
+from runner.core.policy import AllowList, Policy
 from runner.execution import prepare, validation
 from runner.report.phrases import named_by
 from runner.spec import image_names, images
@@ -154,3 +158,101 @@ def test_an_engine_without_images_says_which_name_it_ignores():
     said = images.ignored(spec, "local")
 
     assert said.startswith("ignoring the image b/c:1 of --image: the local engine")
+
+
+GONE = [
+    (OLD, "course"),
+    ("illinoisimpact/ece408_mxnet_docker_2019sp:amd64-gpu-latest", "course"),
+    ("docker.io/cwpearson/2017fa_ece408_mxnet_docker:amd64-cpu-latest", "course"),
+    ("cwpearson/ece408_mxnet_docker:amd64-gpu-2018sp-latest", "course"),
+    ("jnativ/ece408_minidnn_docker_sp21", "minidnn"),
+    ("illinoisimpact/ece408_minidnn_docker:amd64-gpu-cu10.2-fa20", "minidnn"),
+]
+
+
+@pytest.mark.parametrize(("image", "target"), GONE)
+def test_rai_makes_an_image_in_place_of_one_that_no_registry_has(image, target):
+    instead = image_names.decide(named(image), None, [rule("debian:*")])
+
+    assert instead == Substitute(image, f"rai/{target}", "rai", target)
+    spec = image_names.applied(named(image), instead)
+    assert (spec.profile, spec.names_image) == (Profile.COMPATIBLE, True)
+    plan = images.plan(image_names.making(spec), None)
+    assert plan.build == BuildImage(target=target)
+    assert (plan.asked, plan.named_by) == (image, "rai")
+
+
+def test_a_rule_and_the_option_win_over_the_image_that_rai_makes():
+    by_rule = image_names.decide(named(), None, [rule("*/*")])
+    by_option = image_names.decide(named(), "b/c:1", ())
+
+    for instead in (by_rule, by_option):
+        spec = image_names.applied(named(), instead)
+        assert not image_names.made_here(spec)
+        assert image_names.making(spec) is spec
+
+
+def test_another_machine_cannot_choose_what_is_built():
+    wrong = Substitute(OLD, "rai/course", "rai", "full")
+    spec = image_names.applied(named(), wrong)
+
+    assert image_names.making(spec) is spec
+
+
+def test_the_image_that_rai_makes_is_allowed_by_its_name():
+    spec = image_names.applied(named(), image_names.decide(named(), None, ()))
+
+    def refused(*patterns: str) -> list[str]:
+        rules = Policy(images=(AllowList(patterns, PLACE),))
+        found = images.not_allowed(image_names.making(spec), rules)
+        return [str(problem) for problem in found]
+
+    assert refused("rai/*") == []
+    (only,) = refused("debian:*", "build")
+    assert "rai names rai/course, which is not allowed by config.yml:2:3" in only
+
+
+def test_a_run_in_an_image_that_rai_makes_goes_on_after_a_failure(tmp_path):
+    text = f"rai: {{image: '{OLD}'}}\ncommands: {{build: [ls]}}\n"
+    write(tmp_path / "project" / "rai_build.yml", text)
+
+    assert prepare.prepare(tmp_path / "project").request.asked.keep_going
+    image = validation.validate(tmp_path / "project").image
+    assert image is not None
+    assert (image.reference, image.asked) == ("rai/course", OLD)
+    assert "from rai's own Dockerfile" in image.why
+
+
+def test_auto_takes_no_engine_without_images_for_an_image_that_rai_makes(monkeypatch):
+    class Engine:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def check(self, spec: BuildSpec) -> list[Problem]:
+            return [Problem("it is off")] if self.name == "docker" else []
+
+    monkeypatch.setattr(engines, "make", Engine)
+    spec = image_names.applied(named(), image_names.decide(named(), None, ()))
+
+    with pytest.raises(EngineError) as caught:
+        engines.choose("auto", spec, ci=False)
+
+    assert caught.value.reason is Reason.NO_ENGINE
+    assert "install a Docker Engine" in str(caught.value)
+    (chosen,) = engines.choose("local", spec, ci=False).engines
+    assert chosen.name == "local"
+
+
+def test_an_installed_rai_has_what_its_images_are_built_from():
+    root = Path(__file__).parents[2]
+    made = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]
+    there = made["build"]["targets"]["wheel"]["force-include"]
+    assert all(there[name] == f"runner/images/{name}" for name in there)
+    assert {"Dockerfile", ".dockerignore"} < there.keys()
+    copied = re.findall(
+        r"^COPY (?!--from)(.*) ", (root / "Dockerfile").read_text(), re.M
+    )
+    names = {name for line in copied for name in line.split()}
+    assert names
+    for name in names:
+        assert any(name == kept or name.startswith(f"{kept}/") for kept in there), name
