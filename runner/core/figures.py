@@ -125,7 +125,8 @@ class Findings(Struct, frozen=True):
     errors that each run of a memory checker counted, ``under`` the profilers and memory
     checkers that the output names, or the command's line. ``unsearched`` bytes of the
     output were not searched, as there was too much of it; ``left_out`` figures
-    were found and are not here, as there were too many.
+    were found and are not here, as there were too many. ``mistake`` is the first of the
+    source that a compiler reports, with its file and line.
     """
 
     inferences: tuple[Inference, ...] = ()
@@ -137,6 +138,7 @@ class Findings(Struct, frozen=True):
     unsearched: int = 0
     left_out: int = 0
     counters: tuple[KernelCounters, ...] = ()
+    mistake: str = ""
 
     @property
     def gpu_fault(self) -> GpuFault | None:
@@ -187,4 +189,5 @@ def combined(parts: Iterable[Findings]) -> Findings:
         sum(part.unsearched for part in every),
         sum(part.left_out for part in every),
         tuple(one for part in every for one in part.counters),
+        next((part.mistake for part in every if part.mistake), ""),
     )

@@ -405,8 +405,29 @@ _NO_FAULT = re.compile(
     r"|.*(?:Warning: |\bWARNING\b|failed call to cuInit|Killed process)"
     r"|.*(?:\([0-9]+\)|:[0-9]+:[0-9]+): (?:error|warning|note)\b"
 )
-WORDS = (*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory")
-"""A line that reports a fault contains one of these."""
+_TEMPLATE = "replace with your implementation"  # what a course's template says instead
+_MISTAKE = re.compile(
+    r"(?:[^\s:()]*/)?(?P<file>[\w.+-]{1,200})"
+    r"(?:\((?P<nvcc>[0-9]{1,9})\)|:(?P<gcc>[0-9]{1,9})(?::[0-9]{1,9})?)"
+    r": (?:fatal )?error: (?P<text>.+)"
+)
+LONGEST_MISTAKE = 200
+WORDS = (
+    *(*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory"),
+    *("error: ", _TEMPLATE),
+)
+"""A line that reports a fault or a mistake contains one of these."""
+
+
+def mistake(line: str) -> str:
+    """Parse a stripped line as a compiler's error, `FILE:LINE: TEXT`; "" if it is none.
+
+    That of a template which was not replaced is reported by what it prints.
+    """
+    if match := _MISTAKE.match(line):
+        found = f"{match['file']}:{match['nvcc'] or match['gcc']}: {match['text']}"
+        return found[:LONGEST_MISTAKE]
+    return "forward() is the template" if _TEMPLATE in line else ""
 
 
 def fault(line: str) -> GpuFault | None:

@@ -12,7 +12,13 @@ import re
 from functools import cache
 
 from runner.core import Findings, GpuFault, GpuFaultKind
-from runner.figures.printed import WORDS, InferenceReader, TimingReader, fault
+from runner.figures.printed import (
+    WORDS,
+    InferenceReader,
+    TimingReader,
+    fault,
+    mistake,
+)
 from runner.figures.profiles import ProfileReader
 from runner.figures.sources import OutputSearch, SourceReader, keep
 from runner.spec.patterns import Finder
@@ -96,6 +102,7 @@ class Scanner:
         self._profiles = ProfileReader(self._sources)
         self._readers = (self._inferences, self._timing, self._profiles)
         self._gpu_faults: dict[GpuFaultKind, GpuFault] = {}
+        self._mistake = ""
         self._memory_errors: list[int] = []
         self._left_out = 0
 
@@ -144,6 +151,7 @@ class Scanner:
             unsearched=self._unsearched + self._lost,
             left_out=self._left_out + sum(reader.left_out for reader in self._readers),
             counters=tuple(self._profiles.counters),
+            mistake=self._mistake,
         )
 
     def _end(self) -> None:
@@ -183,7 +191,9 @@ class Scanner:
         at = 0
         while self._left > 0 and (found := self._faults.find(lines, at)) >= 0:
             start, at = lines.rfind(b"\n", 0, found) + 1, _after(lines, found, 1)
-            if (reported := fault(_decoded(lines[start:at]))) is not None:
+            line = _decoded(lines[start:at])
+            self._mistake = self._mistake or mistake(line)
+            if (reported := fault(line)) is not None:
                 self._gpu_faults.setdefault(reported.kind, reported)
             self._left -= 1
 

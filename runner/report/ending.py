@@ -110,6 +110,8 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = words(command.reason) if command.reason else command.outcome.value
     results = [figures(command.findings)]
+    if command.outcome is Outcome.FAILED:
+        results.insert(0, command.findings.mistake)
     if command.exit_code and command.reason is None:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:

@@ -108,9 +108,11 @@ def of_record(
 
 def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
     fault, number = fault_text(command), f"Command {command.number}"
+    failed = command.outcome in (Outcome.FAILED, Outcome.UNFINISHED)
+    told = fault or (command.findings.mistake if failed else "")
     named = phrases.titled(command.name, command.text)
-    text = f"{named}\n{fault}" if fault else named
-    if command.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
+    text = f"{named}\n{told}" if told else named
+    if failed:
         title = f"{number}: {how(command)}{phrases.in_round(command)}"
         yield Annotation(title, text, place=place)
     elif fault:

@@ -213,3 +213,22 @@ def test_an_inference_that_does_not_fit_into_the_record_is_counted():
 
     assert fitting(found, 1 << 20) == found
     assert fitting(found, 0).left_out == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("src/new-forward.cuh(12): error: no x", "new-forward.cuh:12: no x"),
+        ("/a b/c.cu:7:3: error: expected ';'", ""),
+        ("./a.cpp:7:3: fatal error: no.h: absent", "a.cpp:7: no.h: absent"),
+        ("./a.cpp:7:3: error: expected `;`", "a.cpp:7: expected `;`"),
+        ("a.h:7: error: x", "a.h:7: x"),
+        ("a.cu(3): warning #20012-D: an error: none", ""),
+        ("Check failed: replace with your implementation", "forward() is the template"),
+        ("Traceback: error: x", ""),
+    ],
+)
+def test_the_first_error_of_a_compiler_is_told_with_its_line(line, told):
+    found = find(f"nvcc -c a.cu\n{line}\nz.cu(1): error: last\n")
+
+    assert found.mistake == (told or "z.cu:1: last")

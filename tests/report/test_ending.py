@@ -1,0 +1,27 @@
+"""What is said of a command when its run has ended, on a terminal and by a CI system."""
+
+from __future__ import annotations
+
+from runner.core import Findings, Outcome
+from runner.report import ending, reported
+from tests.kit import records
+
+FOUND = Findings(mistake="new-forward.cuh:12: no x")
+FAILED = {"outcome": Outcome.FAILED, "exit_code": 2, "findings": FOUND}
+
+
+def test_a_command_that_failed_is_listed_with_the_first_error_of_its_compiler():
+    record = records.ended(
+        "0a1b",
+        records.command(0, "make", **FAILED),
+        records.command(1, "make -k", findings=FOUND),
+    )
+
+    table, _ = ending.summary(record)
+
+    assert table is not None
+    assert [row[-1] for row in table.rows] == [
+        *("exit status 2, new-forward.cuh:12: no x", ""),
+    ]
+    (failed,) = reported.of_record(record, {})
+    assert failed.text == "make\nnew-forward.cuh:12: no x"
