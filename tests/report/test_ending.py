@@ -1,4 +1,4 @@
-"""What is said of a command when its run has ended, on a terminal and by a CI system."""
+"""What is said of a command after a run, on a terminal and by a CI system."""
 
 from __future__ import annotations
 
