@@ -29,6 +29,8 @@ from host import cache
 
 FOLDER = Path(__file__).resolve().parents[1] / "cuda"
 STANDARD = "c++17"
+INFINITY = ("INFINITY", "__int_as_float(0x7f800000)")
+"""A macro of math.h, which nvcc includes and NVRTC does not have."""
 NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _IMPORT = Lock()  # importing cuda.core from two threads at once fails
 
@@ -150,7 +152,7 @@ class Nvrtc:
             std=STANDARD,
             include_path=[str(unit.folder), *map(str, _headers())],
             device_as_default_execution_space=True,  # as constexpr is to nvcc
-            define_macro=[(name, str(n)) for name, n in unit.defines] or None,
+            define_macro=[INFINITY, *((name, str(n)) for name, n in unit.defines)],
             ptxas_options="-v",
         )
         log = StringIO()
