@@ -84,7 +84,6 @@ def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]
             "edition": choice.edition,
             "model": MODEL,
             "images": choice.images,
-            "swept": False,
             "ok": entry["accepted"],
             "why": "; ".join(entry["why"]) or None,
             "error": entry["error"],

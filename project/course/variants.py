@@ -130,7 +130,6 @@ class Variant:
     plan: Callable[[OnGpu, Params], tuple[Launch, ...]]
     after: str | None = None
     params: Params = field(default_factory=dict)
-    sweep: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # values to try
     tune: Callable[[OnGpu], Params] = _nothing  # parameters that depend on the shape
     fixed: tuple[str, ...] = ()  # sizes of the shape that are compiled in
     constants: tuple[str, ...] = ()  # constant memory that k is copied to first

@@ -38,13 +38,6 @@ def keep(row: Row, out: Path) -> None:
         lines.write(json.dumps(row) + "\n")
 
 
-def tried(rows: Iterable[Row], gpu: str) -> list[Row]:
-    """Return the correct rows of each variant's last sweep."""
-    swept = [row for row in rows if row["swept"] and row["machine"]["gpu"] == gpu]
-    last = {row["variant"]: row["run"] for row in sorted(swept, key=_at)}
-    return [row for row in swept if row["ok"] and last[row["variant"]] == row["run"]]
-
-
 def _at(row: Row) -> str:
     at: str = row["at"]
     return at
@@ -53,11 +46,11 @@ def _at(row: Row) -> str:
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     """Return the last row of each variant, class, layer and number of images.
 
-    Rows of sweeps or of another GPU are ignored.
+    Rows of another GPU are ignored.
     """
     found: dict[Key, Row] = {}
     for row in sorted(rows, key=_at):
-        if row["machine"]["gpu"] == gpu and not row["swept"]:
+        if row["machine"]["gpu"] == gpu:
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())
 
@@ -74,6 +67,5 @@ def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
     for path in folder.glob("*.jsonl"):
         path.unlink()
     for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
-        shown = [*chain(*by_chip(rows, gpu)), *tried(rows, gpu)]
-        for row in sorted(shown, key=_at):
+        for row in sorted(chain(*by_chip(rows, gpu)), key=_at):
             keep(row, folder / file(gpu).name)

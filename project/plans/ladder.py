@@ -220,7 +220,6 @@ RUNGS = (
         plan_tiled,
         after="restrict_unroll",
         params={"TILE": 32, "ROWS": 8},
-        sweep={"ROWS": (8, 16, 32)},
         fixed=("K",),
     ),
     Variant(
@@ -229,7 +228,6 @@ RUNGS = (
         plan_constant,
         after="tiled",
         params={"TILE": 32, "ROWS": 8, "WEIGHTS": MOST_CONSTANT},
-        sweep={"ROWS": (8, 16, 32)},
         fixed=("K",),
         constants=("weights",),
         refuses=too_big_for_constant,
@@ -240,7 +238,6 @@ RUNGS = (
         plan_unroll_gemm,
         after="tiled",
         params={"TILE": 16, "THREADS": 256},
-        sweep={"TILE": (8, 16, 32)},
         scratch=matrix_bytes,
     ),
     Variant(
@@ -249,7 +246,6 @@ RUNGS = (
         plan_register_gemm,
         after="unroll_gemm",
         params={"THREADS": 128, "PIXELS": 2},
-        sweep={"THREADS": (64, 128, 256), "PIXELS": (1, 2, 4)},
         tune=even_maps,
         scratch=matrix_bytes,
     ),
@@ -259,7 +255,6 @@ RUNGS = (
         plan_implicit_gemm,
         after="register_gemm",
         params={"THREADS": 128, "PIXELS": 4},
-        sweep={"THREADS": (64, 128, 256), "PIXELS": (2, 4, 6)},
         tune=even_maps_and_channels,
         fixed=("M", "C", "H", "W", "K"),
         refuses=too_big_a_window,
@@ -270,7 +265,6 @@ RUNGS = (
         plan_tree,
         after="restrict_unroll",
         params={"PIXELS": 64},
-        sweep={"PIXELS": (32, 64, 128)},
         fixed=("K",),
     ),
     Variant(
@@ -279,7 +273,6 @@ RUNGS = (
         plan_atomics,
         after="restrict_unroll",
         params={"THREADS": 128, "CHANNELS": 4},
-        sweep={"THREADS": (64, 128, 256), "CHANNELS": (2, 4, 6)},
         fixed=("K",),
     ),
 )
