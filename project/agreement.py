@@ -19,7 +19,7 @@ from milestones import milestone
 # isort: split
 # milestone imports cores before numpy.
 import numpy as np
-from backends import Backend, gpu, host, vendor
+from backends import Backend, gpu, host
 from backends.numpy_cpu import NumpyCpu
 from course import checkpoints, editions
 from course.arguments import MOST, count, data_size
@@ -143,12 +143,12 @@ def _mxnet(model: Model, opened: ExitStack) -> Backend:
 
 
 def _cudnn(model: Model, opened: ExitStack) -> Backend:
-    return opened.enter_context(vendor.cudnn())
+    return opened.enter_context(gpu.cudnn())
 
 
-def _on_gpu(runs: str, variant: Variant) -> Callable[[Model, ExitStack], Backend]:
+def _on_gpu(variant: Variant) -> Callable[[Model, ExitStack], Backend]:
     def made(model: Model, opened: ExitStack) -> Backend:
-        return opened.enter_context(gpu.opened(runs))(variant)
+        return opened.enter_context(gpu.opened())(variant)
 
     return made
 
@@ -159,14 +159,12 @@ BACKENDS: dict[str, Callable[[Model, ExitStack], Backend]] = {
     "mxnet": _mxnet,
     "cudnn": _cudnn,
     **{
-        f"{runs}-{name}": _on_gpu(runs, variant)
-        for runs in gpu.NAMES
+        f"cuda-{name}": _on_gpu(variant)
         for name, variant in VARIANTS.items()
         if variant.accuracy == FP32
     },
 }
-"""Backends by name: ``cuda-tiled`` runs all layers on the GPU, ``mxnet-tiled`` only the
-convolutions, and the others in MXNet."""
+"""Backends by name."""
 
 
 def _images(word: str) -> int:

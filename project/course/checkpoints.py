@@ -63,10 +63,7 @@ def load(edition: Edition, model: Model) -> Network:
     """
     for name in filter(None, (model.name, model.weights)):
         if (path := _weights(edition, name)) is not None:
-            arrays = params.read(path)
-            described = _symbol(edition, model.name)
-            text = _text(described) if described else None
-            return network.assemble(edition, model, arrays, symbol=text, path=path)
+            return network.assemble(edition, model, params.read(path), path=path)
     raise NoWeightsError(
         f"{own_file(edition, model)}: no stored weights; train them with "
         f"`{training_command(edition, model)}`"

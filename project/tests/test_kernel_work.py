@@ -130,14 +130,6 @@ def test_pieces_of_a_batch_are_launches_of_two_kinds():
     )
 
 
-def test_the_convolutions_alone_are_ours_in_mxnet():
-    own = OwnKernels(H200, 10_000, VARIANTS["naive"], other_layers=False)
-
-    assert {w.launch.kernel for w in kernel_work.of_network(network(), 9, own)} == {
-        "conv_naive"
-    }
-
-
 def test_a_library_s_convolutions_have_no_entries():
     works = kernel_work.of_network(network(), 9, OwnKernels(H200, 9))
 
