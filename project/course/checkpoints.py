@@ -70,13 +70,13 @@ def load(edition: Edition, model: Model) -> Network:
     )
 
 
-def training_command(edition: Edition, model: Model, *options: str) -> str:
+def training_command(edition: Edition, model: Model) -> str:
     """Return a command for a model's training that works in the current folder."""
     script = MODELS.parent / "train.py"
     if script.is_relative_to(Path.cwd()):
         script = script.relative_to(Path.cwd())
     names = ("--edition", edition.name, "--model", model.name)
-    return shlex.join(["python", str(script), *options, *names])
+    return shlex.join(["python", str(script), *names])
 
 
 def _weights(edition: Edition, name: str) -> Path | None:
