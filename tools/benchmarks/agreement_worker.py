@@ -4,6 +4,7 @@ The benchmark `agreement` runs it with the Python that RAI_BENCH_PYTHON names, s
 one that has MXNet. Answers are lines of JSON.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import argparse
