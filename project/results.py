@@ -127,7 +127,7 @@ def page(kept: Sequence[Row], gpu: str = GPU) -> str:
         judged.refused(verdicts.values()),
         f"![The variants against the model]({_link(PLOTS / 'results.svg')})\n",
         "## The goals\n",
-        table(goal_table(rows, ledger.by_chip(kept, gpu))),
+        table(goal_table(rows)),
         f"## In turns and back to back, {IMAGES:,} images of {MAIN}\n",
         wrapped(TURNS),
         table(turns_table(rows)),
@@ -292,10 +292,9 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     return "".join(f"* {line}\n" for line in lines)
 
 
-def goal_table(rows: Sequence[Row], chips: Sequence[Sequence[Row]]) -> Table:
-    """Return the table of goals and verdicts; ``chips`` are the rows of each."""
-    found = goals.verdicts(rows, chips)
-    judged = ([v.name, v.goal, v.reached, v.verdict] for v in found)
+def goal_table(rows: Sequence[Row]) -> Table:
+    """Return the table of goals and verdicts."""
+    judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
     return [["class", "goal", "reached", "verdict"], *judged]
 
 

@@ -229,17 +229,10 @@ class Variant:
         volta = self.targets == LADDER_TARGETS and architecture == "sm_70"
         return architecture if serves or volta else None
 
-    def having(self, **params: int) -> Variant:
-        """Return a copy with other parameters."""
-        return replace(self, params={**self.params, **params})
 
-
-def left_out(s: ConvShape, parts: int = 1) -> Mapping[str, int]:
-    """Return the bytes of the list of images that a kernel leaves to ``repair.cuh``.
-
-    Each of ``parts`` blocks may add an image.
-    """
-    return {"list": 4 * s.B * parts}
+def left_out(s: ConvShape) -> Mapping[str, int]:
+    """Return the bytes of the list of images that a kernel leaves to ``repair.cuh``."""
+    return {"list": 4 * s.B}
 
 
 def repair(kernel: str, s: ConvShape) -> Launch:

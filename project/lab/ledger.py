@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +54,10 @@ def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     return list(found.values())
 
 
-def by_chip(rows: Sequence[Row], gpu: str) -> list[list[Row]]:
-    """Return the last rows of each chip of a GPU's model."""
-    chips = dict.fromkeys(row["machine"].get("uuid") for row in rows)
-    each = ([r for r in rows if r["machine"].get("uuid") == chip] for chip in chips)
-    return [found for of_chip in each if (found := latest(of_chip, gpu))]
-
-
 def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
-    """Remove every row but those that are shown of ``rows``, for each chip."""
+    """Remove every row but those that are shown of ``rows``."""
     for path in folder.glob("*.jsonl"):
         path.unlink()
     for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
-        for row in sorted(chain(*by_chip(rows, gpu)), key=_at):
+        for row in sorted(latest(rows, gpu), key=_at):
             keep(row, folder / file(gpu).name)
