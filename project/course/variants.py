@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 
 from course.errors import UsageError
@@ -127,7 +127,7 @@ class Variant:
 
     name: str
     idea: str
-    plan: Callable[[OnGpu, Params], tuple[Launch, ...]]
+    plan: Callable[[OnGpu, Params], Iterable[Launch]]
     after: str | None = None
     params: Params = field(default_factory=dict)
     tune: Callable[[OnGpu], Params] = _nothing  # parameters that depend on the shape
@@ -174,7 +174,7 @@ class Variant:
 
     def planned(self, shape: ConvShape) -> tuple[Launch, ...]:
         """Return the launches for any number of multiprocessors."""
-        return self.plan(self._on_gpu(shape), self.parameters(shape))
+        return tuple(self.plan(self._on_gpu(shape), self.parameters(shape)))
 
     def _on_gpu(self, shape: ConvShape) -> OnGpu:
         return OnGpu(*astuple(shape), self.gpu)

@@ -93,12 +93,8 @@ def matrix_bytes(s: ConvShape) -> Mapping[str, int]:
     return {"matrix": 4 * s.C * s.K * s.K * pixels * unrolled_images(s)}
 
 
-def plan_unroll_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch unrolling and multiplication for each chunk of images."""
-    return tuple(_unroll_gemm(s, p))
-
-
-def _unroll_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_unroll_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield unrolling and multiplication for each chunk of images."""
     pixels, tile = s.H_out * s.W_out, p["TILE"]
     for first, images in _chunks(s.B, unrolled_images(s)):
         columns = images * pixels
@@ -124,12 +120,8 @@ def even_maps(s: ConvShape) -> Params:
     return {"MAPS": tiles(s.M, tiles(s.M, MOST_MAPS))}
 
 
-def plan_register_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch unrolling and multiplication for each chunk of images."""
-    return tuple(_register_gemm(s, p))
-
-
-def _register_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_register_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield unrolling and multiplication for each chunk of images."""
     pixels = s.H_out * s.W_out
     for first, images in _chunks(s.B, unrolled_images(s)):
         columns = images * pixels
@@ -158,12 +150,8 @@ def too_big_a_window(s: ConvShape) -> str | None:
     return f"{floats} weights of a channel exceed a block's {MOST_WEIGHTS}"
 
 
-def plan_implicit_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch one thread per PIXELS pixels, numbered across all images."""
-    return tuple(_implicit_gemm(s, p))
-
-
-def _implicit_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_implicit_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield one thread per PIXELS pixels, numbered across all images."""
     pixels = s.H_out * s.W_out
     for first, images in _chunks(s.B, max(1, MOST_COLUMNS // pixels)):
         columns = images * pixels
