@@ -20,7 +20,6 @@ from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 from course.errors import NoGpuError, ProjectError
 from course.shapes import ConvShape
@@ -95,15 +94,6 @@ class Compiled:
     log: str
 
 
-class Toolkit(Protocol):
-    """A CUDA compiler."""
-
-    version: str  # such as 13.0.88
-
-    def compile(self, unit: Unit, architecture: str) -> Compiled:
-        """Compile a file; raise ProjectError with the compiler's message."""
-
-
 class Nvcc:
     """The compiler of the CUDA toolkit."""
 
@@ -162,6 +152,9 @@ class Nvrtc:
         except NVRTCError as error:
             raise ProjectError(f"{unit.path}: {architecture}: {error}") from None
         return Compiled(bytes(code.code), log.getvalue())
+
+
+Toolkit = Nvcc | Nvrtc
 
 
 def find(nvccs: Iterable[Path] | None = None) -> Toolkit:
