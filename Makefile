@@ -93,7 +93,6 @@ gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 100
 	@for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do \
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 	@$(BIN)/python project/bench.py
-	@$(BIN)/python project/bench.py --sweep
 	@$(BIN)/python -m tools.benchmarks.judge_ladder
 	@$(BIN)/python project/results.py --drop
 	@$(BIN)/python tools/plots.py

@@ -1,7 +1,7 @@
 """Time our convolutions on the GPU in turns with cuDNN's; append rows of JSON.
 
 python bench.py [--variant NAME ...] [--class NAME] [--edition NAME] [--layer NAME]
-                [--images N ...] [--sweep] [--wide] [--forward] [--script]
+                [--images N ...] [--wide] [--forward] [--script]
                 [--out FILE]
 """
 
@@ -80,7 +80,7 @@ class Bench:
     def _timed(self, trial: Trial, variant: Variant, case: Case, way: Way) -> Row:
         """Time a correct variant in turns with cuDNN, if PyTorch is installed."""
         part, thorough = case.part(variant), trial.thorough(variant)
-        peers = {} if trial.swept or trial.wide else case.peers(part)
+        peers = {} if trial.wide else case.peers(part)
         triton = case.triton() if thorough and part.accuracy == FP32 else None
         ways = {OURS: way, **peers, **({TRITON: triton} if triton else {})}
         times = measurement.alternate(ways, self._lab.sample, self._rule)
@@ -135,7 +135,6 @@ class Bench:
             "edition": trials.MAIN,
             "model": MODEL,
             "images": images,
-            "swept": False,
             "wide": False,
             **self._circumstances(),
         }
@@ -154,7 +153,6 @@ class Bench:
             "layer": layer.name,
             "images": trial.images,
             "shape": asdict(trial.shape),
-            "swept": trial.swept,
             "wide": trial.wide,
             "seed": self._seed,
             **found,
@@ -217,7 +215,6 @@ def read() -> argparse.Namespace:
     add("--images", action="append", default=[], type=arguments.count, metavar="N")
     add("--forward", action="store_true", help="only the whole forward pass")
     add("--script", action="store_true", help=f"only {FINAL} as a whole")
-    add("--sweep", action="store_true", help="try each variant's parameter values")
     add("--wide", action="store_true", help="numbers that fast kernels leave")
     add("--seed", type=int, default=None, help="(default: random)")
     add("--out", type=Path, help="(default: project/measurements/<GPU>.jsonl)")
@@ -228,7 +225,7 @@ def main() -> None:
     """Measure the selection; append each row as soon as it is measured."""
     words = read()
     names = (words.variant, words.accuracy, words.edition, words.layer, words.images)
-    narrowed = trials.Selection(*names, sweep=words.sweep, wide=words.wide)
+    narrowed = trials.Selection(*names, wide=words.wide)
     only = words.forward or words.script
     wanted = [] if only else trials.programme(narrowed)
     whole = not (only or narrowed.narrowed)

@@ -1,23 +1,13 @@
-"""Keep what the judge of submissions measured as rows of measurements/.
-
-python judged.py measurement.json ... --plan plan.json [--out FILE]
-"""
+"""Rows of what the judge of submissions measured, and their columns of RESULTS.md."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import secrets
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import plan
-from course import program
-from course.errors import ProjectError
-from lab import code_hash, gpu_facts, ledger
+from lab import gpu_facts
 from lab.goals import MODEL
 from lab.ledger import JUDGED, Row
 from lab.trials import IMAGES, MAIN
@@ -84,7 +74,6 @@ def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]
             "edition": choice.edition,
             "model": MODEL,
             "images": choice.images,
-            "swept": False,
             "ok": entry["accepted"],
             "why": "; ".join(entry["why"]) or None,
             "error": entry["error"],
@@ -117,41 +106,3 @@ def _machine(measurement: dict[str, Any]) -> dict[str, Any]:
         "celsius": measurement["celsius"][1],
         "others": measurement.get("others", 0),
     }
-
-
-def line(row: Row) -> str:
-    """Return a row as a line of text."""
-    name = f"{row['variant']:16} {row['class']:5} {row['edition']} {row['images']:6}"
-    if not row["ok"]:
-        return f"{name}  refused: {row['why']}"
-    low, high = row["interval"]
-    return (
-        f"{name}  {row['ms']:9.4f} ms  {row['ratio']:8.4f} of the reference "
-        f"({low:.4f} to {high:.4f})  n {row['n']}  error {row['error']:.1e}"
-    )
-
-
-def main() -> None:
-    """Append the rows of the named files; print them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("measurements", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--plan", type=Path, default=plan.FILE)
-    parser.add_argument(
-        "--out", type=Path, help="(default: project/measurements/<GPU>.jsonl)"
-    )
-    words = parser.parse_args()
-    made_of = plan.read(words.plan)
-    if made_of is None:
-        raise ProjectError(f"{words.plan} is missing")
-    document, choice = made_of
-    plan.check(words.plan, document, plan.made(choice))
-    run = secrets.token_hex(4)
-    for path in words.measurements:
-        for row in rows(json.loads(path.read_bytes()), choice, run):
-            out = words.out or ledger.file(row["machine"]["gpu"])
-            ledger.keep({**row, "code": code_hash.of(row)}, out)
-            print(line(row), flush=True)
-
-
-if __name__ == "__main__":
-    program.run(main)

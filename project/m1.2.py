@@ -3,13 +3,13 @@
 python m1.2.py [data size]
 """
 
-from backends import vendor
+from backends import gpu
 from milestones import milestone
 
 
 def main(arguments: milestone.Arguments) -> None:
     """Classify the images and print the accuracy."""
-    with vendor.cudnn() as backend:
+    with gpu.cudnn() as backend:
         milestone.load(arguments).evaluate(backend)
 
 

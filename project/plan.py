@@ -39,7 +39,12 @@ FILE = ROOT / "plan.json"
 VERSION = 1
 WIDTH = 160  # of a value that stands on one line, which fits most launches
 AGAIN = "run python project/plan.py"
-OWN = ("m3", "m4", "final")  # milestones that have an option of their own
+CHOSEN = {
+    "m3": ("naive",),
+    "m4": ("register_gemm", "implicit_gemm", "tensor_split"),
+    "final": (BEST[FP32],),
+}
+"""The variants of milestones where nothing else is named."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,7 @@ class Choice:
     edition: str = editions.DEFAULT.name
     images: int = 10_000
     architectures: tuple[str, ...] = tuple(sorted(variants.SHARED, key=variants.number))
-    m3: tuple[str, ...] = ("naive",)
-    m4: tuple[str, ...] = ("register_gemm", "implicit_gemm", "tensor_split")
-    final: tuple[str, ...] = (BEST[FP32],)
-    others: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def milestones(self) -> dict[str, tuple[str, ...]]:
-        """Return the variants of each milestone."""
-        return {"m3": self.m3, "m4": self.m4, "final": self.final, **self.others}
+    milestones: dict[str, tuple[str, ...]] = field(default_factory=CHOSEN.copy)
 
 
 def made(choice: Choice) -> Json:
@@ -181,28 +178,22 @@ def chosen(document: Json) -> Choice:
         document["edition"],
         plans[0]["convolutions"][0]["shape"]["B"],
         tuple(sorted(architectures, key=variants.number)),
-        **{name: named.pop(name) for name in OWN if name in named},
-        others=named,
+        CHOSEN | named,
     )
 
 
 def changes(old: Json, new: Json) -> list[str]:
     """Return what of a plan.json is no longer so."""
-    said = []
     before, after = old.get("sources", {}), new["sources"]
-    for name in sorted({*before, *after}):
-        if name not in after:
-            said.append(f"it lists {name}, which no plan needs")
-        elif before.get(name) != after[name]:
-            said.append(f"it is older than {name}")
+    said = [
+        f"it is older than {name}, or names it in vain"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
     if old.get("registry") != new["registry"]:
         said.append(
             "it is older than the registry, project/plans/kernels.py and its imports"
         )
-    entries = old.get("milestones", {})
-    for milestone, wanted in new["milestones"].items():
-        if entries.get(milestone) != wanted:
-            said.append(f"its launches of {milestone} are not the registry's")
     if not said and old != new:
         said.append("it has been edited")
     return said
@@ -228,14 +219,6 @@ def check(path: Path, old: Json, new: Json) -> None:
         raise ProjectError(f"{path.name} is stale; {AGAIN}{lines}")
 
 
-def grouped(pairs: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the variants of each milestone, from pairs of milestone and variant."""
-    found: dict[str, tuple[str, ...]] = {}
-    for milestone, variant in pairs:
-        found[milestone] = (*found.get(milestone, ()), variant)
-    return found
-
-
 def _architecture(word: str) -> str:
     if not re.fullmatch(r"sm_[1-9][0-9]{1,2}", word):
         raise argparse.ArgumentTypeError(f"`{word}`; expected a name such as sm_90")
@@ -249,13 +232,21 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     known = ", ".join(editions.EDITIONS)
-    add("--m3", action="append", metavar="NAME", help="the kernel of milestone 3")
-    add("--m4", action="append", metavar="NAME", help="one of milestone 4; repeatable")
-    add("--final", action="append", metavar="NAME", help="the kernel of the final")
+    for name in CHOSEN:
+        add(
+            f"--{name}",
+            dest="named",
+            action="append",
+            default=[],
+            type=lambda variant, name=name: (name, variant),
+            metavar="NAME",
+            help=f"a kernel of {name}; repeatable",
+        )
     add(
         "--milestone",
-        dest="others",
+        dest="named",
         action="append",
+        default=[],
         nargs=2,
         metavar=("MILESTONE", "NAME"),
         help="a kernel of a milestone of your site; repeatable",
@@ -285,14 +276,15 @@ def main() -> None:
         return
     kept = read(path)
     before = kept[1] if kept else Choice()
-    others = grouped(options.pop("others") or [])
+    named: dict[str, tuple[str, ...]] = {}
+    for milestone, variant in options.pop("named"):
+        named[milestone] = (*named.get(milestone, ()), variant)
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in options.items()
         if value is not None
     }
-    given |= {name: others.pop(name) for name in OWN if name in others}
-    new = made(replace(before, **given, others=before.others | others))
+    new = made(replace(before, **given, milestones=before.milestones | named))
     if only_check:
         if kept is None:
             raise ProjectError(f"{path} is missing; {AGAIN}")

@@ -34,7 +34,6 @@ PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
 GPU = "NVIDIA H200"  # the GPU of the goals
 NONE = "–"
 PROGRAMS = ("compiler", "peer")  # of a machine, with their versions
-SWEEPS = f"The last `bench.py --sweep` of each variant, {IMAGES:,} images of {MAIN}.\n"
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
     "layers",
@@ -100,7 +99,7 @@ def table(rows: Table) -> str:
 
 def page(kept: Sequence[Row], gpu: str = GPU) -> str:
     """Return RESULTS.md of the rows that are kept."""
-    rows, tried = ledger.latest(kept, gpu), ledger.tried(kept, gpu)
+    rows = ledger.latest(kept, gpu)
     found = goals.results(rows)
     verdicts = judged.by_variant(rows)
     parts = [
@@ -128,7 +127,7 @@ def page(kept: Sequence[Row], gpu: str = GPU) -> str:
         judged.refused(verdicts.values()),
         f"![The variants against the model]({_link(PLOTS / 'results.svg')})\n",
         "## The goals\n",
-        table(goal_table(rows, ledger.by_chip(kept, gpu))),
+        table(goal_table(rows)),
         f"## In turns and back to back, {IMAGES:,} images of {MAIN}\n",
         wrapped(TURNS),
         table(turns_table(rows)),
@@ -146,7 +145,6 @@ def page(kept: Sequence[Row], gpu: str = GPU) -> str:
         "## The forward pass\n",
         wrapped(FORWARD_TEXT),
         table(forward_table(rows)),
-        *(("## Sweeps\n", SWEEPS, table(sweep_table(tried))) if tried else ()),
         "## The machine\n",
         *machine_lines(rows),
     ]
@@ -294,10 +292,9 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     return "".join(f"* {line}\n" for line in lines)
 
 
-def goal_table(rows: Sequence[Row], chips: Sequence[Sequence[Row]]) -> Table:
-    """Return the table of goals and verdicts; ``chips`` are the rows of each."""
-    found = goals.verdicts(rows, chips)
-    judged = ([v.name, v.goal, v.reached, v.verdict] for v in found)
+def goal_table(rows: Sequence[Row]) -> Table:
+    """Return the table of goals and verdicts."""
+    judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
     return [["class", "goal", "reached", "verdict"], *judged]
 
 
@@ -369,27 +366,6 @@ def forward_table(rows: Iterable[Row]) -> Table:
             cells += [_n(peer["median_ms"]), peer["way"], _n(row["times_peer"], ".2f")]
         right = "yes" if row["ok"] else f"no: {row['why']}"
         shown.append([f"{row['images']:,}", f"`{row['variant']}`", *cells, right])
-    return shown
-
-
-def sweep_table(tried: Iterable[Row]) -> Table:
-    """Return the table of each sweep's best and worst parameters."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(tried, key=lambda row: row["median_ms"]):
-        groups.setdefault((row["variant"], row["layer"]), []).append(row)
-    shown: Table = [["variant", "layer", "tried", "best", "ms", "worst", "ms"]]
-    for (variant, layer), found in sorted(groups.items()):
-        best, worst = found[0], found[-1]
-        several = [
-            key
-            for key in best["params"]
-            if len({row["params"].get(key) for row in found}) > 1
-        ]
-        cells = [f"`{variant}`", layer, str(len(found))]
-        for row in (best, worst):
-            told = ", ".join(f"{name} {row['params'].get(name)}" for name in several)
-            cells += [told or NONE, _n(row["median_ms"])]
-        shown.append(cells)
     return shown
 
 

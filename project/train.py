@@ -3,7 +3,6 @@
 The same seed, number of threads and version of PyTorch give the same weights.
 
 python train.py [--edition 2019fa] [--model ece408] [--seed 408] [--epochs 12]
-python train.py [--edition 2019fa] [--model ece408] --synthetic-labels
 """
 
 from __future__ import annotations
@@ -35,11 +34,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=408)
     parser.add_argument("--epochs", type=count, default=12)
     parser.add_argument("--threads", type=count, default=cores.COUNT)
-    parser.add_argument(
-        "--synthetic-labels",
-        action="store_true",
-        help="do not train; label the synthetic images again with the stored weights",
-    )
     return parser.parse_args()
 
 
@@ -80,11 +74,7 @@ def main() -> None:
     edition = editions.edition(arguments.edition)
     first = edition.with_convolutions(own=True)[0]
     model = checkpoints.find(edition, arguments.model) if arguments.model else first
-    if arguments.synthetic_labels:
-        stored = checkpoints.load(edition, model)
-    else:
-        stored = train(arguments, edition, model)
-    synthetic.write_labels(stored)
+    synthetic.write_labels(train(arguments, edition, model))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,6 @@ HOMES: dict[str, tuple[str, ...]] = {
         "project/lab/bench_torch.py",
         "project/lab/forward_torch.py",
         "project/lab/triton_peer.py",
-        "project/backends/torch_gpu.py",
     ),
 }
 """Each third-party or guarded package and the only places that import it."""

@@ -25,7 +25,7 @@ from tools.benchmarks import judge_ladder
 def ladder(accuracy, architecture="sm_90"):
     names = [name for name, v in VARIANTS.items() if v.accuracy == accuracy]
     choice = plan.Choice(
-        architectures=(architecture,), m3=(), m4=(), final=tuple(names)
+        architectures=(architecture,), milestones={"final": tuple(names)}
     )
     return plan.made(choice)["milestones"]["final"]
 
@@ -127,9 +127,7 @@ def test_the_judge_measures_what_a_plan_says(name):
         edition="2019sp",  # its images are small
         images=1,
         architectures=("sm_90",),
-        m3=(),
-        m4=(),
-        final=(name,),
+        milestones={"final": (name,)},
     )
     entries = plan.made(choice)["milestones"]["final"]
     job = judge_ladder.job(entries, "sm_90", standin.RULES)

@@ -96,7 +96,7 @@ def toeplitz() -> Drawing:
     d = Drawing("A Toeplitz product: weights at four shifts times pixels", 900, 452)
     side, top, left, right = 20, 148, 60, 426
     d.words(
-        left, 24, "A row of the image. Column j of the product is pixels 4j to 4j + 7."
+        left, 24, "A row of the image. Column j of the operand is pixels 4j to 4j + 7."
     )
     for pixel in range(36):
         look = "s0" if pixel < 8 else "s1" if pixel >= 28 else "s6"
@@ -132,7 +132,7 @@ def toeplitz() -> Drawing:
             place = (right + 150 + j * 26, top + row * side * 0.9, 26, side * 0.9)
             d.box(place, f"s{(0, 1, 3, 5)[m]}", str(4 * j + shift))
     d.words(right - 120, top + 200, "The same registers of pixels serve")
-    d.words(right - 120, top + 218, "all maps, and as the window moves")
+    d.words(right - 120, top + 218, "all 4 maps and, as the window moves")
     d.words(right - 120, top + 236, "down, K output rows.")
     return d
 

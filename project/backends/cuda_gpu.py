@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,41 +25,53 @@ LAYER_UNITS = {
 }
 
 
-class CudaLayers(Layerwise[DeviceArray]):
-    """All layers except the convolutions, on an open device."""
+class CudaGpu(Layerwise[DeviceArray]):
+    """The network on an open device, its convolutions by a variant if one is given."""
 
     name = "cuda"
     batch = MOST_GRID[2]
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, variant: Variant | None = None) -> None:
         self.device = device
+        self.variant = variant
         self._modules: dict[Unit, Module] = {}
+        self._ready: dict[ConvShape, DeviceConvolution] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Choose how many images fit in memory; compile and load all kernels."""
+        """Choose how many images fit in memory; compile and load all kernels.
+
+        Raises UsageError for a shape that the variant does not support.
+        """
+        gpu = self.device.gpu
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
-        room -= self.scratch_bytes(convolutions)
-        self.batch = images_that_fit(room, self.bytes_of_an_image(convolutions))
-        self._modules = device_convolution.load(self.device, self.units(convolutions))
+        each = most_bytes(convolutions)
+        if self.variant:
+            own = (self.variant.of(s, gpu).scratch(s) for s in convolutions)
+            room -= max(sum(arrays.values()) for arrays in own)
+            if self.variant.storage == "float16":  # a convolution reads a copy
+                each += 2 * max(s.floats_in for s in convolutions)
+        self.batch = images_that_fit(room, each)
+        parts = {
+            piece: self.variant.serve(piece, gpu)
+            for piece in pieces(convolutions, self.batch)
+            if self.variant
+        }
+        units = {piece: compiler.unit_of(part, piece) for piece, part in parts.items()}
+        wanted = [*LAYER_UNITS.values(), *units.values()]
+        self._modules = device_convolution.load(self.device, wanted)
+        self._ready = {
+            piece: DeviceConvolution(
+                self.device, part, piece, self._modules[units[piece]]
+            )
+            for piece, part in parts.items()
+        }
         if self.batch >= convolutions[0].B:
             return None
         return f"computing {self.batch} images at a time: no more fit in GPU memory"
 
-    def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
-        """Return the kernel files that the network needs."""
-        return list(LAYER_UNITS.values())
-
-    def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
-        """Return the bytes of memory that do not depend on the number of images."""
-        return 0
-
-    def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
-        """Return an upper bound of the bytes that one image needs."""
-        return most_bytes(convolutions)
-
     def own_kernels(self) -> OwnKernels:
-        """Return that every layer but the convolutions is ours."""
-        return OwnKernels(self.device.gpu, self.batch)
+        """Return that every layer is ours, the convolutions if there is a variant."""
+        return OwnKernels(self.device.gpu, self.batch, self.variant)
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; convert bytes to floats on the GPU, to transfer less."""
@@ -118,48 +130,6 @@ class CudaLayers(Layerwise[DeviceArray]):
     def _layer(self, name: str, launch: Launch, **arrays: DeviceArray) -> None:
         self._modules[LAYER_UNITS[name]].launch(launch, arrays)
 
-
-class CudaGpu(CudaLayers):
-    """The network on the GPU with one of our own convolutions."""
-
-    def __init__(self, device: Device, variant: Variant) -> None:
-        super().__init__(device)
-        self.variant = variant
-        self._ready: dict[ConvShape, DeviceConvolution] = {}
-
-    def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Compile and load the variant for these shapes; raise UsageError."""
-        note = super().prepare(convolutions)
-        self._ready = {
-            piece: DeviceConvolution(
-                self.device, part, piece, self._modules[compiler.unit_of(part, piece)]
-            )
-            for piece, part in self._parts(convolutions)
-        }
-        return note
-
-    def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
-        """Add the variant's files; raise UsageError for a shape it does not support."""
-        wanted = (
-            compiler.unit_of(part, piece) for piece, part in self._parts(convolutions)
-        )
-        return [*super().units(convolutions), *dict.fromkeys(wanted)]
-
-    def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
-        """Return the bytes of the variant's scratch arrays for the whole batch."""
-        own = (self.variant.of(s, self.device.gpu).scratch(s) for s in convolutions)
-        return max(sum(arrays.values()) for arrays in own)
-
-    def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
-        """Add the copy in half precision that a convolution may read."""
-        halves = 2 * max(s.floats_in for s in convolutions)
-        floats = super().bytes_of_an_image(convolutions)
-        return floats + (halves if self.variant.storage == "float16" else 0)
-
-    def own_kernels(self) -> OwnKernels:
-        """Return that every layer is ours."""
-        return replace(super().own_kernels(), variant=self.variant)
-
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch the variant's kernels for this shape."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
@@ -172,7 +142,7 @@ class CudaGpu(CudaLayers):
         return super()._convolve(self._stored(x), self._stored(weights))
 
     def _stored(self, x: DeviceArray) -> DeviceArray:
-        if self.variant.storage == x.dtype.name:
+        if self.variant is None or self.variant.storage == x.dtype.name:
             return x
         images, *rest = x.shape
         y = self.device.empty(x.shape, self.variant.storage)
@@ -180,19 +150,14 @@ class CudaGpu(CudaLayers):
         self._layer("halves", launch, y=y, x=x)
         return y
 
-    def _parts(
-        self, convolutions: Sequence[ConvShape]
-    ) -> Iterator[tuple[ConvShape, Variant]]:
-        """Yield the shape of each piece with the variant that computes it."""
-        for shape in convolutions:
-            for images in pieces(shape.B, self.batch):
-                piece = replace(shape, B=images)
-                yield piece, self.variant.serve(piece, self.device.gpu)
 
-
-def pieces(images: int, most: int) -> set[int]:
-    """Return the sizes of pieces of at most ``most`` images: whole, and the rest."""
-    return {min(images, most), images % most} - {0}
+def pieces(convolutions: Sequence[ConvShape], most: int) -> list[ConvShape]:
+    """Return the shapes in pieces of at most ``most`` images: whole, and the rest."""
+    return [
+        replace(shape, B=images)
+        for shape in convolutions
+        for images in {min(shape.B, most), shape.B % most} - {0}
+    ]
 
 
 def images_that_fit(room: int, each: int) -> int:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 
 from course.shapes import ConvShape
 from gpu.cudnn_convolution import Cudnn
 from gpu.device import Device, DeviceArray
 
-from backends.cuda_gpu import CudaLayers, pieces
+from backends.cuda_gpu import CudaGpu, pieces
 
 WORKSPACE = 256 << 20  # bytes that cuDNN may use besides the arrays
 
 
-class CudnnGpu(CudaLayers):
+class CudnnGpu(CudaGpu):
     """Convolutions by cuDNN, all other layers by our kernels; must be closed."""
 
     name = "cudnn"
@@ -35,9 +34,8 @@ class CudnnGpu(CudaLayers):
         workspace = self.device.empty((WORKSPACE,), "uint8")
         note = super().prepare(convolutions)
         self._cudnn = self._opened.enter_context(closing(Cudnn(workspace)))
-        for shape in convolutions:
-            for images in pieces(shape.B, self.batch):
-                self._cudnn.plan(replace(shape, B=images))
+        for piece in pieces(convolutions, self.batch):
+            self._cudnn.plan(piece)
         return note
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:

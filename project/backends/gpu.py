@@ -1,33 +1,39 @@
-"""Choose the backend that runs the network on the GPU with one of our kernels."""
+"""Open the GPU for the network, with one of our convolutions or cuDNN's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
+from course.errors import NoGpuError
 from course.variants import Variant
+from gpu.device import Device
 
 from backends import Backend
+from backends.cuda_gpu import CudaGpu
 
-NAMES = ("cuda", "mxnet")
+NAMES = ("cuda",)
 
 
 @contextmanager
-def opened(name: str | None) -> Iterator[Callable[[Variant], Backend]]:
+def opened(name: str | None = None) -> Iterator[Callable[[Variant], Backend]]:
     """Open the GPU; yield a function from a variant to a backend.
 
-    ``cuda`` runs all layers on the GPU. ``mxnet`` runs the convolutions on the GPU and
-    all other layers in MXNet on the CPU.
+    ``name`` is that of the only backend, or None.
     """
-    if name == "mxnet":
-        from backends.mxnet_cpu import MxnetCpu, operator
-
-        operator().open_gpu()
-        yield MxnetCpu
-        return
-    from gpu.device import Device
-
-    from backends.cuda_gpu import CudaGpu
-
     with Device() as device:
         yield lambda variant: CudaGpu(device, variant)
+
+
+@contextmanager
+def cudnn() -> Iterator[Backend]:
+    """Open the GPU for cuDNN."""
+    try:
+        from backends.cudnn_gpu import CudnnGpu
+    except (ImportError, OSError) as error:
+        raise NoGpuError(
+            f"cannot use cuDNN: {error}; run `pip install -e '.[gpu]'` at the "
+            "project's top"
+        ) from None
+    with Device() as device, closing(CudnnGpu(device)) as backend:
+        yield backend

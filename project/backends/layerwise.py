@@ -5,24 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from time import perf_counter
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from course import graph
 from course.graph import Convolution, Dense, Layer, Pooling, Softmax, Tanh
 from course.network import Inference, Network, OwnKernels
 from course.shapes import ConvShape
+from gpu.device import DeviceArray
 
-
-class Shaped(Protocol):
-    """An array in the host's memory or a device's."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the length of every axis."""
-
-
-Array = TypeVar("Array", bound=Shaped)  # the backend's array type
+Array = TypeVar("Array", np.ndarray, DeviceArray)  # the backend's arrays
 
 
 class Layerwise(ABC, Generic[Array]):

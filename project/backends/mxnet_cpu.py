@@ -1,13 +1,15 @@
 """Run the network in MXNet on the CPU, as the course did.
 
-Our own convolution is MXNet's operator ``New``, in C++ on the CPU or on the GPU.
+Our own convolution is MXNet's operator ``New``, in C++.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ctypes import POINTER, c_char_p, c_double, c_int
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,14 +21,10 @@ from course import cores
 # cores comes before numpy.
 import numpy as np
 from course import graph, symbol
-from course.errors import MissingError, ProjectError, UsageError
-from course.network import Inference, Network, OwnKernels
-from course.variants import Variant
-from host import mxnet_package
+from course.errors import MissingError, ProjectError
+from course.network import Inference, Network
+from host import mxnet_package, native
 from host.mxnet_package import loaded, quiet
-
-from backends import operator_library
-from backends.operator_library import LIBCUDA, OperatorLibrary
 
 Module = Any  # mxnet.mod.Module; MXNet has no types
 NdArray = Any  # mxnet.nd.NDArray
@@ -35,7 +33,33 @@ Descriptions = list[tuple[str, tuple[int, ...]]]
 FLOAT = 4  # bytes
 DATA = "data"  # the images' name in the course's symbols
 PIECE_BYTES = 32 << 20  # of the largest layer, about the size of the caches
-GPU_PIECE_BYTES = 128 << 20  # large enough to keep a GPU busy
+CPP = Path(__file__).resolve().parents[1] / "cpp"
+
+
+class Operator:
+    """The loaded library of the operator ``New``; a process has one."""
+
+    def __init__(self, path: Path) -> None:
+        self._c = c = ctypes.CDLL(str(path))
+        c.rai_operator_use.argtypes = [c_int]
+        c.rai_operator_use.restype = None
+        c.rai_operator_problem.argtypes = []
+        c.rai_operator_problem.restype = c_char_p
+        c.rai_operator_calls.argtypes = []
+        c.rai_operator_take_times.argtypes = [POINTER(c_double), c_int]
+        c.rai_operator_take_times.restype = None
+        c.rai_operator_use(cores.COUNT)
+
+    def take_times(self) -> list[float]:
+        """Return and clear the seconds that each call took."""
+        seconds = (c_double * self._c.rai_operator_calls())()
+        self._c.rai_operator_take_times(seconds, len(seconds))
+        return list(seconds)
+
+    def problem(self) -> str:
+        """Return and clear the last error message; "" if there is none."""
+        message: bytes = self._c.rai_operator_problem()
+        return message.decode(errors="replace")
 
 
 class MxnetCpu:
@@ -43,73 +67,32 @@ class MxnetCpu:
 
     name = "mxnet"
 
-    def __init__(
-        self,
-        variant: Variant | None = None,
-        *,
-        own: bool = False,
-        piece_bytes: int | None = None,
-        libcuda: str = LIBCUDA,
-    ) -> None:
-        self.variant = variant
-        self._piece_bytes = piece_bytes or (GPU_PIECE_BYTES if variant else PIECE_BYTES)
-        self._libcuda = libcuda
-        if own or variant:
+    def __init__(self, *, own: bool = False, piece_bytes: int = PIECE_BYTES) -> None:
+        self._piece_bytes = piece_bytes
+        if own:
             operator()
-        if variant:
-            operator().open_gpu(libcuda)  # fail early if there is no GPU
         self._mxnet = loaded()
 
     def infer(self, network: Network, images: np.ndarray) -> Inference:
         """Classify images of bytes, N x size x size, in pieces."""
         count, size, _ = images.shape
-        layers = network.model.layers
-        largest = max(s.floats_out for s in graph.convolutions(layers, 1, size))
+        shapes = graph.convolutions(network.model.layers, 1, size)
+        largest = max(s.floats_out for s in shapes)
         batch = max(1, min(count, self._piece_bytes // (FLOAT * largest)))
-        batches = sorted({batch, count % batch or batch})
-        with self._ours(network, batches, size) as ours, _faults(self._mxnet, ours):
+        ours = operator() if network.model.own else None
+        with _faults(self._mxnet, ours):
             module = self._bound(network, (batch, 1, size, size))
             pieces = (images[at : at + batch] for at in range(0, count, batch))
             found = [self._forward(module, piece) for piece in pieces]
-            times = ours.take_times() if ours else []
+        times = ours.take_times() if ours else []
         layers_timed = len(times) // len(found)
         sums = (sum(times[n::layers_timed]) for n in range(layers_timed))
-        own = None
-        if self.variant and ours and ours.gpu:
-            own = OwnKernels(ours.gpu, batch, self.variant, other_layers=False)
-        return Inference(np.concatenate(found), tuple(sums), own_kernels=own)
-
-    @contextmanager
-    def _ours(
-        self, network: Network, batches: Sequence[int], size: int
-    ) -> Iterator[OperatorLibrary | None]:
-        """Set where the operator computes; yield None if the network has none."""
-        if network.model.own:
-            ours = operator()
-            ours.take_times()
-            ours.use_cpu(cores.COUNT)
-            layers = network.model.layers
-            shapes = [s for n in batches for s in graph.convolutions(layers, n, size)]
-            try:
-                if self.variant:
-                    gpu = ours.open_gpu(self._libcuda)
-                    plans = operator_library.plans(self.variant, shapes, gpu)
-                    ours.use_gpu(plans)
-                yield ours
-            finally:
-                ours.use_cpu(cores.COUNT)
-        elif self.variant:
-            raise UsageError(
-                f"model {network.model.name} has MXNet's own convolutions; variant "
-                f"{self.variant.name} cannot replace them"
-            )
-        else:
-            yield None
+        return Inference(np.concatenate(found), tuple(sums))
 
     def _bound(self, network: Network, shape: tuple[int, ...]) -> Module:
         """Return a module of the network, with its weights, for pieces of a shape."""
-        text = network.symbol or symbol.dumps(network.model.layers)
         with quiet():
+            text = symbol.dumps(network.model.layers)
             net = self._mxnet.symbol.load_json(text)
             known = {DATA, *network.weights}
             labels = [name for name in net.list_arguments() if name not in known]
@@ -145,12 +128,20 @@ def _described(
 
 
 @cache
-def operator() -> OperatorLibrary:
+def operator() -> Operator:
     """Build the operator and register it in MXNet, once for a process."""
     # Build before MXNet is loaded: its threads would delay every fork.
-    path = operator_library.build(mxnet_package.folder())
+    mxnet = mxnet_package.folder()
+    path = native.build(
+        native.Library(
+            "New",
+            tuple(CPP / f"{name}.cpp" for name in ("forward", "convolution")),
+            includes=(mxnet / "include",),
+            unoptimised=(mxnet / "src" / "lib_api.cc", CPP / "operator.cpp"),
+        )
+    )
     register(path)
-    return OperatorLibrary(path)
+    return Operator(path)
 
 
 def register(path: Path) -> None:
@@ -165,13 +156,13 @@ def register(path: Path) -> None:
 
 
 @contextmanager
-def _faults(mxnet: ModuleType, ours: OperatorLibrary | None) -> Iterator[None]:
+def _faults(mxnet: ModuleType, ours: Operator | None) -> Iterator[None]:
     """Convert MXNet's errors; the operator's own message takes precedence."""
     try:
         yield
     except mxnet.base.MXNetError as error:
-        why = ours and ours.error()
-        raise why or ProjectError(f"MXNet: {_last_line(error)}") from None
+        why = ours and ours.problem()
+        raise ProjectError(why or f"MXNet: {_last_line(error)}") from None
 
 
 def _last_line(error: Exception) -> str:

@@ -63,23 +63,20 @@ def load(edition: Edition, model: Model) -> Network:
     """
     for name in filter(None, (model.name, model.weights)):
         if (path := _weights(edition, name)) is not None:
-            arrays = params.read(path)
-            described = _symbol(edition, model.name)
-            text = _text(described) if described else None
-            return network.assemble(edition, model, arrays, symbol=text, path=path)
+            return network.assemble(edition, model, params.read(path), path=path)
     raise NoWeightsError(
         f"{own_file(edition, model)}: no stored weights; train them with "
         f"`{training_command(edition, model)}`"
     )
 
 
-def training_command(edition: Edition, model: Model, *options: str) -> str:
+def training_command(edition: Edition, model: Model) -> str:
     """Return a command for a model's training that works in the current folder."""
     script = MODELS.parent / "train.py"
     if script.is_relative_to(Path.cwd()):
         script = script.relative_to(Path.cwd())
     names = ("--edition", edition.name, "--model", model.name)
-    return shlex.join(["python", str(script), *options, *names])
+    return shlex.join(["python", str(script), *names])
 
 
 def _weights(edition: Edition, name: str) -> Path | None:

@@ -101,18 +101,9 @@ def _shape(header: bytes, dimensions: int, path: Path) -> tuple[int, ...]:
         raise ProjectError(f"{path}: the header is truncated; download it again")
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     expected = UNSIGNED_BYTES << 8 | dimensions
-    if magic == 0:
-        raise ProjectError(
-            f"{path}: one of the course's resized files (magic 0, native byte order), "
-            "which are not supported; use the original IDX files"
-        )
-    if magic == int.from_bytes(expected.to_bytes(4, "little")):
-        raise ProjectError(
-            f"{path}: little-endian IDX is not supported; convert it to big-endian"
-        )
     if magic != expected:
         raise ProjectError(
-            f"{path}: not an IDX file of bytes in {dimensions} dimensions "
+            f"{path}: not a big-endian IDX file of bytes in {dimensions} dimensions "
             f"(magic {magic:#x})"
         )
     if prod(size or 1 for size in shape) > MOST_BYTES:

@@ -21,7 +21,6 @@ class Network:
     edition: Edition
     model: Model
     weights: Mapping[str, np.ndarray]
-    symbol: str | None = None  # the text of its symbol file, if any
     path: Path | None = None  # the file of the weights
 
 
@@ -32,7 +31,6 @@ class OwnKernels:
     gpu: Gpu
     batch: int  # the most images at a time
     variant: Variant | None = None  # of the convolutions; None for a library's
-    other_layers: bool = True  # all but the convolutions
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ def assemble(
     model: Model,
     arrays: Mapping[str, np.ndarray],
     *,
-    symbol: str | None = None,
     path: Path | None = None,
 ) -> Network:
     """Make a network of a model and its arrays; raise ProjectError if any is wrong.
@@ -91,7 +88,7 @@ def assemble(
             "infinities or NaN; train them again"
         )
     weights = {mine: arrays[name] for mine, name in zip(expected, names, strict=True)}
-    return Network(edition, model, weights, symbol, path)
+    return Network(edition, model, weights, path)
 
 
 def _check(edition: Edition, model: Model) -> None:

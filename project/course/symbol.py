@@ -3,190 +3,217 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from course import operators
 from course.errors import ProjectError
-from course.graph import Layer, Layers
-from course.operators import OPERATORS
+from course.graph import Convolution, Dense, Flatten, Layer, Pooling, Softmax, Tanh
 
-VARIABLE = "null"
-DATA = "data"
+VARIABLE, DATA = "null", "data"
 ATTRIBUTES = "param", "attr", "attrs"  # until 0.8, until 1.0, and since
 VERSION = 10901  # the MXNet version of the files that are written, 1.9.1
-MOST_SHOWN, LONGEST = 5, 200  # problems shown of a file, and characters of each
+LONGEST = 50  # characters shown of an attribute
+COUNT = re.compile(r"0*[1-9]\d{0,8}")
+SQUARE = re.compile(r"\(([1-9]\d{0,8}),\1\)")
+
+Served = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator, and the only values of attributes that are supported."""
+
+    parameters: tuple[str, ...] = ()  # inputs besides the data
+    sizes: Mapping[str, re.Pattern[str]] = field(default_factory=dict)  # required
+    needed: Served = field(default_factory=dict)  # their default is not supported
+    only: Served = field(default_factory=dict)
+
+
+YES, NO = ("true", "1"), ("false", "0")
+PLAIN: Served = {
+    "stride": ("(1,1)", "()"),
+    "dilate": ("(1,1)", "()"),
+    "pad": ("(0,0)", "()"),
+    "num_group": ("1",),
+    "layout": ("nchw", "none"),
+}
+WINDOW = {"kernel": SQUARE, "num_filter": COUNT}
+HALVES: Served = {"kernel": ("(2,2)",), "stride": ("(2,2)",)}
+OUTPUT = Operator(("label",), only={"multi_output": NO, "preserve_shape": NO})
+OPERATORS = {
+    "Convolution": Operator(("weight",), WINDOW, {"no_bias": YES}, PLAIN),
+    "New": Operator(("weight",), WINDOW, only={**PLAIN, "no_bias": YES}),
+    "Activation": Operator(needed={"act_type": ("tanh",)}),
+    "tanh": Operator(),
+    "Pooling": Operator(
+        needed=HALVES,
+        only={
+            "pool_type": ("max",),
+            "pad": PLAIN["pad"],
+            "global_pool": NO,
+            "pooling_convention": ("valid",),
+            "layout": PLAIN["layout"],
+        },
+    ),
+    "Flatten": Operator(),
+    "FullyConnected": Operator(
+        ("weight", "bias"), {"num_hidden": COUNT}, only={"no_bias": NO, "flatten": YES}
+    ),
+    "SoftmaxOutput": OUTPUT,
+    "Softmax": OUTPUT,
+    "softmax": Operator(
+        only={"axis": ("-1", "1"), "temperature": ("none", "1", "1.0")}
+    ),
+}
+LAST = "SoftmaxOutput", "Softmax", "softmax"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A variable or an operator; inputs are indices of nodes."""
+    """A variable or an operator; inputs are indices of earlier nodes."""
 
     op: str
     name: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, str]  # their values as ``_plain`` makes them
     inputs: tuple[int, ...]
 
-    def __str__(self) -> str:
-        return f"node `{self.name}` ({self.op})"
 
-
-def loads(text: str, source: str = "symbol") -> Layers:
+def loads(text: str, source: str = "symbol") -> tuple[Layer, ...]:
     """Parse a symbol file into a chain of layers; raise ProjectError."""
-    document = _document(text, source)
-    _refuse(_malformed(document), source)
-    nodes = [_node(entry) for entry in document["nodes"]]
-    head: int = document["heads"][0][0]
-    _refuse(_problems(nodes, head), source)
-    chain = []
-    while nodes[head].op != VARIABLE:
-        node = nodes[head]
-        taken = [nodes[n].name for n in node.inputs[1:]]
-        chain.append(operators.layer(node.op, node.name, node.attributes, taken))
-        head = node.inputs[0]
-    return tuple(reversed(chain))
-
-
-def _refuse(problems: Iterator[str], source: str) -> None:
-    found = list(problems)
-    shown = [one if len(one) <= LONGEST else f"{one[:LONGEST]}..." for one in found]
-    if len(found) > MOST_SHOWN:
-        shown[MOST_SHOWN:] = [f"and {len(found) - MOST_SHOWN} more"]
-    if shown:
-        # JSON strings can contain lone surrogates, which cannot be printed.
-        message = "; ".join(shown).encode(errors="backslashreplace").decode()
-        raise ProjectError(f"{source}: {message}")
-
-
-def _document(text: str, source: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProjectError(f"{source}: not a symbol file: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise ProjectError(f"{source}: not a symbol file: not a JSON object")
-    return document
-
-
-def _malformed(document: Mapping[str, object]) -> Iterator[str]:
-    """Yield where the JSON does not have the structure of a symbol file."""
-    nodes, heads = document.get("nodes"), document.get("heads")
-    if not isinstance(nodes, list) or not nodes:
-        yield "not a symbol file: missing list `nodes`"
-        return
-    for place, entry in enumerate(nodes):
-        yield from (f"node {place}: {what}" for what in _wrong(entry, place))
-    if not isinstance(heads, list) or not heads:
-        yield "not a symbol file: missing list `heads`"
-    elif not all(_is_entry(head, len(nodes)) for head in heads):
-        yield f"`heads` is {json.dumps(heads)}, which is not a list of nodes"
-    elif len(heads) > 1:
-        yield f"{len(heads)} heads, only one is supported"
-
-
-def _wrong(entry: object, place: int) -> Iterator[str]:
-    if not isinstance(entry, dict):
-        yield "not a JSON object"
-        return
-    for key in ("op", "name"):
-        if not isinstance(entry.get(key), str):
-            yield f"missing string `{key}`"
-    for key in ATTRIBUTES:
-        attributes = entry.get(key, {})
-        if not isinstance(attributes, dict) or not all(
-            isinstance(text, str) for text in attributes.values()
-        ):
-            yield f"`{key}` is not an object of strings"
-    inputs = entry.get("inputs")
-    if not isinstance(inputs, list):
-        yield "missing list `inputs`"
-    elif not all(_is_entry(one, place) for one in inputs):
-        yield (
-            f"`inputs` is {json.dumps(inputs)}, only first outputs of earlier nodes "
-            "are supported"
-        )
-
-
-def _is_entry(entry: object, end: int) -> bool:
-    """Return whether an entry is the first output of a node before index ``end``.
-
-    An entry is a node's index, its output and, since 0.9, a version.
-    """
-    return (
-        isinstance(entry, list)
-        and len(entry) in (2, 3)
-        and all(type(number) is int for number in entry)
-        and 0 <= entry[0] < end
-        and entry[1] == 0
+        nodes = [_node(entry, n) for n, entry in enumerate(document["nodes"])]
+        ((last, *_),) = document["heads"]
+        node, chain = nodes[last], []
+        while node.op != VARIABLE:
+            chain.append(node)
+            node = nodes[node.inputs[0]]
+        if node.name != DATA:
+            raise ValueError(f"it begins at `{node.name}`, not `{DATA}`")
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as wrong:
+        raise ProjectError(
+            f"{source}: not a symbol file of a chain of layers: {wrong!r:.100}"
+        ) from None
+    problems = [
+        f"node `{node.name}` ({node.op}): {problem}"
+        for place, node in enumerate(chain)
+        for problem in _problems(nodes, node, is_last=place == 0)
+    ]
+    if problems or not chain:
+        # JSON strings can contain lone surrogates, which cannot be printed.
+        message = "; ".join(problems or ["it has no layers"])
+        message = message.encode(errors="backslashreplace").decode()
+        raise ProjectError(f"{source}: {message}")
+    return tuple(
+        _layer(node, [nodes[n].name for n in node.inputs[1:]])
+        for node in reversed(chain)
     )
 
 
-def _node(entry: Mapping[str, Any]) -> Node:
-    attributes = {
-        key: text for part in ATTRIBUTES for key, text in entry.get(part, {}).items()
-    }
-    return Node(
-        entry["op"], entry["name"], attributes, tuple(n for n, *_ in entry["inputs"])
-    )
+def _node(entry: Mapping[str, Any], place: int) -> Node:
+    """Return a node; raise ValueError, LookupError, TypeError or AttributeError."""
+    says = {k: v for part in ATTRIBUTES for k, v in entry.get(part, {}).items()}
+    inputs = []
+    for first, output, *_ in entry["inputs"]:
+        if type(first) is not int or not 0 <= first < place or output != 0:
+            raise ValueError(f"node {place} takes no first output of an earlier node")
+        inputs.append(first)
+    plain = {name: _plain(value) for name, value in says.items()}
+    return Node(str(entry["op"]), str(entry["name"]), plain, tuple(inputs))
 
 
-def _problems(nodes: list[Node], head: int) -> Iterator[str]:
-    """Yield why the nodes are not a chain of supported layers."""
-    uses = Counter([head, *(n for node in nodes for n in node.inputs)])
-    names = Counter(node.name for node in nodes)
-    for place, node in enumerate(nodes):
-        if node.op == VARIABLE:
-            found = ["a variable has no inputs"] if node.inputs else []
-        elif node.op in OPERATORS:
-            found = [
-                *operators.problems(node.op, node.attributes),
-                *_links(nodes, node),
-            ]
-            if node.op in operators.LAST and place != head:
-                found.append("only supported as the last layer")
-        else:
-            found = [f"unsupported operator, expected one of {', '.join(OPERATORS)}"]
-        if uses[place] != 1:
-            found.append(f"used by {uses[place]} nodes, only a chain is supported")
-        if names[node.name] > 1:
-            found.append("another node has the same name")
-        yield from (f"{node}: {problem}" for problem in found)
-    if nodes[head].op not in operators.LAST:
-        yield f"{nodes[head]} is last, expected {', '.join(operators.LAST)}"
+def _plain(value: object) -> str:
+    """Return an attribute in one form of those that MXNet takes, such as (1,1)."""
+    text = re.sub(r"\s", "", str(value)).lower().translate({91: "(", 93: ")"})
+    # Python 2 writes an L after long integers.
+    return re.sub(r"(?<=\d)l(?!\w)", "", text).replace(",)", ")")
 
 
-def _links(nodes: list[Node], node: Node) -> Iterator[str]:
-    """Yield what is wrong with an operator's inputs."""
-    wanted = (DATA, *OPERATORS[node.op].parameters)
-    if len(node.inputs) != len(wanted):
-        yield f"{len(node.inputs)} inputs, expected {', '.join(wanted)}"
+def _problems(nodes: list[Node], node: Node, *, is_last: bool) -> Iterator[str]:
+    """Yield what is not supported of an operator and of its place."""
+    known = OPERATORS.get(node.op)
+    if known is None:
+        yield f"unsupported operator, expected one of {', '.join(OPERATORS)}"
         return
-    data, *parameters = (nodes[n] for n in node.inputs)
-    if data.op == VARIABLE and data.name != DATA:
-        yield f"its first input is the variable `{data.name}`, expected `{DATA}`"
-    if node.op in operators.LAST and data.op != "FullyConnected":
-        yield f"it follows {data}, only FullyConnected is supported before it"
-    for what, parameter in zip(wanted[1:], parameters, strict=True):
-        if parameter.op != VARIABLE:
-            yield f"its {what} is {parameter}, only a variable is supported"
+    wanted = (DATA, *known.parameters)
+    others = [nodes[n] for n in node.inputs[1:]]
+    if len(node.inputs) != len(wanted) or any(one.op != VARIABLE for one in others):
+        yield f"its inputs are not {', '.join(wanted)}"
+    says = node.attributes
+    for name, pattern in known.sizes.items():
+        if not pattern.fullmatch(says.get(name, "")):
+            wants = "(K, K)" if pattern is SQUARE else "a positive whole number"
+            shown = says.get(name, "missing")[:LONGEST]
+            yield f"`{name}` is {shown}, expected {wants}"
+    for name, served in {**known.needed, **known.only}.items():
+        if name in known.needed or name in says:
+            found = says.get(name, "missing")
+            if found not in served:
+                yield f"`{name}` is {found[:LONGEST]}, only {served[0]} is supported"
+    if is_last != (node.op in LAST):
+        yield f"only {', '.join(LAST)} can be last, and nowhere else"
+
+
+def _layer(node: Node, taken: list[str]) -> Layer:
+    """Return the layer of a supported operator."""
+    name, says = node.name, node.attributes
+    match node.op:
+        case "Convolution" | "New":
+            kernel, maps = says["kernel"].strip("()").split(",")[0], says["num_filter"]
+            return Convolution(name, taken[0], int(maps), int(kernel), node.op == "New")
+        case "FullyConnected":
+            return Dense(name, taken[0], taken[1], int(says["num_hidden"]))
+        case "Pooling":
+            return Pooling(name)
+        case "Flatten":
+            return Flatten(name)
+        case "Activation" | "tanh":
+            return Tanh(name)
+    return Softmax(name)
+
+
+def _described(layer: Layer) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """Return a layer's operator, its attributes, and the names of its weights."""
+    match layer:
+        case Convolution(_, weight, maps, kernel, own):
+            sizes = {"kernel": f"({kernel}, {kernel})", "num_filter": f"{maps}"}
+            if own:
+                return "New", sizes, (weight,)
+            return "Convolution", {**sizes, "no_bias": "True"}, (weight,)
+        case Tanh():
+            return "Activation", {"act_type": "tanh"}, ()
+        case Pooling():
+            halves = {"kernel": "(2, 2)", "pool_type": "max", "stride": "(2, 2)"}
+            return "Pooling", halves, ()
+        case Flatten():
+            return "Flatten", {}, ()
+        case Dense(_, weight, bias, outputs):
+            return "FullyConnected", {"num_hidden": f"{outputs}"}, (weight, bias)
+        case Softmax(name):
+            return "SoftmaxOutput", {}, (f"{name}_label",)
 
 
 def dumps(layers: Iterable[Layer]) -> str:
     """Return the symbol file of a chain of layers, as MXNet 1.9.1 writes it."""
     nodes = [_entry(VARIABLE, DATA, {}, [])]
     for layer in layers:
-        op, attributes, names = operators.described(layer)
+        op, attributes, names = _described(layer)
         before = len(nodes) - 1
         # MXNet repeats a layer's attributes on its variables.
         nodes += [_entry(VARIABLE, name, attributes, []) for name in names]
         inputs = [before, *range(before + 1, len(nodes))]
         nodes.append(_entry(op, layer.name, attributes, inputs))
-    variables = [n for n, node in enumerate(nodes) if node["op"] == VARIABLE]
     document = {
         "nodes": nodes,
-        "arg_nodes": variables,
+        "arg_nodes": [n for n, node in enumerate(nodes) if node["op"] == VARIABLE],
         "heads": [[len(nodes) - 1, 0, 0]],
         "attrs": {"mxnet_version": ["int", VERSION]},
     }
@@ -197,7 +224,5 @@ def dumps(layers: Iterable[Layer]) -> str:
 def _entry(
     op: str, name: str, attributes: Mapping[str, str], inputs: Iterable[int]
 ) -> dict[str, Any]:
-    entry: dict[str, object] = {"op": op, "name": name}
-    if attributes:
-        entry["attrs"] = dict(attributes)
-    return {**entry, "inputs": [[n, 0, 0] for n in inputs]}
+    says = {"attrs": attributes} if attributes else {}
+    return {"op": op, "name": name, **says, "inputs": [[n, 0, 0] for n in inputs]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 
 from course.errors import UsageError
@@ -127,10 +127,9 @@ class Variant:
 
     name: str
     idea: str
-    plan: Callable[[OnGpu, Params], tuple[Launch, ...]]
+    plan: Callable[[OnGpu, Params], Iterable[Launch]]
     after: str | None = None
     params: Params = field(default_factory=dict)
-    sweep: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # values to try
     tune: Callable[[OnGpu], Params] = _nothing  # parameters that depend on the shape
     fixed: tuple[str, ...] = ()  # sizes of the shape that are compiled in
     constants: tuple[str, ...] = ()  # constant memory that k is copied to first
@@ -175,7 +174,7 @@ class Variant:
 
     def planned(self, shape: ConvShape) -> tuple[Launch, ...]:
         """Return the launches for any number of multiprocessors."""
-        return self.plan(self._on_gpu(shape), self.parameters(shape))
+        return tuple(self.plan(self._on_gpu(shape), self.parameters(shape)))
 
     def _on_gpu(self, shape: ConvShape) -> OnGpu:
         return OnGpu(*astuple(shape), self.gpu)
@@ -230,17 +229,10 @@ class Variant:
         volta = self.targets == LADDER_TARGETS and architecture == "sm_70"
         return architecture if serves or volta else None
 
-    def having(self, **params: int) -> Variant:
-        """Return a copy with other parameters."""
-        return replace(self, params={**self.params, **params})
 
-
-def left_out(s: ConvShape, parts: int = 1) -> Mapping[str, int]:
-    """Return the bytes of the list of images that a kernel leaves to ``repair.cuh``.
-
-    Each of ``parts`` blocks may add an image.
-    """
-    return {"list": 4 * s.B * parts}
+def left_out(s: ConvShape) -> Mapping[str, int]:
+    """Return the bytes of the list of images that a kernel leaves to ``repair.cuh``."""
+    return {"list": 4 * s.B}
 
 
 def repair(kernel: str, s: ConvShape) -> Launch:

@@ -1,8 +1,7 @@
-// A call of the operator: where it computes, and its time.
+// A call of the operator, and its time.
 #ifndef RAI_FORWARD_H
 #define RAI_FORWARD_H
 
-#include <mutex>
 #include <string>
 
 namespace rai {
@@ -13,17 +12,10 @@ struct Shape {
 
     int rows() const { return H - K + 1; }
     int columns() const { return W - K + 1; }
-    bool operator==(const Shape &other) const;
-    std::string text() const;
 };
 
-// Serialises convolutions and changes of where they run: MXNet calls from several
-// threads, there is one set of arrays on the GPU, and a convolution on the CPU uses all
-// cores.
-extern std::mutex computing;
-
-// Write the convolution of x with k to y, all contiguous and in the host's memory, where
-// chosen last. Records the time, without clearing y. Throws std::exception.
+// Write the convolution of x with k to y, all contiguous. Records the time, without
+// clearing y. Throws std::exception.
 void forward(float *y, const float *x, const float *k, const Shape &shape);
 
 // Store an error message for rai_operator_problem.
@@ -31,11 +23,11 @@ void say(const std::string &problem);
 
 } // namespace rai
 
-// The functions for Python. Those returning int return 0, or -1 and set ..._problem.
+// The functions for Python.
 extern "C" {
 
-// Compute on the CPU with a number of threads; free everything on the GPU.
-void rai_operator_use_cpu(int threads);
+// Compute with a number of threads.
+void rai_operator_use(int threads);
 
 // Return and clear the last error message; "" if there is none.
 const char *rai_operator_problem();

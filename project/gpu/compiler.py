@@ -20,7 +20,6 @@ from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 from course.errors import NoGpuError, ProjectError
 from course.shapes import ConvShape
@@ -29,6 +28,8 @@ from host import cache
 
 FOLDER = Path(__file__).resolve().parents[1] / "cuda"
 STANDARD = "c++17"
+INFINITY = ("INFINITY", "__int_as_float(0x7f800000)")
+"""A macro of math.h, which nvcc includes and NVRTC does not have."""
 NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _IMPORT = Lock()  # importing cuda.core from two threads at once fails
 
@@ -93,15 +94,6 @@ class Compiled:
     log: str
 
 
-class Toolkit(Protocol):
-    """A CUDA compiler."""
-
-    version: str  # such as 13.0.88
-
-    def compile(self, unit: Unit, architecture: str) -> Compiled:
-        """Compile a file; raise ProjectError with the compiler's message."""
-
-
 class Nvcc:
     """The compiler of the CUDA toolkit."""
 
@@ -150,7 +142,7 @@ class Nvrtc:
             std=STANDARD,
             include_path=[str(unit.folder), *map(str, _headers())],
             device_as_default_execution_space=True,  # as constexpr is to nvcc
-            define_macro=[(name, str(n)) for name, n in unit.defines] or None,
+            define_macro=[INFINITY, *((name, str(n)) for name, n in unit.defines)],
             ptxas_options="-v",
         )
         log = StringIO()
@@ -160,6 +152,9 @@ class Nvrtc:
         except NVRTCError as error:
             raise ProjectError(f"{unit.path}: {architecture}: {error}") from None
         return Compiled(bytes(code.code), log.getvalue())
+
+
+Toolkit = Nvcc | Nvrtc
 
 
 def find(nvccs: Iterable[Path] | None = None) -> Toolkit:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
 
 import cudnn
 from course import shapes
 from course.errors import GpuError, NoGpuError
 from course.shapes import ConvShape
+from gpu.device import DeviceArray
 
 Y, X, K = 1, 2, 3  # the tensors' identifiers in every graph
 FLOAT = cudnn.data_type.FLOAT
@@ -27,24 +27,10 @@ DEPENDENT = [
 ]
 
 
-class Memory(Protocol):
-    """A contiguous array in the GPU's memory, in row-major order."""
-
-    shape: tuple[int, ...]
-
-    @property
-    def address(self) -> int:
-        """Return the address of the first element."""
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size in bytes."""
-
-
 class Cudnn:
     """cuDNN on the current CUDA context, with a workspace; close it before that."""
 
-    def __init__(self, workspace: Memory) -> None:
+    def __init__(self, workspace: DeviceArray) -> None:
         try:
             self._handle = cudnn.create_handle()
         except RuntimeError as error:
@@ -77,7 +63,7 @@ class Cudnn:
             graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
         self._plans[shape] = graph
 
-    def convolve(self, y: Memory, x: Memory, k: Memory) -> None:
+    def convolve(self, y: DeviceArray, x: DeviceArray, k: DeviceArray) -> None:
         """Write the convolution of ``x`` with ``k`` to ``y``; its shape is planned."""
         graph = self._plans[shapes.between(y.shape, x.shape, k.shape)]
         addresses = {Y: y.address, X: x.address, K: k.address}

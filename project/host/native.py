@@ -36,7 +36,6 @@ class Library:
     name: str
     sources: tuple[Path, ...]
     includes: tuple[Path, ...] = ()  # folders of headers besides the sources' own
-    options: tuple[str, ...] = ()
     unoptimised: tuple[Path, ...] = ()  # sources compiled with -O0, to compile fast
 
     @property
@@ -66,7 +65,7 @@ class Compiler:
         includes = [f"-I{folder}" for folder in library.folders]
 
         def run(argv: Sequence[str]) -> None:
-            done = _run([*argv, *library.options])
+            done = _run(argv)
             if done.returncode != 0:
                 why = _diagnosis(argv[0], done)
                 raise CompilerError(f"cannot build {library.name}: {why}")
@@ -132,7 +131,7 @@ def _temporary_folder(library: Library) -> tempfile.TemporaryDirectory[str]:
 def key(library: Library, compiler: Compiler) -> str:
     """Return a library's cache key: its sources, options, compiler and processor."""
     how = [*compiler.command, *OPTIONS, *compiler.processor]
-    how += [library.name, *library.options, *map(str, library.includes)]
+    how += [library.name, *map(str, library.includes)]
     how += map(str, library.unoptimised)
     code = cache.sources(library.files, library.folders)
     return cache.key([*map(os.fsencode, how), compiler.macros, *code])

@@ -57,8 +57,6 @@ def of(row: Row) -> str | None:
         return None
     if row["what"] == JUDGED:  # which launches it by itself
         return cache.key(_both(variant, row["edition"], images, gpu))
-    if row["swept"]:
-        variant = replace(variant, tune=lambda _: row["params"])
     launched = _convolution(variant, ConvShape(**row["shape"]), gpu)
     return cache.key([*launched, *_launchers()])
 
@@ -82,7 +80,7 @@ def again(row: Row) -> str:
         command += f" --edition {row['edition']}"
     if row["images"] != trials.IMAGES:
         command += f" --images {row['images']}"
-    return command + " --sweep" * row["swept"] + " --wide" * bool(row.get("wide"))
+    return command + " --wide" * bool(row.get("wide"))
 
 
 def _convolution(variant: Variant, shape: ConvShape, gpu: Gpu) -> Iterator[bytes]:

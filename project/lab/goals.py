@@ -176,10 +176,8 @@ def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
     return min(fitting, key=lambda result: result.ms, default=None)
 
 
-def judge(
-    goal: Goal, found: Iterable[Result], chips: Iterable[Sequence[Result]] = ()
-) -> Verdict:
-    """Compare the fastest correct result with a goal; tell how chips differ."""
+def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
+    """Compare the fastest correct result with a goal."""
     best = fastest(found, goal)
     if best is None:
         return Verdict(goal.name, goal.description)
@@ -189,16 +187,6 @@ def judge(
         f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
     )
     reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
-    same = (goal.accuracy, best.variant, best.images)
-    each = [
-        result.ms
-        for of_chip in chips
-        for result in of_chip
-        if (result.accuracy, result.variant, result.images) == same and not result.why
-    ]
-    if len(each) > 1:
-        apart = f"{duration(min(each))} to {duration(max(each))}"
-        reached += f"; {apart} on {len(each)} chips"
     missed = []
     if best.ms > goal.ms:
         missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
@@ -291,11 +279,11 @@ def judge_script(rows: Iterable[Row]) -> Verdict:
     return Verdict(name, goal, reached, [f"{over:.0%} over the time"] * (over > 0))
 
 
-def verdicts(rows: Sequence[Row], chips: Iterable[Sequence[Row]] = ()) -> list[Verdict]:
-    """Return the verdicts of all goals; ``chips`` are the rows of each."""
-    found, each = results(rows), list(map(results, chips))
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Return the verdicts of all goals."""
+    found = results(rows)
     return [
-        *(judge(goal, found, each) for goal in GOALS),
+        *(judge(goal, found) for goal in GOALS),
         *judge_sizes(found),
         judge_editions(rows),
         *judge_forward(rows),

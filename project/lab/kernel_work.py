@@ -58,8 +58,7 @@ def of_network(network: Network, images: int, own: OwnKernels) -> list[Work]:
 def _of_piece(network: Network, images: int, own: OwnKernels) -> Iterator[Work]:
     size = network.edition.size
     chain = pooled_first(network.model.layers)
-    if own.other_layers:
-        yield from _start(images, size * size)
+    yield from _start(images, size * size)
     shapes = iter(graph.convolutions(chain, images, size))
     for step in graph.steps(chain, size):
         name = step.layer.name
@@ -67,12 +66,12 @@ def _of_piece(network: Network, images: int, own: OwnKernels) -> Iterator[Work]:
             shape = next(shapes)
             if own.variant:
                 part = own.variant.serve(shape, own.gpu)
-                if own.other_layers and part.storage == "float16":
+                if part.storage == "float16":
                     for work in _to_halves(images, shape):
                         yield replace(work, variant=own.variant.name)
                 for work in of_convolution(part, shape):
                     yield replace(work, layer=name, variant=own.variant.name)
-        elif own.other_layers:
+        else:
             yield from (replace(w, layer=name) for w in _of_other(step, images))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,6 @@ def keep(row: Row, out: Path) -> None:
         lines.write(json.dumps(row) + "\n")
 
 
-def tried(rows: Iterable[Row], gpu: str) -> list[Row]:
-    """Return the correct rows of each variant's last sweep."""
-    swept = [row for row in rows if row["swept"] and row["machine"]["gpu"] == gpu]
-    last = {row["variant"]: row["run"] for row in sorted(swept, key=_at)}
-    return [row for row in swept if row["ok"] and last[row["variant"]] == row["run"]]
-
-
 def _at(row: Row) -> str:
     at: str = row["at"]
     return at
@@ -53,27 +45,19 @@ def _at(row: Row) -> str:
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     """Return the last row of each variant, class, layer and number of images.
 
-    Rows of sweeps or of another GPU are ignored.
+    Rows of another GPU are ignored.
     """
     found: dict[Key, Row] = {}
     for row in sorted(rows, key=_at):
-        if row["machine"]["gpu"] == gpu and not row["swept"]:
+        if row["machine"]["gpu"] == gpu:
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())
 
 
-def by_chip(rows: Sequence[Row], gpu: str) -> list[list[Row]]:
-    """Return the last rows of each chip of a GPU's model."""
-    chips = dict.fromkeys(row["machine"].get("uuid") for row in rows)
-    each = ([r for r in rows if r["machine"].get("uuid") == chip] for chip in chips)
-    return [found for of_chip in each if (found := latest(of_chip, gpu))]
-
-
 def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
-    """Remove every row but those that are shown of ``rows``, for each chip."""
+    """Remove every row but those that are shown of ``rows``."""
     for path in folder.glob("*.jsonl"):
         path.unlink()
     for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
-        shown = [*chain(*by_chip(rows, gpu)), *tried(rows, gpu)]
-        for row in sorted(shown, key=_at):
+        for row in sorted(latest(rows, gpu), key=_at):
             keep(row, folder / file(gpu).name)

@@ -75,7 +75,6 @@ class Rule:
 
 
 FULL = Rule()
-QUICK = Rule(least=5, error=0.05, most_s=1.0, batch=3, agree=0.1, warm_s=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +180,6 @@ class Modelled:
 
     bytes_ms: float
     flops_ms: float
-
-    @property
-    def ms(self) -> float:
-        """Return the longer of both."""
-        return max(self.bytes_ms, self.flops_ms)
 
 
 def flops(s: ConvShape) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from course import editions, graph
 from course.editions import Edition
 from course.errors import UsageError
 from course.shapes import ConvShape
-from course.variants import FP32, LADDER_TARGETS, RTOL, Params, Variant
+from course.variants import FP32, LADDER_TARGETS, RTOL, Variant
 from lab.measurement import FMA, HALF, SPLIT
 from plans import kernels
 from plans.kernels import VARIANTS
@@ -39,7 +38,6 @@ class Trial:
     layer: Layer
     images: int
     variants: tuple[Variant, ...]
-    swept: bool = False  # they are part of a sweep of parameters
     wide: bool = False  # numbers of so wide a range that fast kernels leave every image
 
     @property
@@ -51,7 +49,7 @@ class Trial:
         """Return whether a variant is also timed back to back: the fastest ones are."""
         usual = (self.layer.edition, self.images) == (MAIN, IMAGES)
         fastest = variant.name in kernels.BEST.values()
-        return usual and fastest and not (self.swept or self.wide)
+        return usual and fastest and not self.wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +61,13 @@ class Selection:
     edition: str | None = None
     layer: str | None = None
     images: Sequence[int] = ()
-    sweep: bool = False
     wide: bool = False
 
     @property
     def narrowed(self) -> bool:
         """Return whether the command line selects anything."""
         names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
-        return self.sweep or self.wide or any(names)
+        return self.wide or any(names)
 
 
 def layers(edition: Edition) -> Iterator[Layer]:
@@ -94,12 +91,11 @@ def programme(selection: Selection) -> list[Trial]:
     chosen = selected(selection.variants, selection.accuracy)
     if selection.narrowed:
         edition = editions.edition(selection.edition or MAIN)
-        tried = tuple(to_try(chosen) if selection.sweep else chosen)
         wanted = [la for la in layers(edition) if selection.layer in {None, la.name}]
         if not wanted:
             raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
         return [
-            Trial(layer, images, tried, selection.sweep, selection.wide)
+            Trial(layer, images, tuple(chosen), selection.wide)
             for images in selection.images or (IMAGES,)
             for layer in wanted
         ]
@@ -129,28 +125,6 @@ def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
     if not found:
         raise UsageError(f"none of these variants is in class {accuracy}")
     return found
-
-
-def to_try(chosen: Iterable[Variant]) -> list[Variant]:
-    """Return all variants that a sweep tries; raise UsageError if there are none."""
-    tried = [v for variant in chosen if variant.sweep for v in swept(variant)]
-    if not tried:
-        raise UsageError("these variants have no parameters to sweep")
-    return tried
-
-
-def swept(variant: Variant) -> Iterator[Variant]:
-    """Yield a variant with every combination of its values to try."""
-    for values in product(*variant.sweep.values()):
-        tried = dict(zip(variant.sweep, values, strict=True))
-        yield replace(variant, tune=_instead(variant.tune, tried))
-
-
-def _instead(
-    tune: Callable[[ConvShape], Params], tried: Params
-) -> Callable[[ConvShape], Params]:
-    """Return a tuning function whose results the tried values override."""
-    return lambda shape: {**tune(shape), **tried}
 
 
 def arithmetic(part: Variant) -> str:

@@ -56,7 +56,7 @@ def add(
     with suppress(OSError, ValueError), _locked(build):
         path = build / FILE
         merged = merge(_read(path), new)
-        text = _text(merged)
+        text = json.dumps(merged) + "\n"
         if len(text) <= MOST_BYTES:
             _replace(path, text)
 
@@ -152,15 +152,6 @@ def _read(path: Path) -> Json:
         ):
             raise ValueError(f"{path}: {name} is no list of objects")
     return said
-
-
-def _text(merged: Json) -> str:
-    """Return JSON with one entry a line."""
-    lists = (
-        f' "{name}": [' + ",".join(f"\n  {json.dumps(e)}" for e in merged[name]) + "]"
-        for name in LISTS
-    )
-    return "{\n" + f' "format": {merged["format"]},\n' + ",\n".join(lists) + "\n}\n"
 
 
 def _replace(path: Path, text: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from math import prod
-from time import monotonic
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ PEAK_RATE = 1e-3
 DECAY = 0.01
 DROPPED = 0.3  # dropout probability before the last layer
 WHITE = 255.0
-BAR = 30
 
 Weights = dict[str, np.ndarray]
 
@@ -56,11 +54,10 @@ def train(
         found = accuracy(edition, model, weights, images[held], labels[held])
         if not left:
             line = f"epoch {epoch}/{epochs}: {found:.4f} on the held-out images"
-            print(line, file=sys.stderr)
+            print(line, file=sys.stderr, flush=True)
         if found > best_accuracy:
             best, best_accuracy = weights, found
         if model.no_better_than is not None and found >= model.no_better_than:
-            print(file=sys.stderr)  # end the line of the progress bar
             break
     return best, best_accuracy
 
@@ -127,7 +124,6 @@ def fit(
     )
     for epoch in range(1, epochs + 1):
         order = chosen[torch.randperm(len(chosen)).numpy()]
-        start = monotonic()
         for batch in range(batches):
             part = order[batch * BATCH : (batch + 1) * BATCH]
             scores = net(mirrored(pixels(images[part])))
@@ -136,7 +132,6 @@ def fit(
             loss.backward()
             optimizer.step()
             schedule.step()
-            progress(epoch, epochs, (batch + 1) / batches, loss.item(), start)
             yield (epoch - 1) * batches + batch + 1
 
 
@@ -154,15 +149,3 @@ def mirrored(images: Tensor) -> Tensor:
 def classes(labels: np.ndarray) -> Tensor:
     """Convert labels to the type that the loss takes."""
     return torch.from_numpy(labels.astype(np.int64))
-
-
-def progress(epoch: int, epochs: int, done: float, loss: float, start: float) -> None:
-    """Redraw the epoch's progress bar; a file gets only the finished bars."""
-    if done < 1 and not sys.stderr.isatty():
-        return
-    bar = ("#" * int(done * BAR)).ljust(BAR, ".")
-    seconds = monotonic() - start
-    left = seconds / done - seconds
-    end = "\n" if done == 1 else "\r"
-    line = f"epoch {epoch}/{epochs} [{bar}] {done:4.0%} loss {loss:.3f}"
-    print(f"{line}, {left:4.0f} s left", end=end, file=sys.stderr, flush=True)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from course.shapes import ConvShape
-from course.variants import (
-    HALF,
-    TF32,
-    Launch,
-    OnGpu,
-    Params,
-    Variant,
-    first_of,
-    tiles,
-)
+from course.variants import HALF, TF32, Launch, OnGpu, Params, Variant, first_of, tiles
 
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7

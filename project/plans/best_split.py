@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from course.shapes import ConvShape
-from course.variants import (
-    Launch,
-    OnGpu,
-    Params,
-    Variant,
-    tiles,
-)
+from course.variants import Launch, OnGpu, Params, Variant, tiles
 
 GROUPS = 2  # warp groups of a block, each with a pair of images
 ROW = 64  # pixels of one product: a row of two images side by side

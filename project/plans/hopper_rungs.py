@@ -10,15 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from course.shapes import ConvShape
-from course.variants import (
-    Launch,
-    OnGpu,
-    Params,
-    Variant,
-    left_out,
-    repair,
-    tiles,
-)
+from course.variants import Launch, OnGpu, Params, Variant, left_out, repair, tiles
 from plans.best_one import MAPS, group_bytes, rows, slot_bytes, stage_bytes
 from plans.tensor_rungs import IMAGES, MANY_BLOCKS, TARGETS
 

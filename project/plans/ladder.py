@@ -93,12 +93,8 @@ def matrix_bytes(s: ConvShape) -> Mapping[str, int]:
     return {"matrix": 4 * s.C * s.K * s.K * pixels * unrolled_images(s)}
 
 
-def plan_unroll_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch unrolling and multiplication for each chunk of images."""
-    return tuple(_unroll_gemm(s, p))
-
-
-def _unroll_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_unroll_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield unrolling and multiplication for each chunk of images."""
     pixels, tile = s.H_out * s.W_out, p["TILE"]
     for first, images in _chunks(s.B, unrolled_images(s)):
         columns = images * pixels
@@ -124,12 +120,8 @@ def even_maps(s: ConvShape) -> Params:
     return {"MAPS": tiles(s.M, tiles(s.M, MOST_MAPS))}
 
 
-def plan_register_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch unrolling and multiplication for each chunk of images."""
-    return tuple(_register_gemm(s, p))
-
-
-def _register_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_register_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield unrolling and multiplication for each chunk of images."""
     pixels = s.H_out * s.W_out
     for first, images in _chunks(s.B, unrolled_images(s)):
         columns = images * pixels
@@ -158,12 +150,8 @@ def too_big_a_window(s: ConvShape) -> str | None:
     return f"{floats} weights of a channel exceed a block's {MOST_WEIGHTS}"
 
 
-def plan_implicit_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch one thread per PIXELS pixels, numbered across all images."""
-    return tuple(_implicit_gemm(s, p))
-
-
-def _implicit_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+def plan_implicit_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
+    """Yield one thread per PIXELS pixels, numbered across all images."""
     pixels = s.H_out * s.W_out
     for first, images in _chunks(s.B, max(1, MOST_COLUMNS // pixels)):
         columns = images * pixels
@@ -220,7 +208,6 @@ RUNGS = (
         plan_tiled,
         after="restrict_unroll",
         params={"TILE": 32, "ROWS": 8},
-        sweep={"ROWS": (8, 16, 32)},
         fixed=("K",),
     ),
     Variant(
@@ -229,7 +216,6 @@ RUNGS = (
         plan_constant,
         after="tiled",
         params={"TILE": 32, "ROWS": 8, "WEIGHTS": MOST_CONSTANT},
-        sweep={"ROWS": (8, 16, 32)},
         fixed=("K",),
         constants=("weights",),
         refuses=too_big_for_constant,
@@ -240,7 +226,6 @@ RUNGS = (
         plan_unroll_gemm,
         after="tiled",
         params={"TILE": 16, "THREADS": 256},
-        sweep={"TILE": (8, 16, 32)},
         scratch=matrix_bytes,
     ),
     Variant(
@@ -249,7 +234,6 @@ RUNGS = (
         plan_register_gemm,
         after="unroll_gemm",
         params={"THREADS": 128, "PIXELS": 2},
-        sweep={"THREADS": (64, 128, 256), "PIXELS": (1, 2, 4)},
         tune=even_maps,
         scratch=matrix_bytes,
     ),
@@ -259,7 +243,6 @@ RUNGS = (
         plan_implicit_gemm,
         after="register_gemm",
         params={"THREADS": 128, "PIXELS": 4},
-        sweep={"THREADS": (64, 128, 256), "PIXELS": (2, 4, 6)},
         tune=even_maps_and_channels,
         fixed=("M", "C", "H", "W", "K"),
         refuses=too_big_a_window,
@@ -270,7 +253,6 @@ RUNGS = (
         plan_tree,
         after="restrict_unroll",
         params={"PIXELS": 64},
-        sweep={"PIXELS": (32, 64, 128)},
         fixed=("K",),
     ),
     Variant(
@@ -279,7 +261,6 @@ RUNGS = (
         plan_atomics,
         after="restrict_unroll",
         params={"THREADS": 128, "CHANNELS": 4},
-        sweep={"THREADS": (64, 128, 256), "CHANNELS": (2, 4, 6)},
         fixed=("K",),
     ),
 )

@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from itertools import product
 
-from course.variants import (
-    LADDER_TARGETS,
-    Launch,
-    OnGpu,
-    Params,
-    Variant,
-    tiles,
-)
+from course.variants import LADDER_TARGETS, Launch, OnGpu, Params, Variant, tiles
 
 RESERVED = 1024  # bytes of a multiprocessor's shared memory for each block
 MOST_ITEMS = 2**30  # an int counts them

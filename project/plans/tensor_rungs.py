@@ -118,7 +118,6 @@ def _rung(
         partial(plan, f"conv_{name}"),
         after=after,
         params={"WARPS": warps, "TILES": ROUND // 16 // warps},
-        sweep={"WARPS": (4, 8, 16), "TILES": (1, 2, 4)},
         tune=tune,
         fixed=("M", "C", "H", "W", "K"),
         refuses=partial(too_wide, tune),

@@ -4,7 +4,6 @@ import itertools
 import json
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 
 import bench
 import numpy as np
@@ -121,9 +120,9 @@ def test_by_the_model_a_convolution_takes_its_bytes_or_its_products():
         measurement.modelled(CONV2, kind, stored, RATES)
         for kind, stored in ((FMA, 4), (SPLIT, 4), (HALF, 2))
     )
-    assert fma.ms == fma.flops_ms == pytest.approx(121.1e9 / 60e12 * 1e3, rel=1e-3)
+    assert fma.flops_ms == pytest.approx(121.1e9 / 60e12 * 1e3, rel=1e-3)
     assert split.flops_ms == pytest.approx(3 * half.flops_ms)
-    assert half.ms == half.bytes_ms < split.bytes_ms == fma.bytes_ms
+    assert half.flops_ms < half.bytes_ms < split.bytes_ms == fma.bytes_ms
 
 
 def errors(wrong=0.0, worst=0.0, missing=0):
@@ -172,7 +171,6 @@ def test_the_whole_programme_has_every_variant_size_and_edition():
     assert all([v.name for v in t.variants] == list(VARIANTS) for t in main)
     assert {t.images for t in chosen} == {100, 1000, 10_000, 40_000}
     assert {t.layer.edition for t in chosen} == set(editions.EDITIONS)
-    assert not any(t.swept for t in chosen)
     wide = [t for t in chosen if t.wide]
     assert [(t.layer.name, t.variants[0].name) for t in wide] == [
         *(("conv1", "best"), ("conv2", "best"))
@@ -205,32 +203,6 @@ def test_what_is_unknown_is_refused():
 
 def plan(shape, params):
     return (Launch("conv", (1, 1, 1), (params["A"], 1, 1), ("y", "x", "k")),)
-
-
-def test_a_sweep_tries_every_combination_also_over_what_a_shape_would_tune():
-    variant = Variant(
-        *("one", "", plan),
-        params={"A": 1, "B": 1, "C": 9},
-        tune=lambda shape: {"B": 5},
-        sweep={"A": (8, 16), "B": (2, 3)},
-    )
-
-    tried = [v.parameters(CONV2) for v in trials.swept(variant)]
-
-    assert tried == [
-        {"A": a, "B": b, "C": 9} for a, b in itertools.product((8, 16), (2, 3))
-    ]
-    assert next(trials.swept(variant)).launches(CONV2)[0].block == (8, 1, 1)
-    assert variant.parameters(CONV2) == {"A": 1, "B": 5, "C": 9}
-
-
-def test_a_sweep_is_of_what_names_values():
-    plain = Variant("plain", "", plan, params={"A": 1})
-    assert len(trials.to_try([plain, replace(plain, sweep={"A": (1, 2)})])) == 2
-    with pytest.raises(UsageError, match="have no parameters to sweep"):
-        trials.to_try([plain])
-    (trial, _) = trials.programme(Selection(["unroll_gemm"], sweep=True))
-    assert trial.swept and len(trial.variants) > 1
 
 
 class Lab(Watch):

@@ -9,12 +9,13 @@ from course import editions
 from course.shapes import ConvShape
 from lab import measurement, trials
 from lab.bench_gpu import Lab
-from lab.measurement import QUICK
+from lab.measurement import Rule
 from lab.trials import Trial
 from plans.kernels import VARIANTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("compiled_once")]
 
+QUICK = Rule(least=5, error=0.05, most_s=1.0, batch=3, agree=0.1, warm_s=0.5)
 LAYER = next(trials.layers(editions.EDITIONS["2019fa"]))
 NAIVE = VARIANTS["naive"]
 SMALL = ConvShape(1, 1, 1, 6, 6, 3)
@@ -128,4 +129,4 @@ def test_a_gpus_rates_are_what_a_gpu_can_do(lab):
     assert 10 < rates.copy_gbps < 100_000
     assert 0.1 < rates.fma_tflops < 1000
     assert rates.half_tflops > rates.fma_tflops
-    assert measurement.modelled(LAYER.shape, "fma", 4, rates).ms > 0
+    assert measurement.modelled(LAYER.shape, "fma", 4, rates).bytes_ms > 0

@@ -29,7 +29,6 @@ def row(variant, **more):
 ROWS = {
     "best": row("best"),
     "tiled": row("tiled"),
-    "sweep": row("tree", swept=True, params={"PIXELS": 32, "THREADS": 32}),
     "judged": row("best", what="judged"),
     "forward": forward() | {"machine": GPU},
     "script": script(1.0) | {"machine": GPU},
@@ -117,7 +116,7 @@ def test_rows_of_other_code_or_of_none_are_stale():
             row("best", edition="2018fa"),
             "project/bench.py --variant best --edition 2018fa",
         ),
-        (ROWS["sweep"], "project/bench.py --variant tree --sweep"),
+        (row("best", wide=True), "project/bench.py --variant best --wide"),
         (ROWS["forward"], "project/bench.py --forward"),
         (ROWS["script"], "project/bench.py --script"),
         (ROWS["judged"], "-m tools.benchmarks.judge_ladder"),

@@ -11,6 +11,7 @@ from host import cpu_convolution, native, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from project.tests.plain import gold
 from tests.kit.program import run_program
 
 pytestmark = [
@@ -102,7 +103,7 @@ def test_what_is_no_number_spreads_as_the_formula_says(convolve, layer, chosen):
         for _ in range(chosen.draw(st.integers(0, 3))):
             at = chosen.draw(st.integers(0, array.size - 1))
             array.reshape(-1)[at] = chosen.draw(st.sampled_from(SPECIAL))
-    right = reference.gold(*layer)
+    right = gold(*layer)
 
     y = convolved(convolve, *layer)
 

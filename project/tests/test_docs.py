@@ -130,15 +130,13 @@ def test_a_kernel_brought_as_the_page_says_is_right(with_kernel):
 def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     text = section("Add a model")
     folder = copy(text)
-    (training, milestone, agreement) = commands(text)
+    (training, milestone) = commands(text)
 
     trained(folder, "2019fa", "wide", training, pictures)
     printed = run(folder, milestone[1:], RAI_DATA_DIR=pictures)
-    compared = run(folder, agreement[1:])
 
     assert re.search(r"^Correctness: 0\.\d+ Model: wide$", printed, re.M)
     assert len(re.findall(r"^Op Time: \d\.\d{6}$", printed, re.M)) == 2
-    assert "2019fa  wide" in compared
 
 
 @pytest.mark.slow

@@ -1,16 +1,15 @@
 """The judge's rows, and the columns of RESULTS.md that they give."""
 
 import json
-import subprocess
-import sys
 
 import judged
 import plan
 import results
-from lab import goals, ledger
+from lab import code_hash, goals, ledger
 from plans.kernels import VARIANTS
 
 from project.tests.test_results import HOPPER, LADDER, both
+from tools.benchmarks import judge_ladder
 
 CHOICE = plan.Choice()
 
@@ -93,16 +92,18 @@ def test_a_variant_that_the_judge_refuses_has_its_reasons_below_the_table():
     assert "* The judge does not accept `tiled`: y differs\n" in page
 
 
-def test_rows_of_files_are_appended_to_those_of_their_gpu(tmp_path):
-    file, out = tmp_path / "measurement.json", tmp_path / "rows.jsonl"
-    file.write_text(json.dumps(measurement(*map(entry, VARIANTS))))
+def test_rows_are_appended_to_those_of_their_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "FOLDER", tmp_path / "kept")
+    judge_ladder.planned("sm_90", tmp_path / "plan.json")
+    (tmp_path / "fp32-1").mkdir()
+    (tmp_path / "fp32-1" / "job.json").touch()
+    text = json.dumps(measurement(*map(entry, VARIANTS)))
+    (tmp_path / "fp32-1" / "measurement.json").write_text(text)
+
     for _ in range(2):
-        subprocess.run(
-            [sys.executable, "judged.py", str(file), "--out", str(out)],
-            cwd=plan.HERE,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-    kept = list(ledger.read(tmp_path))
+        judge_ladder.keep(tmp_path)
+
+    kept = list(ledger.read(tmp_path / "kept"))
     assert [row["variant"] for row in kept] == [*VARIANTS, *VARIANTS]
+    assert code_hash.stale(kept) == []
     assert ledger.file(HOPPER).name == "nvidia-h200.jsonl"

@@ -15,7 +15,6 @@ from lab import kernel_work, ledger, measurement
 from lab.measurement import Rates
 from milestones import kernel_shapes
 from plans.kernels import VARIANTS
-from plans.ladder import plan_unroll_gemm
 
 CONV1 = ConvShape(10_000, 12, 1, 70, 70, 5)
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
@@ -130,14 +129,6 @@ def test_pieces_of_a_batch_are_launches_of_two_kinds():
     )
 
 
-def test_the_convolutions_alone_are_ours_in_mxnet():
-    own = OwnKernels(H200, 10_000, VARIANTS["naive"], other_layers=False)
-
-    assert {w.launch.kernel for w in kernel_work.of_network(network(), 9, own)} == {
-        "conv_naive"
-    }
-
-
 def test_a_library_s_convolutions_have_no_entries():
     works = kernel_work.of_network(network(), 9, OwnKernels(H200, 9))
 
@@ -149,7 +140,7 @@ def test_a_library_s_convolutions_have_no_entries():
 def test_many_chunks_of_one_size_are_one_entry():
     own = OwnKernels(H200, 10_000, VARIANTS["unroll_gemm"])
     works = kernel_work.of_network(network(), 10_000, own)
-    planned = plan_unroll_gemm(CONV1, VARIANTS["unroll_gemm"].parameters(CONV1))
+    planned = VARIANTS["unroll_gemm"].launches(CONV1)
     mine = [work for work in works if work.layer == "new0"]
 
     assert sum(work.count for work in mine) == len(planned)

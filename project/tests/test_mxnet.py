@@ -9,13 +9,11 @@ import pytest
 from backends import mxnet_cpu
 from backends.mxnet_cpu import MxnetCpu
 from backends.numpy_cpu import NumpyCpu
-from course import editions, network, params
-from course.errors import MissingError, NoGpuError, ProjectError, UsageError
-from course.graph import convolutions
+from course import editions, network, params, symbol
+from course.errors import MissingError, ProjectError
 from host import cpu_convolution, mxnet_package
 from host.mxnet_package import INSTALL
 from milestones import milestone
-from plans.kernels import VARIANTS
 
 from tests.kit import outside
 from tests.kit.needs import ROOT
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 PROJECT = ROOT / "project"
 NOT_INSTALLED = ModuleNotFoundError("No module named 'mxnet'", name="mxnet")
 COURSE = editions.edition("2019sp")
-OF_FLOATS = {name: v for name, v in VARIANTS.items() if v.storage == "float32"}
 
 
 def random_network(edition_name, model_name, seed=0):
@@ -55,8 +52,8 @@ def course():
     folder = outside.path("course-models")
     weights = folder / "2019sp-ece408-0002.params"
     text = (folder / "2019sp-ece408-symbol.json").read_text("utf-8")
-    model = COURSE.model("ece408")
-    return network.assemble(COURSE, model, params.read(weights), symbol=text)
+    model = replace(COURSE.model("ece408"), layers=symbol.loads(text))
+    return network.assemble(COURSE, model, params.read(weights))
 
 
 @pytest.mark.mxnet
@@ -136,48 +133,12 @@ def test_a_network_can_follow_another_in_one_process():
 
 
 @pytest.mark.mxnet
-def test_without_a_gpu_a_kernel_is_refused_in_a_sentence(tmp_path):
-    with pytest.raises(NoGpuError, match="NVIDIA's driver is not installed"):
-        MxnetCpu(VARIANTS["naive"], libcuda=str(tmp_path / "libcuda.so.1"))
-
-
-@pytest.mark.mxnet
-def test_a_symbol_that_mxnet_refuses_is_an_error_of_one_line():
-    one = replace(random_network("2019sp", "ece408"), symbol="{}")
+def test_a_symbol_that_mxnet_refuses_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setattr(symbol, "dumps", lambda layers: "{}")
+    one = random_network("2019sp", "ece408")
 
     with pytest.raises(ProjectError, match=r"^MXNet: [^\n]+$"):
         MxnetCpu().infer(one, random_images(1, 48))
-
-
-@pytest.mark.mxnet
-@pytest.mark.gpu
-@pytest.mark.parametrize("edition", ["2017fa", "2018fa", "2019sp", "2019fa"])
-@pytest.mark.parametrize("variant", OF_FLOATS.values(), ids=list(OF_FLOATS))
-def test_every_kernel_finds_in_mxnet_what_numpy_finds(variant, edition):
-    model = next(m.name for m in editions.edition(edition).models if m.own)
-    one = random_network(edition, model)
-    size = one.edition.size
-    images = random_images(1000, size)
-    shapes = convolutions(one.model.layers, len(images), size)
-    seven = 7 * 4 * max(shape.floats_out for shape in shapes)
-    if any(map(variant.refusal, shapes)):
-        with pytest.raises(UsageError, match=f"{variant.name} does not serve"):
-            MxnetCpu(variant).infer(one, images)
-        return
-
-    whole = MxnetCpu(variant).infer(one, images)
-    pieces = MxnetCpu(variant, piece_bytes=seven).infer(one, images[:100])
-
-    expected = NumpyCpu(dtype=np.float64).infer(one, images)
-    assert (whole.labels == expected.labels).mean() > 0.999
-    np.testing.assert_allclose(
-        whole.probabilities, expected.probabilities, rtol=1e-2, atol=1e-5
-    )
-    np.testing.assert_allclose(
-        pieces.probabilities, expected.probabilities[:100], rtol=1e-2, atol=1e-5
-    )
-    assert len(whole.op_times_s) == len(pieces.op_times_s)
-    assert min(whole.op_times_s) > 0
 
 
 def in_a_process(code):

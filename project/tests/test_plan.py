@@ -34,11 +34,11 @@ def of_all(architecture):
         accuracy: tuple(name for name in names if VARIANTS[name].accuracy == accuracy)
         for accuracy in BEST
     }
-    return plan.made(replace(only("", architecture), final=(), others=classes))
+    return plan.made(replace(only("", architecture), milestones=classes))
 
 
 def only(name, architecture):
-    return Choice(architectures=(architecture,), m3=(), m4=(), final=(name,))
+    return Choice(architectures=(architecture,), milestones={"final": (name,)})
 
 
 @pytest.mark.smoke
@@ -151,9 +151,8 @@ def test_a_check_says_what_has_changed(copy):
     assert copy("--check") == (
         1,
         "plan.py: plan.json is stale; run python project/plan.py\n"
-        "  it is older than project/cuda/parts/tensor.cuh\n"
-        "  it is older than the registry, project/plans/kernels.py and its imports\n"
-        "  its launches of m3 are not the registry's\n",
+        "  it is older than project/cuda/parts/tensor.cuh, or names it in vain\n"
+        "  it is older than the registry, project/plans/kernels.py and its imports\n",
     )
     assert copy() == (0, "")
     assert copy("--check") == (0, "")
@@ -166,7 +165,8 @@ def test_a_plan_made_again_keeps_what_was_chosen(copy):
 
     _, choice = plan.read(copy.folder / "plan.json")
     assert choice == Choice(
-        architectures=("sm_90",), m3=("tiled",), final=("per_layer",)
+        architectures=("sm_90",),
+        milestones=plan.CHOSEN | {"m3": ("tiled",), "final": ("per_layer",)},
     )
 
 
@@ -177,7 +177,9 @@ def test_a_sites_own_milestone_has_the_kernels_named_for_it(copy):
     assert copy("--m3", "tree") == (0, "")
 
     document, choice = plan.read(copy.folder / "plan.json")
-    assert choice == Choice(m3=("tree",), others={"half": ("tensor_half",)})
+    assert choice == Choice(
+        milestones=plan.CHOSEN | {"m3": ("tree",), "half": ("tensor_half",)}
+    )
     (entry,) = document["milestones"]["half"]
     assert entry["variant"] == "tensor_half" and entry["class"] == "half"
 
@@ -213,5 +215,5 @@ def test_an_edited_plan_is_stale():
     ]
     sources = {**kept["sources"], "project/cuda/gone.cu": "0"}
     assert plan.changes({**kept, "sources": sources}, plan.made(choice)) == [
-        "it lists project/cuda/gone.cu, which no plan needs"
+        "it is older than project/cuda/gone.cu, or names it in vain"
     ]

@@ -6,6 +6,8 @@ from host import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from project.tests.plain import gold
+
 
 @st.composite
 def layers(draw):
@@ -32,8 +34,8 @@ def test_a_convolution_of_any_shape_is_the_plain_one(layer):
     exactly = convolved(x, weights)
     roughly = convolved(x.astype("float32"), weights.astype("float32"))
 
-    np.testing.assert_allclose(exactly, reference.gold(x, weights), atol=1e-12)
-    np.testing.assert_allclose(roughly, reference.gold(x, weights), atol=1e-4)
+    np.testing.assert_allclose(exactly, gold(x, weights), atol=1e-12)
+    np.testing.assert_allclose(roughly, gold(x, weights), atol=1e-4)
 
 
 @pytest.mark.smoke
@@ -41,7 +43,7 @@ def test_the_plain_convolution_multiplies_windows_as_they_lie_unturned():
     x = np.arange(9.0).reshape(1, 1, 3, 3)
     weights = np.array([[[[1.0, 10.0], [100.0, 1000.0]]]])
 
-    assert reference.gold(x, weights).tolist() == [[[[4310, 5421], [7643, 8754]]]]
+    assert gold(x, weights).tolist() == [[[[4310, 5421], [7643, 8754]]]]
 
 
 @pytest.mark.parametrize(("channels", "maps", "size"), [(1, 12, 70), (12, 24, 33)])
@@ -52,6 +54,6 @@ def test_a_pixel_of_each_real_layer_is_the_plain_ones(channels, maps, size):
 
     y = convolved(x, weights)
 
-    corner = reference.gold(x[:, :, -6:, -6:], weights)
+    corner = gold(x[:, :, -6:, -6:], weights)
     np.testing.assert_allclose(y[:, :, -2:, -2:], corner, rtol=1e-4, atol=1e-4)
     assert not np.isnan(y).any()

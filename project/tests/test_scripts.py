@@ -174,7 +174,9 @@ def test_damaged_images_end_the_script_and_are_not_replaced(script, tmp_path):
 
     assert done.returncode == 1
     assert done.stdout == "Loading fashion-mnist data...\n"
-    assert re.fullmatch(f"m2.1.py: .*{name}: not an IDX file of bytes.*\n", done.stderr)
+    assert re.fullmatch(
+        f"m2.1.py: .*{name}: not a big-endian IDX file of bytes.*\n", done.stderr
+    )
 
 
 def test_more_images_than_the_set_has_are_a_usage_error(script, tmp_path):

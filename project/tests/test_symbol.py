@@ -121,6 +121,7 @@ def test_the_files_of_earlier_versions_are_read(written):
         ("pooling0", {"global_pool": "false", "pooling_convention": "valid"}),
         ("fullyconnected0", {"no_bias": "False", "flatten": "True"}),
         ("softmax", {"grad_scale": "0.1", "normalization": "batch"}),
+        ("softmax", {"colour": "red"}),
     ],
 )
 def test_attributes_that_say_what_is_so_anyway_are_read(name, says):
@@ -146,34 +147,33 @@ def test_other_operators_that_do_the_same_are_read(op):
 @pytest.mark.parametrize(
     ("name", "says", "problem"),
     [
-        ("convolution0", {"stride": "(2, 2)"}, "`stride` is (2, 2), only (1, 1) is"),
-        ("convolution0", {"pad": "(2, 2)"}, "`pad` is (2, 2), only (0, 0) is"),
-        ("convolution0", {"pad": "None"}, "`pad` is None, only (0, 0) is"),
-        ("convolution0", {"dilate": "(2,2)"}, "`dilate` is (2,2), only (1, 1) is"),
+        ("convolution0", {"stride": "(2, 2)"}, "`stride` is (2,2), only (1,1) is"),
+        ("convolution0", {"pad": "(2, 2)"}, "`pad` is (2,2), only (0,0) is"),
+        ("convolution0", {"pad": "None"}, "`pad` is none, only (0,0) is"),
+        ("convolution0", {"dilate": "(2,2)"}, "`dilate` is (2,2), only (1,1) is"),
         ("convolution0", {"num_group": "2"}, "`num_group` is 2, only 1 is supported"),
-        ("convolution0", {"num_group": "True"}, "`num_group` is True, only 1 is"),
-        ("convolution0", {"layout": "NHWC"}, "`layout` is NHWC, only NCHW is"),
-        ("convolution0", {"no_bias": "False"}, "`no_bias` is False, only True is"),
-        ("convolution0", {"no_bias": None}, "`no_bias` is missing, only True is"),
-        ("convolution0", {"kernel": "(5, 3)"}, "`kernel` is (5, 3), expected (K, K)"),
-        ("convolution0", {"kernel": "(5,)"}, "`kernel` is (5,), expected (K, K)"),
-        ("convolution0", {"kernel": "(0, 0)"}, "`kernel` is (0, 0), expected (K, K)"),
-        ("convolution0", {"kernel": None}, "`kernel` is missing"),
+        ("convolution0", {"num_group": "True"}, "`num_group` is true, only 1 is"),
+        ("convolution0", {"layout": "NHWC"}, "`layout` is nhwc, only nchw is"),
+        ("convolution0", {"no_bias": "False"}, "`no_bias` is false, only true is"),
+        ("convolution0", {"no_bias": None}, "`no_bias` is missing, only true is"),
+        ("convolution0", {"kernel": "(5, 3)"}, "`kernel` is (5,3), expected (K, K)"),
+        ("convolution0", {"kernel": "(5,)"}, "`kernel` is (5), expected (K, K)"),
+        ("convolution0", {"kernel": "(0, 0)"}, "`kernel` is (0,0), expected (K, K)"),
+        ("convolution0", {"kernel": None}, "`kernel` is missing, expected (K, K)"),
         ("convolution0", {"num_filter": "0"}, "`num_filter` is 0, expected a positive"),
         ("convolution0", {"num_filter": "1e3"}, "`num_filter` is 1e3, expected"),
         ("convolution0", {"num_filter": "9" * 5000}, "`num_filter` is 9999"),
-        ("convolution0", {"colour": "red"}, "unknown attribute `colour`"),
         ("activation0", {"act_type": "relu"}, "`act_type` is relu, only tanh is"),
         ("activation0", {"act_type": None}, "`act_type` is missing, only tanh is"),
         ("pooling0", {"pool_type": "avg"}, "`pool_type` is avg, only max is supported"),
-        ("pooling0", {"kernel": "(3, 3)"}, "`kernel` is (3, 3), only (2, 2) is"),
-        ("pooling0", {"stride": None}, "`stride` is missing, only (2, 2) is supported"),
-        ("pooling0", {"global_pool": "True"}, "`global_pool` is True, only False is"),
+        ("pooling0", {"kernel": "(3, 3)"}, "`kernel` is (3,3), only (2,2) is"),
+        ("pooling0", {"stride": None}, "`stride` is missing, only (2,2) is supported"),
+        ("pooling0", {"global_pool": "True"}, "`global_pool` is true, only false is"),
         ("pooling0", {"pooling_convention": "full"}, "is full, only valid is"),
         ("fullyconnected0", {"num_hidden": None}, "`num_hidden` is missing"),
-        ("fullyconnected0", {"no_bias": "True"}, "`no_bias` is True, only False is"),
-        ("fullyconnected0", {"flatten": "0"}, "`flatten` is 0, only True is supported"),
-        ("softmax", {"multi_output": "True"}, "`multi_output` is True, only False is"),
+        ("fullyconnected0", {"no_bias": "True"}, "`no_bias` is true, only false is"),
+        ("fullyconnected0", {"flatten": "0"}, "`flatten` is 0, only true is supported"),
+        ("softmax", {"multi_output": "True"}, "`multi_output` is true, only false is"),
     ],
 )
 def test_what_is_not_served_is_refused_by_node_operator_and_attribute(
@@ -195,29 +195,27 @@ def test_what_is_not_served_is_refused_by_node_operator_and_attribute(
     ("name", "says", "problem"),
     [
         ("activation0", {"op": "LeakyReLU"}, "(LeakyReLU): unsupported operator"),
-        ("flatten0", {"inputs": [[6, 1, 0]]}, "[[6, 1, 0]], only first outputs"),
-        ("flatten0", {"inputs": [[4, 0, 0]]}, "(Pooling): used by 2 nodes, only a"),
-        ("flatten0", {"inputs": [[4, 0, 0]]}, "(Convolution): used by 0 nodes"),
-        ("activation0", {"inputs": [[4, 0, 0]]}, "node 3: `inputs` is [[4, 0, 0]],"),
-        ("activation0", {"inputs": [[99, 0, 0]]}, "node 3: `inputs` is [[99, 0, 0]],"),
-        ("activation0", {"inputs": [[-1, 0, 0]]}, "node 3: `inputs` is [[-1, 0, 0]],"),
-        ("activation0", {"inputs": [[True, False, 0]]}, "[[true, false, 0]], only"),
-        ("fullyconnected0", {"inputs": [[7, 0, 0], [8, 0, 0]]}, "2 inputs, expected"),
-        ("convolution0", {"inputs": [[1, 0, 0], [0, 0, 0]]}, "first input is the"),
-        ("data", {"name": "image"}, "input is the variable `image`, expected `data`"),
-        ("convolution1_weight", {"inputs": [[0, 0, 0]]}, "(null): a variable has no"),
-        ("convolution1_weight", {"name": "convolution0_weight"}, "the same name"),
-        ("flatten0", {"op": "softmax"}, "(softmax): it follows node `convolution1`"),
-        ("flatten0", {"op": "softmax"}, "only supported as the last layer"),
-        ("convolution0", {"attrs": {"num_filter": 1}}, "node 2: `attrs` is not an"),
-        ("flatten0", {"name": None}, "node 7: missing string `name`"),
-        ("flatten0", {"inputs": None}, "node 7: missing list `inputs`"),
-        ("", {"heads": [[16, 0, 0], [4, 0, 0]]}, "2 heads, only one is supported"),
-        ("", {"heads": [[14, 0, 0]]}, "`fullyconnected1` (FullyConnected) is last,"),
-        ("", {"heads": [[99, 0, 0]]}, "[[99, 0, 0]], which is not a list of nodes"),
-        ("", {"heads": []}, "not a symbol file: missing list `heads`"),
-        ("", {"nodes": {}}, "not a symbol file: missing list `nodes`"),
-        ("", {"nodes": ["tanh"]}, "node 0: not a JSON object"),
+        ("flatten0", {"inputs": [[6, 1, 0]]}, "node 7 takes no first output of"),
+        ("activation0", {"inputs": [[4, 0, 0]]}, "node 3 takes no first output of"),
+        ("activation0", {"inputs": [[99, 0, 0]]}, "node 3 takes no first output of"),
+        ("activation0", {"inputs": [[-1, 0, 0]]}, "node 3 takes no first output of"),
+        ("activation0", {"inputs": [[True, False, 0]]}, "node 3 takes no first output"),
+        ("activation0", {"inputs": []}, "not a symbol file of a chain"),
+        ("fullyconnected0", {"inputs": [[7, 0, 0], [8, 0, 0]]}, "its inputs are not"),
+        ("convolution0", {"inputs": [[1, 0, 0], [0, 0, 0]]}, "it begins at `convol"),
+        ("data", {"name": "image"}, "it begins at `image`, not `data`"),
+        ("flatten0", {"op": "softmax"}, "can be last, and nowhere else"),
+        ("convolution0", {"attrs": {"num_filter": 0}}, "`num_filter` is 0, expected"),
+        ("convolution0", {"attrs": 1}, "not a symbol file of a chain"),
+        ("flatten0", {"name": None}, "not a symbol file of a chain"),
+        ("flatten0", {"inputs": None}, "not a symbol file of a chain"),
+        ("", {"heads": [[16, 0, 0], [4, 0, 0]]}, "not a symbol file of a chain"),
+        ("", {"heads": [[14, 0, 0]]}, "`fullyconnected1` (FullyConnected): only Soft"),
+        ("", {"heads": [[0, 0, 0]]}, "it has no layers"),
+        ("", {"heads": [[99, 0, 0]]}, "not a symbol file of a chain"),
+        ("", {"heads": []}, "not a symbol file of a chain"),
+        ("", {"nodes": {}}, "not a symbol file of a chain"),
+        ("", {"nodes": ["tanh"]}, "not a symbol file of a chain"),
     ],
 )
 def test_what_is_no_chain_of_served_layers_is_refused(name, says, problem):
@@ -234,22 +232,13 @@ def test_what_is_no_chain_of_served_layers_is_refused(name, says, problem):
     assert problem in refused
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "not a symbol file: not JSON: Expecting value"),
-        ("[" * 100_000, "not a symbol file: not JSON: "),
-        ("1" * 5000, "not a symbol file: not JSON: "),
-        ("[]", "not a symbol file: not a JSON object"),
-        ("{}", "not a symbol file: missing list `nodes`"),
-    ],
-)
-def test_what_is_no_symbol_file_is_refused_as_such(text, problem):
-    with pytest.raises(ProjectError, match=f"net.json: {problem}"):
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "1" * 5000, "[]", "{}"])
+def test_what_is_no_symbol_file_is_refused_as_such(text):
+    with pytest.raises(ProjectError, match=r"net.json: not a symbol file of a chain"):
         symbol.loads(text, "net.json")
 
 
-def test_all_problems_are_told_at_once_but_not_without_end():
+def test_all_problems_are_told_at_once():
     changed = document()
     node(changed, "convolution0")["attrs"]["stride"] = "(2, 2)"
     node(changed, "activation0")["attrs"]["act_type"] = "relu"
@@ -259,7 +248,6 @@ def test_all_problems_are_told_at_once_but_not_without_end():
     for one in changed["nodes"]:
         one["op"] = "Dropout\ud800"
 
-    assert refusal(changed).endswith("; and 13 more")
     assert refusal(changed).isascii()
 
 
@@ -268,7 +256,7 @@ def test_a_file_that_ends_too_early_is_refused_wherever_that_is():
 
     for end in range(len(text)):
         with pytest.raises(
-            ProjectError, match=r"symbol: not a symbol file: not JSON: "
+            ProjectError, match=r"symbol: not a symbol file of a chain of layers: "
         ):
             symbol.loads(text[:end])
 
@@ -303,4 +291,4 @@ def test_a_file_with_anything_in_place_of_a_part_is_read_or_refused(other, data)
     except ProjectError as refused:
         assert str(refused).startswith("net.json: ")
     else:
-        assert len(layers) == len(LENET)
+        assert symbol.loads(symbol.dumps(layers)) == layers

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from backends.numpy_cpu import NumpyCpu
 from course import checkpoints, editions
-from course.errors import ProjectError
 from course.resize import resize
 from milestones import synthetic
 
@@ -59,31 +58,18 @@ def test_both_models_share_weights_and_so_labels(ece408):
 
 
 @pytest.mark.parametrize("stale", ["images", "weights"])
-def test_labels_of_other_images_or_weights_are_an_error(copied, stale):
+def test_labels_of_other_images_or_weights_do_not_count(copied, stale):
     path = copied.path.with_suffix(".synthetic.json")
     kept = json.loads(path.read_text())
-    path.write_text(json.dumps(kept | {stale: "0" * 64}))
+    path.write_text(json.dumps(kept | {stale: "0" * 64, "labels": ["7" * 20]}))
 
-    with pytest.raises(
-        ProjectError, match=f"made from other {stale}; make it again with"
-    ):
-        synthetic.labels(copied)
+    assert (synthetic.labels(copied, 20) != 7).any()
 
 
-def test_labels_that_are_missing_or_no_json_are_an_error(copied, monkeypatch):
-    monkeypatch.setattr(checkpoints, "MODELS", copied.path.parent)
+@pytest.mark.parametrize("damaged", [True, False])
+def test_weights_without_labels_are_held_to_what_float64_finds(copied, damaged):
     path = copied.path.with_suffix(".synthetic.json")
-    path.write_text("{")
-    with pytest.raises(ProjectError, match=r"json: .* make it again with"):
-        synthetic.labels(copied)
-    path.unlink()
-    with pytest.raises(ProjectError, match="is missing; make it with"):
-        synthetic.labels(copied)
-
-
-def test_given_weights_are_held_to_what_float64_finds(copied, monkeypatch):
-    copied.path.with_suffix(".synthetic.json").unlink()
-    monkeypatch.setenv("RAI_MODELS_DIR", str(copied.path.parent))
+    path.write_text("{") if damaged else path.unlink()
 
     found = synthetic.labels(copied, 20)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from tools.benchmarks import rows
 from tools.benchmarks.programs import program
 
-WORDS = shlex.split(os.environ.get("RAI_BENCH_AGREEMENT", "--rounds 3"))
-"""Options for agreement.py, for example fewer backends."""
-
+WORKER = Path(__file__).with_name("agreement_worker.py")
 ON_CPU = ("float64", "numpy", "c++", "mxnet")
 GOAL = "every prediction is float64's, ties apart"
 
@@ -29,7 +27,7 @@ def measure() -> Iterator[dict[str, object]]:
 def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
     environ = {k: v for k, v in os.environ.items() if k != "RAI_MODELS_DIR"}
     with subprocess.Popen(
-        program("agreement.py", "--json", *WORDS, *(["--given"] if models else [])),
+        program(WORKER, *(["--given"] if models else [])),
         env=environ | models,
         stdout=subprocess.PIPE,
         text=True,
@@ -40,8 +38,8 @@ def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
             name = "{edition} {model} by {backend}".format(**found)
             gpu = {} if found["backend"] in ON_CPU else {"gpu": _gpu()}
             yield rows.row(name, GOAL, found["differs"] == 0, **found, **gpu)
-    if child.returncode not in (0, 1):
-        raise RuntimeError(f"agreement.py exited {child.returncode}")
+    if child.returncode:
+        raise RuntimeError(f"{WORKER.name} exited {child.returncode}")
 
 
 @cache

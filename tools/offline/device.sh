@@ -152,7 +152,7 @@ measure() {
     say "$name.py $size"; "$python" "project/$name.py" "$size" | tail -n 3 || status=1
   done; done
   wait $prepared || status=1
-  { timeout -k 10 "$(left)" "$python" project/bench.py && timeout -k 10 "$(left)" "$python" project/bench.py --sweep &&
+  { timeout -k 10 "$(left)" "$python" project/bench.py &&
     timeout -k 10 "$(left)" "$python" -m tools.benchmarks.judge_ladder measure && "$python" -m tools.benchmarks.judge_ladder keep &&
     "$python" project/results.py --drop; } >"$OUT/measure.log" 2>&1 || status=1
   tail -n 60 "$OUT/measure.log"
