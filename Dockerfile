@@ -154,3 +154,32 @@ RUN ls -d /opt/venv/site-packages/nvidia/cu*/lib >/etc/ld.so.conf.d/cudnn.conf \
     && ldconfig \
     && python -c 'import cudnn; assert cudnn.backend_version() > 90000' \
     && python -c 'import ctypes; ctypes.CDLL("libcublasLt.so.'${CUDA}'")'
+
+# The course's MXNet projects of 2017 to 2019, unchanged: the models, and the images if the
+# build sees them; a job may also bring them as data files.
+FROM gpu AS course-models
+COPY image/course/models.py /
+COPY project/course /project/course
+COPY project/models/*.params /project/models/
+COPY image/course/Makefile data/fashion-mnis[t]/t10k-*.gz /fashion-mnist/
+RUN PYTHONPATH=/project python /models.py /project/models /models && rm /fashion-mnist/Makefile
+
+# And /mxnet, where a project's operator is made, with all that is made of our own sources.
+FROM gpu AS course
+LABEL org.opencontainers.image.title="rai course" \
+      org.opencontainers.image.description="What MXNet projects of ECE408 expect, 2017 to 2019"
+ENV PATH=/mxnet/bin:${PATH} \
+    PYTHONPATH=/mxnet/python \
+    MXNET_SRC_ROOT=/mxnet
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3-lib2to3 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \
+        /var/log/apt /var/log/dpkg.log /var/lib/dpkg/*-old
+COPY image/course /mxnet
+COPY project/cpp/operator.cpp project/cpp/forward.h /mxnet/
+COPY project/cuda /mxnet/cuda
+COPY project/course /mxnet/own/course
+COPY project/host/mxnet_package.py /mxnet/own/host/
+COPY --from=course-models /models /models
+COPY --from=course-models /fashion-mnist /fashion-mnist
+RUN make -C /mxnet parts

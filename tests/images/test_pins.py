@@ -19,6 +19,13 @@ PIN = re.compile(
     re.MULTILINE,
 )
 
+COURSE = (
+    *(f"cuda/network/{name}.cu" for name in ("dense", "pooling", "softmax", "tanh")),
+    *("cuda/ladder/naive.cu", "cpp/operator.cpp", "cpp/forward.h"),
+    *("course/*.py", "host/mxnet_package.py", "models/*.params"),
+)
+"""What the image `course` has of project/."""
+
 
 def pins(name: str) -> list[tuple[str, str]]:
     (file,) = (each for each in REQUIREMENTS if each.stem == name)
@@ -64,17 +71,23 @@ def test_cudnns_label_is_the_major_version_for_both_cudas():
         assert versions[f"nvidia-cudnn-cu{cuda}"].split(".")[0] == said
 
 
-def test_a_build_sees_the_pins_and_nvprof_and_nothing_else_of_the_project():
+def test_a_build_sees_the_pins_nvprof_and_what_course_needs_and_nothing_else():
     seen = set(context.names(FolderProject(ROOT), "Dockerfile"))
     files = {name for name in seen if (ROOT / name).is_file()}
     nvprof = ROOT / "image" / "nvprof"
     sources = [nvprof / "Makefile", *nvprof.glob("nvprof/*.py")]
     sources += [p for p in nvprof.glob("injection/**/*") if p.is_file()]
+    sources += [
+        path
+        for path in (ROOT / "image" / "course").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    sources += [path for name in COURSE for path in (ROOT / "project").glob(name)]
     wanted = {str(file.relative_to(ROOT)) for file in (*REQUIREMENTS, *sources)}
     assert files == {"Dockerfile", ".dockerignore", *wanted}
 
 
 def test_the_page_about_images_names_every_target_and_every_file_of_pins():
     page = (ROOT / "docs" / "images.md").read_text()
-    for name in ("cpu", "gpu", "full", *(file.name for file in REQUIREMENTS)):
+    for name in ("cpu", "gpu", "full", "course", *(file.name for file in REQUIREMENTS)):
         assert f"`{name}`" in page
