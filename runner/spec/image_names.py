@@ -167,9 +167,11 @@ def applied(spec: BuildSpec, substitute: Substitute | None) -> BuildSpec:
     found = replace(
         spec, image=substitute.used, build_image=None, substitute=substitute
     )
-    if made_here(found) and not spec.data:
-        return replace(found, data=_TEST_IMAGES)
-    return found
+    if not made_here(found):
+        return found
+    # What needs no GPU runs without one: such files ask for one for all they do.
+    gpu = replace(spec.gpu, optional=True) if spec.gpu else None
+    return replace(found, gpu=gpu, data=spec.data or _TEST_IMAGES)
 
 
 def explained(error: ImageError, plan: ImagePlan) -> ImageError:

@@ -13,6 +13,8 @@ from runner.core import (
     Archive,
     BuildImage,
     BuildSpec,
+    DataResource,
+    GpuRequest,
     Place,
     Problem,
     Profile,
@@ -181,6 +183,16 @@ def test_rai_makes_an_image_in_place_of_one_that_no_registry_has(image, target):
     plan = images.plan(image_names.making(spec), None)
     assert plan.build == BuildImage(target=target)
     assert (plan.asked, plan.named_by) == (image, "rai")
+
+
+def test_what_needs_no_gpu_runs_in_such_an_image_without_one():
+    asked = GpuRequest(count=1)
+    spec = image_names.applied(named(gpu=asked), image_names.decide(named(), None, ()))
+
+    assert spec.gpu == GpuRequest(count=1, optional=True)
+    mine = (DataResource("/data", "a", "http://a/a"),)
+    instead = image_names.decide(named(), None, ())
+    assert image_names.applied(named(data=mine), instead).data == mine
 
 
 def test_a_rule_and_the_option_win_over_the_image_that_rai_makes():
