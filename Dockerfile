@@ -183,3 +183,38 @@ COPY project/host/mxnet_package.py /mxnet/own/host/
 COPY --from=course-models /models /models
 COPY --from=course-models /fashion-mnist /fashion-mnist
 RUN make -C /mxnet parts
+
+# The course's Mini-DNN editions, of 2020 to 2025: what their projects' lines find in it is
+# written anew, and stands at the course's paths. docs/images.md says more.
+FROM python AS minidnn-tools
+COPY image/requirements/minidnn.txt /requirements/
+RUN pip install --no-deps --no-compile --require-hashes --target /opt/found \
+        -r /requirements/minidnn.txt \
+    && mkdir -p /opt/made/bin /opt/made/cmake/bin /opt/made/cmake/share/cmake-3.31 \
+    && cd /opt/found/cmake/data \
+    && mv bin/cmake /opt/made/cmake/bin/ \
+    && mv share/cmake-3.31/Modules share/cmake-3.31/Templates /opt/made/cmake/share/cmake-3.31/ \
+    && cd /opt/found/nvidia/cu13 \
+    && mkdir /opt/made/sanitizer \
+    && mv bin lib /opt/made/sanitizer/ \
+    && ln -sf ../bin/libsanitizer-collection.so /opt/made/sanitizer/lib/ \
+    && ln -s ../cmake/bin/cmake ../sanitizer/bin/compute-sanitizer /opt/made/bin/
+
+FROM gpu AS minidnn
+LABEL org.opencontainers.image.title="rai minidnn" \
+      org.opencontainers.image.description="The course's Mini-DNN on CUDA, CMake, compute-sanitizer, nvprof, g++"
+# After all that is there: a base's own tools come first. CMake finds CUDA by the others.
+ENV PATH=${PATH}:/ece408/bin \
+    CPATH=/usr/local/cuda/include \
+    LIBRARY_PATH=/usr/local/cuda/lib64
+COPY --from=minidnn-tools /opt/made /ece408
+COPY image/minidnn /ece408/project
+RUN cd /ece408/project \
+    && g++ -O3 -o /ece408/bin/fmnist-86 fmnist-86.cc data.cc \
+    && mkdir -p build src/layer/custom \
+    && mv weights-86.bin build/ \
+    && mv instead /ece408/bin/ \
+    && for tool in nsys ncu nv-nsight-cu-cli cuda-memcheck; do \
+           ln -s instead /ece408/bin/$tool; \
+       done \
+    && cmake --version && compute-sanitizer --version

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import docker
 import pytest
 
+from runner.core import Profile
+from tests.images import mini_project
 from tests.images.test_gpu_image import COMPILE_S, IMPORTS, MB, project
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -85,3 +87,40 @@ def test_a_base_with_a_toolkit_keeps_its_own(built, confined, client, inspect):
         files={"square.cu": b"__global__ void f() {}\nint main() { f<<<1, 1>>>(); }\n"},
     )
     assert result.codes == [0, 0, 0, 0], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("year", "on_cpu", "on_gpu"),
+    [(2020, "m2", "m4"), (2021, "m1", "m3"), (2023, "m1", "final")],
+)
+def test_minidnn_runs_the_lines_of_each_shape_of_the_course_s_projects(
+    built, confined, year, on_cpu, on_gpu
+):
+    result = confined(
+        built("minidnn"),
+        *mini_project.LINES,
+        f"./{on_cpu} 10",
+        f"./{on_gpu} 10",
+        files=mini_project.project(year),
+        profile=Profile.COMPATIBLE,
+        time_s=600,
+    )
+    assert result.codes == [0, 0, 0, 0, 1], result.stderr
+    assert b"Agreement: 1 Model: minidnn (synthetic)" in result.said[3]
+    assert f"./{on_gpu} needs a GPU".encode() in result.stderr
+
+
+def test_minidnn_is_a_little_more_than_gpu_and_has_its_tools(built, confined, inspect):
+    gpu, minidnn = inspect(built("gpu")), inspect(built("minidnn"))
+    assert minidnn["Size"] <= gpu["Size"] + 100 * MB
+    assert (
+        minidnn["Config"]["Labels"]["org.opencontainers.image.title"] == "rai minidnn"
+    )
+
+    result = confined(
+        built("minidnn"),
+        "compute-sanitizer --version",
+        "cuda-memcheck --version",
+        "nsys profile --stats=true sh -c 'exit 7'",
+    )
+    assert result.codes == [0, 0, 7], result.stderr

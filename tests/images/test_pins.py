@@ -36,6 +36,12 @@ def pinned(file: Path) -> list[tuple[str, str]]:
     return [(m["name"], m["version"]) for m in PIN.finditer(file.read_text())]
 
 
+def test_the_memory_checker_is_of_the_compiler_s_release():
+    (checker,) = [v for name, v in pins("minidnn") if name.endswith("sanitizer-api")]
+    (compiler,) = [v for name, v in pins("cuda13") if name == "nvidia-cuda-nvcc"]
+    assert checker.rsplit(".", 1)[0] == compiler.rsplit(".", 1)[0]
+
+
 def test_the_judge_compiles_with_the_compiler_of_the_project_s_image():
     assert set(pinned(JUDGE)) <= set(pins("cuda13"))
 
@@ -71,7 +77,7 @@ def test_cudnns_label_is_the_major_version_for_both_cudas():
         assert versions[f"nvidia-cudnn-cu{cuda}"].split(".")[0] == said
 
 
-def test_a_build_sees_the_pins_nvprof_and_what_course_needs_and_nothing_else():
+def test_a_build_sees_the_pins_nvprof_and_what_old_projects_need_and_nothing_else():
     seen = set(context.names(FolderProject(ROOT), "Dockerfile"))
     files = {name for name in seen if (ROOT / name).is_file()}
     nvprof = ROOT / "image" / "nvprof"
@@ -83,11 +89,14 @@ def test_a_build_sees_the_pins_nvprof_and_what_course_needs_and_nothing_else():
         if path.is_file() and "__pycache__" not in path.parts
     ]
     sources += [path for name in COURSE for path in (ROOT / "project").glob(name)]
+    minidnn = ROOT / "image" / "minidnn"
+    sources += [p for p in minidnn.iterdir() if p.is_file() and p.name != "train.py"]
     wanted = {str(file.relative_to(ROOT)) for file in (*REQUIREMENTS, *sources)}
     assert files == {"Dockerfile", ".dockerignore", *wanted}
 
 
 def test_the_page_about_images_names_every_target_and_every_file_of_pins():
     page = (ROOT / "docs" / "images.md").read_text()
-    for name in ("cpu", "gpu", "full", "course", *(file.name for file in REQUIREMENTS)):
+    targets = ("cpu", "gpu", "full", "course", "minidnn")
+    for name in (*targets, *(file.name for file in REQUIREMENTS)):
         assert f"`{name}`" in page
