@@ -8,6 +8,10 @@
 #include <exception>
 #include <iostream>
 
+#ifndef IMAGES
+#define IMAGES 10000
+#endif
+
 namespace {
 
 // The strided convolutions with which 2023's programs began.
@@ -44,7 +48,7 @@ bool strides_are_right()
 
 int main(int argc, char **argv)
 try {
-    const int count = argc == 2 ? std::atoi(argv[1]) : 10000;
+    const int count = argc == 2 ? std::atoi(argv[1]) : IMAGES;
     if (count < 1 || count > 10000) {
         std::cerr << argv[0] << ": give a number of images from 1 to 10000.\n";
         return 2;
