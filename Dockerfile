@@ -1,6 +1,6 @@
-# The images that rai's own jobs run in. All comes from Debian's package sources and from
-# PyPI, and of the project only the pins and nvprof are copied in: an edit elsewhere
-# rebuilds nothing.
+# The images that rai's own jobs run in, and those in place of a course's that are gone.
+# All comes from Debian's package sources and from PyPI; of the project only the pins and
+# image/ are copied in, and a little of project/ for `course`.
 #
 #   docker build --target cpu -t rai:cpu .
 #   docker build --target gpu -t rai:gpu .                      for driver 580 and newer
