@@ -1,12 +1,11 @@
 # The images that rai's own jobs run in. All comes from Debian's package sources and from
-# PyPI, and of the project only the pins and nvprof are copied in, but into `course` a little
-# of project/, too: an edit elsewhere rebuilds nothing.
+# PyPI, and of the project only the pins and nvprof are copied in: an edit elsewhere
+# rebuilds nothing.
 #
 #   docker build --target cpu -t rai:cpu .
 #   docker build --target gpu -t rai:gpu .                      for driver 580 and newer
 #   docker build --target gpu --build-arg CUDA=12 -t rai:gpu .  for older ones, and sm_70
 #   docker build --target full -t rai:full .                    and with cuDNN
-#   docker build --target course -t rai:course .                for projects of 2017 to 2019
 #
 # Where no registry is reached, image/make-base makes the base; docs/images.md says more.
 ARG BASE=debian:bookworm-slim
