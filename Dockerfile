@@ -177,7 +177,7 @@ RUN apt-get update \
         /var/log/apt /var/log/dpkg.log /var/lib/dpkg/*-old
 COPY image/course /mxnet
 COPY project/cpp/operator.cpp project/cpp/forward.h /mxnet/
-COPY project/cuda /mxnet/cuda
+COPY project/cuda/network /mxnet/cuda/network
 COPY project/course /mxnet/own/course
 COPY project/host/mxnet_package.py /mxnet/own/host/
 COPY --from=course-models /models /models

@@ -121,9 +121,9 @@ def test_a_folder_of_models_that_is_not_there_is_not_passed_over(tmp_path, monke
 
 
 def test_a_model_without_stored_weights_says_how_to_train_them():
-    edition = editions.edition("2018sp")
+    edition = editions.edition("2018fa")
 
-    with pytest.raises(ProjectError, match=r"train\.py --edition 2018sp --model ece4"):
+    with pytest.raises(ProjectError, match=r"train\.py --edition 2018fa --model ece4"):
         checkpoints.load(edition, edition.model("ece408"))
 
 

@@ -13,7 +13,8 @@ template <typename xpu, typename DType>
 void forward(mshadow::Tensor<xpu, 4, DType> &y, const mshadow::Tensor<xpu, 4, DType> &x,
              const mshadow::Tensor<xpu, 4, DType> &w);
 
-inline void wait() {
+// A template, since new.cc and new.cu have different ones.
+template <typename xpu> void wait() {
 #ifdef __CUDACC__
     MSHADOW_CUDA_CALL(cudaDeviceSynchronize());
 #endif
@@ -26,10 +27,10 @@ void timed(Context, const OpContext &how, const TBlob &x, const TBlob &w, const 
     auto to = y.get<xpu, 4, float>(stream);
     const auto from = x.get<xpu, 4, float>(stream), weights = w.get<xpu, 4, float>(stream);
     to = 0;
-    wait();
+    wait<xpu>();
     const auto start = steady_clock::now();
     forward<xpu, float>(to, from, weights);
-    wait();
+    wait<xpu>();
     const duration<double> seconds = steady_clock::now() - start;
     std::printf("Op Time: %f\n", seconds.count());
 }

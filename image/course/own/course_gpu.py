@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 Shape = tuple[int, ...]
+IN_PLACE = "Activation", "SoftmaxOutput"
 
 
 class Gpu:
@@ -25,8 +26,8 @@ class Gpu:
         self,
         mxnet: ModuleType,
         library: Path,
-        symbol: Any,  # noqa: ANN401
-        weights: Any,  # noqa: ANN401
+        symbol: Any,
+        weights: Any,
         images: Shape,
     ) -> None:
         self._error: type[Exception] = mxnet.MXNetError
@@ -56,60 +57,39 @@ class Gpu:
                 self._c.course_free(array)
 
     def _run(self, images: np.ndarray, held: list[c_void_p]) -> np.ndarray:
-        weights = {
-            name: self._put(array, held) for name, array in self._weights.items()
-        }
-        x, shape = self._put(images, held), images.shape
+        def make(shape: Shape, values: np.ndarray | None = None) -> c_void_p:
+            array, floats = c_void_p(), None
+            if values is not None:
+                values = np.ascontiguousarray(values, np.float32)
+                floats = c_void_p(values.ctypes.data)
+            self._call("make", ctypes.byref(array), floats, c_size_t(prod(shape)))
+            held.append(array)
+            return array
+
+        weights = {name: make(w.shape, w) for name, w in self._weights.items()}
+        x, shape = make(images.shape, images), images.shape
         for node in self._nodes:
             if node["op"] == "null":
                 continue
-            inputs = [self._nodes[each[0]]["name"] for each in node["inputs"][1:]]
-            arrays = [weights[name] for name in inputs if name in weights]
             after = self._shapes[f"{node['name']}_output"]
-            match node["op"]:
-                case "New" | "Convolution":
-                    kind = "own_convolution" if node["op"] == "New" else "convolution"
-                    kernel = self._shapes[inputs[0]][-1]
-                    sizes = (c_int * 6)(shape[0], after[1], *shape[1:], kernel)
-                    y = self._make(after, held)
-                    self._call(kind, y, x, *arrays, sizes)
-                    x = y
-                case "Pooling":
-                    y = self._make(after, held)
-                    self._call("pooling", y, x, *map(c_int, shape))
-                    x = y
-                case "Activation":
-                    self._call("tanh", x, c_int(shape[0]), c_int(prod(shape[1:])))
-                case "FullyConnected":
-                    y = self._make(after, held)
-                    sizes = shape[0], prod(shape[1:]), after[1]
-                    self._call("dense", y, x, *arrays, *map(c_int, sizes))
-                    x = y
-                case "SoftmaxOutput":
-                    self._call("softmax", x, *map(c_int, shape))
-                case "Flatten":
-                    pass
-                case other:
-                    raise self._error(f"mx.gpu(): this image has no layer {other}")
+            if node["op"] != "Flatten":
+                y = x if node["op"] in IN_PLACE else make(after)
+                names = [self._nodes[each[0]]["name"] for each in node["inputs"][1:]]
+                arrays = [weights.get(name) for name in names] + [None, None]
+                sizes = map(_four, (after, shape))
+                self._call("layer", node["op"].encode(), y, x, *arrays[:2], *sizes)
+                x = y
             shape = after
         found = np.empty(shape, np.float32)
         self._call("get", c_void_p(found.ctypes.data), x, c_size_t(found.size))
         return found
-
-    def _make(self, shape: Shape, held: list[c_void_p]) -> c_void_p:
-        array = c_void_p()
-        self._call("make", ctypes.byref(array), c_size_t(prod(shape)))
-        held.append(array)
-        return array
-
-    def _put(self, values: np.ndarray, held: list[c_void_p]) -> c_void_p:
-        floats = np.ascontiguousarray(values, np.float32)
-        array = self._make(floats.shape, held)
-        self._call("put", array, c_void_p(floats.ctypes.data), c_size_t(floats.size))
-        return array
 
     def _call(self, name: str, *arguments: object) -> None:
         function = getattr(self._c, f"course_{name}")
         function.restype = c_char_p
         if why := function(*arguments):
             raise self._error(why.decode(errors="replace"))
+
+
+def _four(shape: Shape) -> ctypes.Array[c_int]:
+    return (c_int * 4)(*shape, *(1,) * (4 - len(shape)))

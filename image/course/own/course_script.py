@@ -25,7 +25,7 @@ _gzip_open: Any = gzip.open
 _compiled: Any = SourceFileLoader.source_to_code
 
 
-def compiled(loader: Any, data: bytes, path: str, **options: Any) -> Any:  # noqa: ANN401
+def compiled(loader: Any, data: bytes, path: str, **options: Any) -> Any:
     """Compile Python 3, or else Python 2 translated."""
     try:
         return _compiled(loader, data, path, **options)
@@ -47,7 +47,7 @@ def translated(text: str, path: str) -> str:
         raise SyntaxError(f"{path}: neither Python 3 nor Python 2: {error}") from None
 
 
-def opened(path: Any, *rest: Any, **options: Any) -> IO[bytes]:  # noqa: ANN401
+def opened(path: Any, *rest: Any, **options: Any) -> IO[bytes]:
     """Open a file of Fashion-MNIST, resized as its name says, or any other file."""
     named = Path(path) if isinstance(path, (str, Path)) else Path()
     found = NAME.fullmatch(named.name)

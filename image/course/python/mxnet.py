@@ -34,7 +34,7 @@ class Module(Base):
     _gpu: Gpu | None = None
 
     @staticmethod
-    def load(prefix: str, epoch: int, *rest: Any, **options: Any) -> Module:  # noqa: ANN401
+    def load(prefix: str, epoch: int, *rest: Any, **options: Any) -> Module:
         """Load a model; bind() takes the one of its name for the images' size."""
         with mxnet_package.quiet():
             module = Base.load(prefix, epoch, *rest, **options)
@@ -45,11 +45,11 @@ class Module(Base):
 
     def bind(
         self,
-        data_shapes: Any,  # noqa: ANN401
-        label_shapes: Any = None,  # noqa: ANN401
+        data_shapes: Any,
+        label_shapes: Any = None,
         for_training: bool = True,
-        *rest: Any,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
+        *rest: Any,
+        **options: Any,
     ) -> None:
         """Bind; a model of the course for inference only."""
         shape = tuple(data_shapes[0][1])
@@ -67,20 +67,20 @@ class Module(Base):
         with mxnet_package.quiet():
             super().bind(data_shapes, label_shapes, for_training, *rest, **options)
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:  # noqa: ANN401
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs."""
         if self._gpu is None:
             super().forward(data_batch, is_train)
         else:
             self._found = self._gpu.forward(data_batch.data[0].asnumpy())
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:  # noqa: ANN401
+    def get_outputs(self, merge_multi_context: bool = True) -> Any:
         """Return the outputs of the last forward()."""
         if self._gpu is None:
             return super().get_outputs(merge_multi_context)
         return [real.nd.array(self._found)]
 
-    def update_metric(self, eval_metric: Any, labels: Any, *rest: Any) -> None:  # noqa: ANN401
+    def update_metric(self, eval_metric: Any, labels: Any, *rest: Any) -> None:
         """Compare the outputs with the labels."""
         if self._gpu is None:
             super().update_metric(eval_metric, labels, *rest)

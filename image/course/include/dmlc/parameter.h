@@ -21,8 +21,6 @@ template <typename T> struct Field {
     }
     template <typename... Any> Field &describe(Any &&...) { return *this; }
     template <typename... Any> Field &set_range(Any &&...) { return *this; }
-    template <typename... Any> Field &set_lower_bound(Any &&...) { return *this; }
-    template <typename... Any> Field &add_enum(Any &&...) { return *this; }
 };
 
 template <typename Parameters> class Parameter {

@@ -25,12 +25,6 @@ struct TShape : std::vector<index_t> {
     TShape(const mshadow::Shape<N> &shape) : std::vector<index_t>(shape.shape_, shape.shape_ + N) {}
 
     index_t ndim() const { return index_t(size()); }
-    std::size_t Size() const {
-        std::size_t all = 1;
-        for (const index_t length : *this)
-            all *= length;
-        return all;
-    }
     template <int N> mshadow::Shape<N> get() const {
         CHECK_EQ(ndim(), N);
         mshadow::Shape<N> shape;
@@ -61,19 +55,14 @@ struct TBlob {
     TShape shape_;
     int type_flag_ = mshadow::kFloat32;
 
-    index_t ndim() const { return shape_.ndim(); }
-    index_t size(int axis) const { return shape_[axis]; }
-    std::size_t Size() const { return shape_.Size(); }
-    template <typename DType> DType *dptr() const { return static_cast<DType *>(dptr_); }
     template <typename Device, int N, typename DType>
     mshadow::Tensor<Device, N, DType>
     get_with_shape(const mshadow::Shape<N> &shape, mshadow::Stream<Device> *stream = nullptr) const {
-        CHECK_EQ(shape.Size(), Size());
-        return {dptr<DType>(), shape, stream};
+        return {static_cast<DType *>(dptr_), shape, stream};
     }
     template <typename Device, int N, typename DType>
     mshadow::Tensor<Device, N, DType> get(mshadow::Stream<Device> *stream = nullptr) const {
-        return {dptr<DType>(), shape_.get<N>(), stream};
+        return get_with_shape<Device, N, DType>(shape_.get<N>(), stream);
     }
 };
 
@@ -112,10 +101,7 @@ class OperatorProperty {
     virtual ~OperatorProperty() {}
     virtual void Init(const std::vector<std::pair<std::string, std::string>> &) = 0;
     virtual std::map<std::string, std::string> GetParams() const = 0;
-    virtual std::vector<std::string> ListArguments() const { return {"data"}; }
-    virtual std::vector<std::string> ListOutputs() const { return {"output"}; }
-    virtual std::vector<std::string> ListAuxiliaryStates() const { return {}; }
-    virtual int NumOutputs() const { return 1; }
+    virtual std::vector<std::string> ListArguments() const { return {"data", "weight"}; }
     virtual bool InferShape(std::vector<TShape> *, std::vector<TShape> *,
                             std::vector<TShape> *) const = 0;
     virtual bool InferType(std::vector<int> *, std::vector<int> *, std::vector<int> *) const {
@@ -127,11 +113,6 @@ class OperatorProperty {
     virtual Operator *CreateOperatorEx(Context context, std::vector<TShape> *,
                                        std::vector<int> *) const {
         return CreateOperator(context);
-    }
-    virtual std::vector<int> DeclareBackwardDependency(const std::vector<int> &,
-                                                       const std::vector<int> &,
-                                                       const std::vector<int> &) const {
-        return {};
     }
 };
 
