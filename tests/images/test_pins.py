@@ -21,7 +21,7 @@ PIN = re.compile(
 
 COURSE = (
     *(f"cuda/network/{name}.cu" for name in ("dense", "pooling", "softmax", "tanh")),
-    *("cuda/ladder/naive.cu", "cpp/operator.cpp", "cpp/forward.h"),
+    *("cpp/operator.cpp", "cpp/forward.h"),
     *("course/*.py", "host/mxnet_package.py", "models/*.params"),
 )
 """What the image `course` has of project/."""
