@@ -15,7 +15,7 @@ def test_a_team_has_its_own_final_variant_and_all_that_a_submission_needs(tmp_pa
     place = teams.team(tmp_path, "per_layer")
 
     _, choice = plan.read(place / "plan.json")
-    assert choice.final == ("per_layer",)
+    assert choice.milestones["final"] == ("per_layer",)
     submitted = files.look(place, milestones.find("final"))
     assert submitted.problems == ()
 

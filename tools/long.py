@@ -41,7 +41,7 @@ SUITES = {
     "runner/store runner/system runner/terminal",
     "image/nvprof/tests": "image/nvprof tests/data/transcripts",
     "project/tests": "project plan.json docs/kernels docs/kernels.md "
-    "runner/judge/arithmetic.py",
+    "runner/judge/arithmetic.py tools/benchmarks/judge_ladder.py",
 }
 """The files and folders that each depends on, beside its own."""
 
