@@ -216,14 +216,12 @@ class Substitute(Struct, frozen=True):
     """The image that a run uses in place of the one that its build file names.
 
     ``asked`` is the name in the build file, "" where it would build one; ``by`` says
-    what names ``used``: the option, the line of a settings file, or rai itself, which
-    then builds a ``target`` of its own Dockerfile.
+    what names ``used``: the option, the line of a settings file, or rai itself.
     """
 
     asked: str
     used: str
     by: str
-    target: str = ""
 
 
 class Profile(StrEnum):

@@ -28,7 +28,8 @@ from runner.core.errors import ImageError, UsageError
 KEY_REPOSITORY = "rai-build"
 """The repository of rai's own tags, which are keys of the images' inputs."""
 
-RESERVED = (KEY_REPOSITORY, "rai/")
+_OWN = "rai/"
+RESERVED = (KEY_REPOSITORY, _OWN)
 
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+|localhost)"
@@ -140,17 +141,17 @@ def decide(
             return Substitute(asked, rule.image, f"images in {rule.place}")
     for pattern, target in GONE:
         if asked and fits(pattern, asked):
-            return Substitute(asked, f"rai/{target}", "rai", target)
+            return Substitute(asked, f"{_OWN}{target}", "rai")
     return None
 
 
 def made_here(spec: BuildSpec) -> str:
     """Return the target of rai's own Dockerfile that a run needs; "" if it needs none.
 
-    What another machine asks for counts only if it is one of these.
+    It is in the name that stands in for another, which the site's list has to allow.
     """
-    target = spec.substitute.target if spec.substitute else ""
-    return target if target in {known for _, known in GONE} else ""
+    instead = spec.substitute.used if spec.substitute else ""
+    return next((t for _, t in GONE if instead == f"{_OWN}{t}"), "")
 
 
 def making(spec: BuildSpec) -> BuildSpec:

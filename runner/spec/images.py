@@ -186,12 +186,12 @@ def gone(used: ImageUsed, run_id: str, why: ImageError) -> ImageError:
 
 def ignored(spec: BuildSpec, engine: str) -> str:
     """Return the warning for an image that is named for an engine without images."""
-    instead = spec.substitute
-    by = f" of {instead.by}" if instead and not instead.target else ""
-    image = instead.asked if instead and instead.target else spec.image
+    image = spec.image
+    if instead := spec.substitute:
+        own = image_names.made_here(spec)
+        image = instead.asked if own else f"{instead.used} of {instead.by}"
     return (
-        f"ignoring the image {image}{by}: the {engine} engine uses this machine's"
-        " programs"
+        f"ignoring the image {image}: the {engine} engine uses this machine's programs"
     )
 
 

@@ -176,7 +176,7 @@ GONE = [
 def test_rai_makes_an_image_in_place_of_one_that_no_registry_has(image, target):
     instead = image_names.decide(named(image), None, [rule("debian:*")])
 
-    assert instead == Substitute(image, f"rai/{target}", "rai", target)
+    assert instead == Substitute(image, f"rai/{target}", "rai")
     spec = image_names.applied(named(image), instead)
     assert (spec.profile, spec.names_image) == (Profile.COMPATIBLE, True)
     assert {one.directory for one in spec.data} == {"/data/fashion-mnist"}
@@ -206,7 +206,7 @@ def test_a_rule_and_the_option_win_over_the_image_that_rai_makes():
 
 
 def test_another_machine_cannot_choose_what_is_built():
-    wrong = Substitute(OLD, "rai/course", "rai", "full")
+    wrong = Substitute(OLD, "rai/full", "rai")
     spec = image_names.applied(named(), wrong)
 
     assert image_names.making(spec) is spec
