@@ -1,9 +1,9 @@
 """Hash the code that a row measured, so that figures are published of what runs.
 
-The hash of a convolution is made of its files with their headers, of its entry in a
-plan.json (macros, launches, scratch memory), and of the Python that compiles and
-launches it; not of the code that measures it, nor of other variants, nor of the folders
-that files lie in.
+The hash of a convolution is made of its files with their headers but without lines of
+comments, of its entry in a plan.json (macros, launches, scratch memory), and of the
+Python that compiles and launches it; not of the code that measures it, nor of other
+variants, nor of the folders that files lie in.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ LAUNCHERS = (
 )
 FORWARD_FILES = ("gpu/forward.py", "gpu/forward_gpu.py")
 _FOLDER = re.compile(rb'(#include "|project/)\w+/')
+_COMMENT = re.compile(rb"^ *//.*\n", re.MULTILINE)
 
 
 def of(row: Row) -> str | None:
@@ -125,7 +126,8 @@ def _both(variant: Variant, edition: str, images: int, gpu: Gpu) -> Iterator[byt
 
 @functools.cache
 def _sources(unit: Unit) -> tuple[bytes, ...]:
-    return tuple(_FOLDER.sub(rb"\1", text) for text in unit.sources())
+    without = (_COMMENT.sub(b"", text) for text in unit.sources())
+    return tuple(_FOLDER.sub(rb"\1", text) for text in without)
 
 
 @functools.cache

@@ -16,6 +16,7 @@ find wheels -name '*.whl' ! -name 'pycuda-*' -delete
 mapfile -t named <<<"$needs"
 get "${named[@]}"
 get --no-deps 'nvidia-cudnn-frontend>=1.18,<1.28'
+get editables # what hatchling needs for `pip install -e`
 get pytools mako siphash24 # what PyCUDA needs
 get hypothesis pytest pytest-timeout pytest-xdist # for the steps `alone` and `tests`
 compgen -G "wheels/pycuda-*.whl" || { # from its sources, with CUDA's headers: 3 minutes, once

@@ -1,11 +1,9 @@
 // best_one: one input channel as a Toeplitz product; planes of 4 maps stored in one copy
 //
-// After tensor_split: the image in shared memory is an operand (toeplitz.cuh), so products
-// cost little, and memory bandwidth is the limit. Warps are specialised: HOLDERS load images
-// and store them as halves in one of SLOTS; one warp stores planes by bulk copies; the others
-// multiply, in TEAMS that compute a group of 4 maps each into one of STAGES. All blocks read
-// at the same time, because DRAM is slow at switching between reading and writing. Images
-// that halves do not hold are computed directly.
+// After roles: all blocks read at the same time, because DRAM is slow at switching between
+// reading and writing. TEAMS of the warps that multiply compute a group of 4 maps each, into one
+// of STAGES; HOLDERS load images into SLOTS; one warp stores planes by bulk copies. The maps of an
+// image that halves do not hold are computed here, by the formula. toeplitz.cuh has the product.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
 // Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K up to K = 5).
 

@@ -1,8 +1,8 @@
 // best_split: fp32's accuracy on Hopper's tensor cores, with operands split into two halves
 //
-// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x and k are pairs of
-// halves (halves.cuh), each image and map with its scale; high high and high low + low high have an
-// accumulator each.
+// After wgmma_split: an input row is multiplied once for all rows that depend on it, into a ring
+// buffer of output rows. x and k are pairs of halves (halves.cuh), each image and map with its
+// scale; high high and high low + low high have an accumulator each.
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
 // the filter, channel); its columns are the maps of all K output rows that depend on the input
 // row, so a row is read once for all of them.
