@@ -1,9 +1,11 @@
 #include "minidnn.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <stdexcept>
 
@@ -35,6 +37,24 @@ std::vector<float> dense(const float *x, size_t inputs, const std::vector<float>
     return y;
 }
 
+// Say where the maps of an image differ from ours, by more than halves explain.
+void compare(const float *y, const float *x, std::vector<float> &w, Shape s, int image)
+{
+    const int images = s.B;
+    s.B = 1;
+    std::vector<float> from(x + s.inputs() * image, x + s.inputs() * (image + 1)), wanted(s.outputs());
+    reference(wanted.data(), from.data(), w.data(), s);
+    const auto [least, most] = std::minmax_element(wanted.begin(), wanted.end());
+    const float allowed = 0.01f * std::max(-*least, *most);
+    y += s.outputs() * image;
+    for (size_t n = 0; n < wanted.size(); n++)
+        if (!(std::abs(y[n] - wanted[n]) <= allowed)) {
+            std::cerr << "forward() is wrong: output " << n << " of " << wanted.size() << " of image "
+                      << image << " of " << images << " is " << y[n] << " instead of " << wanted[n] << std::endl;
+            return;
+        }
+}
+
 // The convolution of maps x, its ReLU and pooling.
 std::vector<float> step(const std::vector<float> &x, std::vector<float> &w, const Shape &s,
                         Convolution f, int width)
@@ -42,6 +62,8 @@ std::vector<float> step(const std::vector<float> &x, std::vector<float> &w, cons
     std::vector<float> from(SLACK + s.inputs() + SLACK), y(SLACK + s.outputs() + SLACK);
     std::copy(x.begin(), x.end(), from.begin() + SLACK);
     f(&y[SLACK], &from[SLACK], w.data(), s);
+    for (int image : {0, s.B - 1})
+        compare(&y[SLACK], x.data(), w, s, image);
     return pool(&y[SLACK], (size_t)s.B * s.M, s.rows(), width);
 }
 

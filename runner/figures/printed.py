@@ -406,6 +406,7 @@ _NO_FAULT = re.compile(
     r"|.*(?:\([0-9]+\)|:[0-9]+:[0-9]+): (?:error|warning|note)\b"
 )
 _TEMPLATE = "replace with your implementation"  # what a course's template says instead
+WRONG = "forward() is wrong"  # what the images for a course's projects say, and where
 _MISTAKE = re.compile(
     r"(?:[^\s:()]*/)?(?P<file>[\w.+-]{1,200})"
     r"(?:\((?P<nvcc>[0-9]{1,9})\)|:(?P<gcc>[0-9]{1,9})(?::[0-9]{1,9})?)"
@@ -414,7 +415,7 @@ _MISTAKE = re.compile(
 LONGEST_MISTAKE = 200
 WORDS = (
     *(*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory"),
-    *("error: ", _TEMPLATE),
+    *("error: ", _TEMPLATE, WRONG),
 )
 """A line that reports a fault or a mistake contains one of these."""
 
@@ -422,11 +423,14 @@ WORDS = (
 def mistake(line: str) -> str:
     """Parse a stripped line as a compiler's error, `FILE:LINE: TEXT`; "" if it is none.
 
-    That of a template which was not replaced is reported by what it prints.
+    That of a template which was not replaced is reported by what it prints, and a
+    wrong forward() by what the image prints.
     """
     if match := _MISTAKE.match(line):
         found = f"{match['file']}:{match['nvcc'] or match['gcc']}: {match['text']}"
         return found[:LONGEST_MISTAKE]
+    if line.startswith(WRONG):
+        return line[:LONGEST_MISTAKE]
     return "forward() is the template" if _TEMPLATE in line else ""
 
 

@@ -8,6 +8,7 @@ from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.quantities import brief
 from runner.core.record import CommandSamples, Spread, samples
 from runner.figures import table
+from runner.figures.printed import WRONG
 from runner.figures.table import NetworkFigures, main_part, one_line
 from runner.report.blocks import Table
 from runner.report.pairs import Pair, alike, identity, networks, paired
@@ -109,9 +110,9 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = words(command.reason) if command.reason else command.outcome.value
-    results = [figures(command.findings)]
-    if command.outcome is Outcome.FAILED:
-        results.insert(0, command.findings.mistake)
+    results, mistake = [figures(command.findings)], command.findings.mistake
+    if command.outcome is Outcome.FAILED or mistake.startswith(WRONG):
+        results.insert(0, mistake)
     if command.exit_code and command.reason is None:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:

@@ -135,6 +135,26 @@ def test_a_forward_that_is_not_written_says_so(run, garments):
     assert b"Check failed: 0 == 1 (0 vs. 1) write me" in done.stderr
 
 
+def test_a_wrong_forward_says_where_and_weights_of_ones_own_come_first(run, garments):
+    files = project()
+    own = "own/2019fa-ece408"
+    path = "ece408_src/new-forward.h"
+    files[path] = files[path].replace(b"+= x[b]", b"+= x[b - (b == 19 && m == 3)]")
+    files |= {f"{own}-symbol.json": b"{}", f"{own}-0002.params": b""}
+    script = "python classify.py 70 ece408 2"
+    done = run(
+        *(*MADE, script, f"RAI_MODELS_DIR=/src/own {script}"),
+        files=files,
+        data=[garments("2019fa")],
+    )
+
+    assert done.codes[-2:] == [0, 1]
+    assert b"forward() is wrong: map 3, row 0, column 15 of image 19 of 20 is " in (
+        done.stderr
+    )
+    assert b"Correctness" not in done.said[-1]
+
+
 @pytest.mark.parametrize("year", [2017, 2019])
 def test_with_an_architecture_the_gpus_operator_is_compiled_and_asks_for_one(
     run, garments, year

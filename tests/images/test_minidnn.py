@@ -98,6 +98,9 @@ def test_a_wrong_convolution_agrees_less(program):
     done = program(2021, wrong=" * (column % 7)")("50")
     share = re.search(r"Agreement: ([0-9.]+) Model", done.stdout)[1]
     assert float(share) < 0.9
+    assert re.search(
+        r"forward\(\) is wrong: output \d+ of 18496 of image 0", done.stderr
+    )
 
 
 def test_a_wrong_strided_convolution_ends_before_the_network(program):

@@ -18,6 +18,7 @@ sys.path[:] = [folder for folder in _path if Path(folder).resolve() != HERE]
 sys.path.insert(0, str(HERE.parent / "own"))
 del sys.modules[__name__]
 
+from course.editions import EDITIONS  # noqa: E402
 from course_gpu import Gpu  # noqa: E402
 from host import mxnet_package  # noqa: E402
 
@@ -25,6 +26,20 @@ real: Any = mxnet_package.loaded()
 sys.path[:] = _path
 
 Base: Any = real.mod.Module
+
+
+def of_size(model: Path, epoch: int, size: int) -> Path | None:
+    """Return a model's prefix for a size of images, or None.
+
+    Files of RAI_MODELS_DIR, EDITION-NAME-symbol.json and .params, come first.
+    """
+    edition = next((e.name for e in EDITIONS.values() if e.size == size), "")
+    given = Path(os.environ.get("RAI_MODELS_DIR", "/"))
+    for own in given / f"{edition}-{model.name}", model.parent / str(size) / model.name:
+        files = f"{own}-symbol.json", f"{own}-{epoch:04}.params"
+        if all(map(os.path.exists, files)):
+            return own
+    return None
 
 
 class Module(Base):
@@ -55,9 +70,8 @@ class Module(Base):
         shape = tuple(data_shapes[0][1])
         if self._course:
             prefix, epoch, loaded = self._course
-            sized = Path(prefix).parent / str(shape[-1]) / Path(prefix).name
-            if Path(f"{sized}-symbol.json").exists():
-                vars(self).update(vars(Module.load(str(sized), epoch, **loaded)))
+            if (own := of_size(Path(prefix), epoch, shape[-1])) is not None:
+                vars(self).update(vars(Module.load(str(own), epoch, **loaded)))
                 for_training = False
         if self._context[0].device_type == "gpu":
             self._gpu = Gpu(real, LIBRARY, self.symbol, self._arg_params, shape)
