@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <unistd.h>
 
 #include "gpu-new-forward.h"
 
@@ -14,7 +15,9 @@
 const char *gpu_trouble()
 {
     int count = 0;
-    const cudaError_t error = cudaGetDeviceCount(&count);
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver && access("/dev/nvidiactl", F_OK))
+        error = cudaErrorNoDevice; // CUDA says the former of a driver that is not there, too
     return error != cudaSuccess ? cudaGetErrorString(error) : nullptr;
 }
 
