@@ -141,7 +141,8 @@ def prepare(
         shown,
         gpus=options.gpus,
         # As the system went on for which the file was written.
-        keep_going=options.keep_going or bool(image_names.made_here(spec)),
+        keep_going=options.keep_going
+        or bool(spec.substitute and image_names.made_here(spec)),
         after=options.after,
         env_given=options.secrets.names,
         only=options.only,

@@ -148,10 +148,9 @@ def decide(
 def made_here(spec: BuildSpec) -> str:
     """Return the target of rai's own Dockerfile that a run needs; "" if it needs none.
 
-    It is in the name that stands in for another, which the site's list has to allow.
+    It is in the name of the image, which the site's list has to allow.
     """
-    instead = spec.substitute.used if spec.substitute else ""
-    return next((t for _, t in GONE if instead == f"{_OWN}{t}"), "")
+    return next((t for _, t in GONE if spec.image == f"{_OWN}{t}"), "")
 
 
 def making(spec: BuildSpec) -> BuildSpec:
@@ -163,16 +162,17 @@ def making(spec: BuildSpec) -> BuildSpec:
 
 def applied(spec: BuildSpec, substitute: Substitute | None) -> BuildSpec:
     """Return the spec of a run in the image that was decided; nothing is built."""
-    if substitute is None:
+    if substitute is not None:
+        spec = replace(
+            spec, image=substitute.used, build_image=None, substitute=substitute
+        )
+    if not made_here(spec):
         return spec
-    found = replace(
-        spec, image=substitute.used, build_image=None, substitute=substitute
-    )
-    if not made_here(found):
-        return found
-    # What needs no GPU runs without one: such files ask for one for all they do.
-    gpu = replace(spec.gpu, optional=True) if spec.gpu else None
-    return replace(found, gpu=gpu, data=spec.data or _TEST_IMAGES)
+    gpu = spec.gpu
+    if gpu and substitute:
+        # What needs no GPU runs without one: such files ask for one for all they do.
+        gpu = replace(gpu, optional=True)
+    return replace(spec, gpu=gpu, data=spec.data or _TEST_IMAGES)
 
 
 def explained(error: ImageError, plan: ImagePlan) -> ImageError:

@@ -253,7 +253,7 @@ def _named(image: str, place: Place | None, facts: ImageFacts | None) -> ImagePl
 def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     tags = (normalise(build.image_name),) if build.image_name else ()
     if facts is None:
-        whose = "rai's own " if spec.substitute else ""
+        whose = "rai's own " if image_names.made_here(spec) else ""
         why = f"from {whose}{build.dockerfile}, unless nothing that goes into it has"
         why += " changed"
         if spec.build_image is None:

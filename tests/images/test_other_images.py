@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import docker
 import pytest
 
 from runner.core import Profile
+from runner.spec import milestones
+from runner.spec.milestones import folder
+from runner.submit import staging
 from tests.images import mini_project
+from tests.images.conftest import ROOT
 from tests.images.test_gpu_image import COMPILE_S, IMPORTS, MB, project
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -108,6 +113,21 @@ def test_minidnn_runs_the_lines_of_each_shape_of_the_course_s_projects(
     assert result.codes == [0, 0, 0, 0, 1], result.stderr
     assert b"Agreement: 1 Model: minidnn (synthetic)" in result.said[3]
     assert f"./{on_gpu} needs a GPU".encode() in result.stderr
+
+
+def test_minidnn_compiles_an_assignment_as_a_judge_confines_it(built, confined):
+    example = milestones.find("minidnn", [ROOT / "docs/examples"])
+    handout = folder.read_folder(Path(example.folder) / "handout", folder.HANDOUT)
+    staff = folder.staff(Path(example.folder)).spec
+
+    result = confined(
+        built("minidnn"),
+        *(command.text for command in staff.commands),
+        files={**handout, **staging.golden(example).files},
+        time_s=600,
+    )
+    assert result.codes == [0, 1], result.stderr
+    assert b"./m3 needs a GPU" in result.stderr
 
 
 def test_minidnn_is_a_little_more_than_gpu_and_has_its_tools(built, confined, inspect):

@@ -195,6 +195,25 @@ def test_what_needs_no_gpu_runs_in_such_an_image_without_one():
     assert image_names.applied(named(data=mine), instead).data == mine
 
 
+def test_what_names_an_image_of_rai_s_own_gets_it_and_runs_as_it_says(tmp_path):
+    asked = GpuRequest(count=1)
+    own = named("rai/minidnn", gpu=asked)
+    assert image_names.decide(own, None, ()) is None
+
+    spec = image_names.applied(own, None)
+
+    assert spec.gpu == asked
+    assert {one.directory for one in spec.data} == {"/data/fashion-mnist"}
+    made = image_names.making(spec)
+    assert made.build_image == BuildImage(target="minidnn")
+    assert "from rai's own Dockerfile" in images.plan(made, None).why
+    (refused,) = images.not_allowed(made, Policy(images=(AllowList(("a",), PLACE),)))
+    assert "rai.image is rai/minidnn, which is not allowed by" in str(refused)
+    text = "rai: {image: rai/minidnn}\ncommands: {build: [ls]}\n"
+    write(tmp_path / "rai_build.yml", text)
+    assert not prepare.prepare(tmp_path).request.asked.keep_going
+
+
 def test_a_rule_and_the_option_win_over_the_image_that_rai_makes():
     by_rule = image_names.decide(named(), None, [rule("*/*")])
     by_option = image_names.decide(named(), "b/c:1", ())
