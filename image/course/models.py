@@ -14,46 +14,36 @@ from pathlib import Path
 
 import numpy as np
 from course import params, symbol
-from course.editions import EDITIONS, Edition, Model
-from course.graph import Convolution, Layer
+from course.editions import EDITIONS
+from course.graph import Convolution
 
 Arrays = dict[str, np.ndarray]
 
 
 def main(stored: Path, folder: Path) -> None:
-    """Write every model that has weights."""
+    """Write every model; its convolutions are operator New, or MXNet's."""
     for edition in reversed(EDITIONS.values()):
         sized = folder / str(edition.size)
         sized.mkdir(parents=True)
-        epoch = 1 if edition.names_model else 2
+        term = "2019fa" if edition.name == "2018fa" else edition.name
         for model in edition.models:
-            own, arrays = weights(stored, edition, model)
-            if not arrays:
-                continue
-            layers = [by(layer, own=model.own) for layer in own.layers]
+            named = edition.weights_of(model)
+            if not (stored / f"{term}-{named.name}.params").exists():
+                named = edition.model("ece408")
+            arrays = params.read(stored / f"{term}-{named.name}.params")
+            layers = [
+                replace(layer, own=model.own)
+                if isinstance(layer, Convolution)
+                else layer
+                for layer in named.layers
+            ]
             text = sized / f"{model.name}-symbol.json"
             text.write_text(symbol.dumps(layers))
-            file = sized / f"{model.name}-{epoch:04}.params"
-            params.write(file, arrays)
-            for path in (text, file):
+            file = sized / f"{model.name}-{1 if edition.names_model else 2:04}.params"
+            params.write(file, arrays if term == edition.name else of_72_pixels(arrays))
+            for path in text, file:
                 if not (usual := folder / path.name).exists():
                     usual.symlink_to(path.relative_to(folder))
-
-
-def weights(stored: Path, edition: Edition, model: Model) -> tuple[Model, Arrays]:
-    """Return a model's weights, and the model that they are named by."""
-    own = edition.weights_of(model)
-    if edition.name == "2018fa":
-        return own, of_72_pixels(params.read(stored / "2019fa-ece408.params"))
-    path = stored / f"{edition.name}-{own.name}.params"
-    if not path.exists() and not model.own:
-        return weights(stored, edition, edition.model("ece408"))
-    return own, params.read(path) if path.exists() else {}
-
-
-def by(layer: Layer, *, own: bool) -> Layer:
-    """Return a layer; a convolution as operator New, or as MXNet's."""
-    return replace(layer, own=own) if isinstance(layer, Convolution) else layer
 
 
 def of_72_pixels(arrays: Arrays) -> Arrays:

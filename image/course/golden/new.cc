@@ -1,4 +1,4 @@
 #include "./new-inl.h"
 #include "./new-forward.h"
 
-static const mxnet::Registered registered(mxnet::Context::kCPU, mxnet::op::timed<mxnet::cpu>);
+static const auto registered = mxnet::Registered::on_cpu = mxnet::op::timed<mxnet::cpu>;

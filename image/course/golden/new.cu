@@ -1,4 +1,4 @@
 #include "./new-inl.h"
 #include "./new-forward.cuh"
 
-static const mxnet::Registered registered(mxnet::Context::kGPU, mxnet::op::timed<mxnet::gpu>);
+static const auto registered = mxnet::Registered::on_gpu = mxnet::op::timed<mxnet::gpu>;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from contextlib import ExitStack
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
 from math import prod
 from pathlib import Path
@@ -23,12 +24,7 @@ class Gpu:
     """
 
     def __init__(
-        self,
-        mxnet: ModuleType,
-        library: Path,
-        symbol: Any,
-        weights: Any,
-        images: Shape,
+        self, mxnet: ModuleType, library: Path, symbol: Any, weights: Any, images: Shape
     ) -> None:
         self._error: type[Exception] = mxnet.MXNetError
         try:
@@ -42,47 +38,39 @@ class Gpu:
         self._nodes = json.loads(symbol.tojson())["nodes"]
         internals = symbol.get_internals()
         _, shapes, _ = internals.infer_shape(data=images)
-        self._shapes: dict[str, Shape] = dict(
-            zip(internals.list_outputs(), shapes, strict=True)
-        )
+        self._shapes = dict(zip(internals.list_outputs(), shapes, strict=True))
         self._weights = {name: array.asnumpy() for name, array in weights.items()}
 
     def forward(self, images: np.ndarray) -> np.ndarray:
         """Return the probabilities of a batch."""
-        held: list[c_void_p] = []
-        try:
-            return self._run(images, held)
-        finally:
-            for array in held:
-                self._c.course_free(array)
+        with ExitStack() as held:
 
-    def _run(self, images: np.ndarray, held: list[c_void_p]) -> np.ndarray:
-        def make(shape: Shape, values: np.ndarray | None = None) -> c_void_p:
-            array, floats = c_void_p(), None
-            if values is not None:
-                values = np.ascontiguousarray(values, np.float32)
-                floats = c_void_p(values.ctypes.data)
-            self._call("make", ctypes.byref(array), floats, c_size_t(prod(shape)))
-            held.append(array)
-            return array
+            def make(shape: Shape, values: np.ndarray | None = None) -> c_void_p:
+                array, floats = c_void_p(), None
+                if values is not None:
+                    floats = np.ascontiguousarray(values, np.float32).ctypes
+                self._call("make", ctypes.byref(array), floats, c_size_t(prod(shape)))
+                held.callback(self._c.course_free, array)
+                return array
 
-        weights = {name: make(w.shape, w) for name, w in self._weights.items()}
-        x, shape = make(images.shape, images), images.shape
-        for node in self._nodes:
-            if node["op"] == "null":
-                continue
-            after = self._shapes[f"{node['name']}_output"]
-            if node["op"] != "Flatten":
-                y = x if node["op"] in IN_PLACE else make(after)
-                names = [self._nodes[each[0]]["name"] for each in node["inputs"][1:]]
-                arrays = [weights.get(name) for name in names] + [None, None]
-                sizes = map(_four, (after, shape))
-                self._call("layer", node["op"].encode(), y, x, *arrays[:2], *sizes)
-                x = y
-            shape = after
-        found = np.empty(shape, np.float32)
-        self._call("get", c_void_p(found.ctypes.data), x, c_size_t(found.size))
-        return found
+            weights = {name: make(w.shape, w) for name, w in self._weights.items()}
+            x, shape = make(images.shape, images), images.shape
+            for node in self._nodes:
+                op = node["op"]
+                if op == "null":
+                    continue
+                after = self._shapes[f"{node['name']}_output"]
+                if op != "Flatten":
+                    y = x if op in IN_PLACE else make(after)
+                    names = [self._nodes[n]["name"] for n, *_ in node["inputs"][1:]]
+                    arrays = (*map(weights.get, names), None, None)[:2]
+                    sizes = map(_four, (after, shape))
+                    self._call("layer", op.encode(), y, x, *arrays, *sizes)
+                    x = y
+                shape = after
+            found = np.empty(shape, np.float32)
+            self._call("get", found.ctypes, x, c_size_t(found.size))
+            return found
 
     def _call(self, name: str, *arguments: object) -> None:
         function = getattr(self._c, f"course_{name}")

@@ -38,18 +38,17 @@ def translated(text: str, path: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from lib2to3 import refactor
-        from lib2to3.pgen2.parse import ParseError
-        from lib2to3.pgen2.tokenize import TokenError
+        from lib2to3.pgen2 import parse, tokenize
     fixers = refactor.get_fixers_from_package("lib2to3.fixes")
     try:
         return str(refactor.RefactoringTool(fixers).refactor_string(f"{text}\n", path))
-    except (ParseError, TokenError) as error:
+    except (parse.ParseError, tokenize.TokenError) as error:
         raise SyntaxError(f"{path}: neither Python 3 nor Python 2: {error}") from None
 
 
 def opened(path: Any, *rest: Any, **options: Any) -> IO[bytes]:
     """Open a file of Fashion-MNIST, resized as its name says, or any other file."""
-    named = Path(path) if isinstance(path, (str, Path)) else Path()
+    named = Path(str(path))
     found = NAME.fullmatch(named.name)
     if not found or named.parent != IMAGES or named.exists():
         file: IO[bytes] = _gzip_open(path, *rest, **options)
@@ -58,8 +57,7 @@ def opened(path: Any, *rest: Any, **options: Any) -> IO[bytes]:
     name = f"t10k-{kind}-ubyte.gz"
     for folder in FOLDERS:
         if (folder / name).exists():
-            with _gzip_open(folder / name) as file:
-                content = file.read()
+            content = gzip.decompress((folder / name).read_bytes())
             again = size and kind == "images-idx3"
             return io.BytesIO(resized(content, int(size)) if again else content)
     raise FileNotFoundError(
@@ -70,29 +68,28 @@ def opened(path: Any, *rest: Any, **options: Any) -> IO[bytes]:
 
 def resized(content: bytes, size: int) -> bytes:
     """Resize the images of an IDX file, as the course did."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    sys.path.insert(0, str(Path(__file__).parent))
     from course.resize import resize
 
     del sys.path[0]
     import numpy as np
 
-    _, count, rows, columns = struct.unpack(">4I", content[:16])
-    images = np.frombuffer(content, np.uint8, offset=16).reshape(count, rows, columns)
-    return struct.pack(">4I", 0, count, size, size) + resize(images, size).tobytes()
+    images = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28)
+    header = struct.pack(">4I", 0x803, len(images), size, size)
+    return header + resize(images, size).tobytes()
 
 
 def main() -> None:
     """Run the script as Python does, or start Python 3."""
-    script = Path(next(iter(sys.argv[1:]), ""))
+    script = Path(*sys.argv[1:2])
     if not script.is_file():
         os.execv(sys.executable, [sys.executable, "-u", *sys.argv[1:]])
     vars(gzip)["open"] = opened
     SourceFileLoader.source_to_code = compiled  # type: ignore[method-assign]
     del sys.argv[0]
     sys.path[0] = str(script.resolve().parent)
-    module = types.ModuleType("__main__")
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
     module.__file__ = str(script)
-    sys.modules["__main__"] = module
     loader = SourceFileLoader("__main__", str(script))
     exec(compiled(loader, script.read_bytes(), str(script)), vars(module))
 

@@ -9,11 +9,9 @@ namespace op {
 struct NewParam : public dmlc::Parameter<NewParam> {
     TShape kernel;
     uint32_t num_filter;
-    bool loud;
     DMLC_DECLARE_PARAMETER(NewParam) {
         DMLC_DECLARE_FIELD(kernel).describe("rows and columns");
         DMLC_DECLARE_FIELD(num_filter).set_range(1, 1000).describe("maps");
-        DMLC_DECLARE_FIELD(loud).set_default(true);
     }
 };
 
@@ -36,8 +34,7 @@ template <typename xpu, typename DType> class NewOp : public Operator {
             mshadow::Shape4(shape[0], shape[1], shape[2], shape[3]), s);
         y = scalar<DType>(0) * y;
         forward<xpu, DType>(y, in[0].get<xpu, 4, DType>(s), in[1].get<xpu, 4, DType>(s));
-        if (param_.loud)
-            LOG(INFO) << param_.num_filter << " maps by 2017's operator";
+        LOG(INFO) << param_.num_filter << " maps by 2017's operator";
     }
 
   private:

@@ -25,7 +25,7 @@ void forward<gpu, float>(mshadow::Tensor<gpu, 4, float> &y,
                          const mshadow::Tensor<gpu, 4, float> &w) {
     mshadow::Tensor<gpu, 1, float> copy(mshadow::Shape1(w.MSize()));
     mshadow::AllocSpace(&copy);
-    MSHADOW_CUDA_CALL(cudaMemcpyToSymbol(weights, w.dptr_, w.shape_.Size() * sizeof(float)));
+    MSHADOW_CUDA_CALL(cudaMemcpyToSymbol(weights, w.dptr_, w.MSize() * sizeof(float)));
     const dim3 blocks((y.size(2) * y.size(3) + 255) / 256, y.shape_[1], y.shape_[0]);
     one_pixel<<<blocks, 256, 0, y.stream_->stream_>>>(y.dptr_, x.dptr_, x.shape_[1], x.shape_[2],
                                                       x.shape_[3], w.shape_[3]);
