@@ -105,13 +105,15 @@ def reference(place: Path) -> str:
     ).stdout.strip()
 
 
-def run(place: Path) -> RunRecord:
-    """Run a project as it is; return its record."""
+def run(place: Path) -> RunRecord | None:
+    """Run a project as it is; return its record, or None if rai refused it."""
     words = [RAI, "run", "-p", str(place), "--engine", "docker", "--json"]
-    done = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-    )
-    return msgspec.json.decode(done.stdout, type=RunRecord)
+    done = subprocess.run(words, capture_output=True, check=False)
+    try:
+        return msgspec.json.decode(done.stdout, type=RunRecord)
+    except msgspec.DecodeError:
+        print(done.stderr.decode(errors="replace")[-1000:], flush=True)
+        return None
 
 
 def row(edition: str, project: str, record: RunRecord) -> Json:
@@ -168,7 +170,9 @@ def run_missing(folder: Path, most: int, seconds: float) -> None:
         if time.monotonic() > until:
             print("the time is over; the next call goes on", flush=True)
             return
-        measured = row(edition, project, run(place))
+        if (record := run(place)) is None:
+            continue
+        measured = row(edition, project, record)
         print(json.dumps(measured), flush=True)
         with ROWS.open("a") as file:
             file.write(json.dumps(measured) + "\n")
