@@ -108,7 +108,7 @@ Weights Weights::load()
     const char *folder = std::getenv("RAI_MODELS_DIR");
     std::ifstream file;
     std::string path;
-    for (const std::string &in : {std::string(folder ? folder : "."), std::string("."),
+    for (const std::string &in : {std::string(folder ? folder : "/src/models"), std::string("."),
                                   std::string("/ece408/project/build")})
         if (file.open(path = in + "/weights-86.bin", std::ios::binary); file)
             break;

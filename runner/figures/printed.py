@@ -405,17 +405,21 @@ _NO_FAULT = re.compile(
     r"|.*(?:Warning: |\bWARNING\b|failed call to cuInit|Killed process)"
     r"|.*(?:\([0-9]+\)|:[0-9]+:[0-9]+): (?:error|warning|note)\b"
 )
-_TEMPLATE = "replace with your implementation"  # what a course's template says instead
+_TEMPLATES = (
+    "replace with your implementation",
+    "Missing an ECE408 GPU implementation",
+)
 WRONG = "forward() is wrong"  # what the images for a course's projects say, and where
 _MISTAKE = re.compile(
     r"(?:[^\s:()]*/)?(?P<file>[\w.+-]{1,200})"
     r"(?:\((?P<nvcc>[0-9]{1,9})\)|:(?P<gcc>[0-9]{1,9})(?::[0-9]{1,9})?)"
     r": (?:fatal )?error: (?P<text>.+)"
 )
+_ASSEMBLER = re.compile(r"ptxas (?:fatal|error) +: (?P<text>.+)")
 LONGEST_MISTAKE = 200
 WORDS = (
     *(*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory"),
-    *("error: ", _TEMPLATE, WRONG),
+    *("error: ", "ptxas ", *_TEMPLATES, WRONG),
 )
 """A line that reports a fault or a mistake contains one of these."""
 
@@ -429,9 +433,12 @@ def mistake(line: str) -> str:
     if match := _MISTAKE.match(line):
         found = f"{match['file']}:{match['nvcc'] or match['gcc']}: {match['text']}"
         return found[:LONGEST_MISTAKE]
+    if match := _ASSEMBLER.match(line):
+        return f"ptxas: {match['text']}"[:LONGEST_MISTAKE]
     if line.startswith(WRONG):
         return line[:LONGEST_MISTAKE]
-    return "forward() is the template" if _TEMPLATE in line else ""
+    template = any(text in line for text in _TEMPLATES)
+    return "forward() is the template" if template else ""
 
 
 def fault(line: str) -> GpuFault | None:

@@ -130,7 +130,7 @@ def row(edition: str, project: str, record: RunRecord) -> Json:
         images = network.images or next((n for n in numbers if n >= 10), IMAGES)
         right = network.correctness if network.accuracy is None else network.accuracy
         if right is not None:
-            accuracies[f"{network.model or 'minidnn'} {images}"] = right
+            accuracies[f"{network.model or 'accuracy'} {images}"] = right
         if images == IMAGES and not network.under and not cpu.search(line):
             times += [network.op_time_s.median] if network.op_time_s else []
     made = [c.outcome for c in record.commands if MAKES.search(c.text)]
@@ -139,7 +139,7 @@ def row(edition: str, project: str, record: RunRecord) -> Json:
         "project": project,
         "image": record.image.reference if record.image else None,
         "edition": edition,
-        "gpu": gpu.name if gpu else None,
+        "gpu": gpu.gpus[0].name if gpu and gpu.gpus else None,
         "profile": str(record.profile.value if record.profile else ""),
         "commands": len(record.commands),
         "failed": sum(c.outcome is not Outcome.OK for c in record.commands),

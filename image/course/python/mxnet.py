@@ -28,18 +28,23 @@ sys.path[:] = _path
 Base: Any = real.mod.Module
 
 
-def of_size(model: Path, epoch: int, size: int) -> Path | None:
-    """Return a model's prefix for a size of images, or None.
+def weights_of(module: Any, name: str, epoch: int, size: int) -> dict[str, Any]:
+    """Return a model's weights, first the project's models/EDITION-NAME-EPOCH.params.
 
-    Files of RAI_MODELS_DIR, EDITION-NAME-symbol.json and .params, come first.
+    Raises MXNet's error if their shapes are others than those of the model.
     """
-    edition = next((e.name for e in EDITIONS.values() if e.size == size), "")
-    given = Path(os.environ.get("RAI_MODELS_DIR", "/"))
-    for own in given / f"{edition}-{model.name}", model.parent / str(size) / model.name:
-        files = f"{own}-symbol.json", f"{own}-{epoch:04}.params"
-        if all(map(os.path.exists, files)):
-            return own
-    return None
+    edition = next(e.name for e in EDITIONS.values() if e.size == size)
+    folder = Path(os.environ.get("RAI_MODELS_DIR", "/src/models"))
+    file = folder / f"{edition}-{name}-{epoch:04}.params"
+    usual: dict[str, Any] = module._arg_params
+    if not file.exists():
+        return usual
+    given = {
+        key.split(":")[-1]: array for key, array in real.nd.load(str(file)).items()
+    }
+    if {k: v.shape for k, v in given.items()} != {k: v.shape for k, v in usual.items()}:
+        raise real.MXNetError(f"{file}: these are not the weights of {edition} {name}")
+    return given
 
 
 class Module(Base):
@@ -70,8 +75,10 @@ class Module(Base):
         shape = tuple(data_shapes[0][1])
         if self._course:
             prefix, epoch, loaded = self._course
-            if (own := of_size(Path(prefix), epoch, shape[-1])) is not None:
-                vars(self).update(vars(Module.load(str(own), epoch, **loaded)))
+            sized = Path(prefix).parent / str(shape[-1]) / Path(prefix).name
+            if Path(f"{sized}-symbol.json").exists():
+                vars(self).update(vars(Module.load(str(sized), epoch, **loaded)))
+                self._arg_params = weights_of(self, sized.name, epoch, shape[-1])
                 for_training = False
         if self._context[0].device_type == "gpu":
             self._gpu = Gpu(real, LIBRARY, self.symbol, self._arg_params, shape)
