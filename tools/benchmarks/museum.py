@@ -45,6 +45,7 @@ EDITIONS = {  # by a part of the image's name; the first that fits
     "fa20": "Mini-DNN, 2020",
     "minidnn": "Mini-DNN, 2021 to 2023",
 }
+RUNGS = ("naive", "tiled", "implicit_gemm", "best")
 IMAGES = 10_000
 NEAR = 0.002  # of accuracies: halves may decide otherwise
 ON_CPU = re.compile(r"\bm(?:1(?:\.[12])?|2\.1)(?:\.py)?\b")
@@ -97,18 +98,14 @@ def chosen(folder: Path, most: int) -> list[tuple[str, str, Path]]:
     return some
 
 
-def reference(place: Path) -> str:
-    """Return the image of a project, which is built if there is none."""
-    words = [RAI, "image", "build", "-p", str(place)]
-    return subprocess.run(
-        words, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
+def rai(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run rai; return what it printed."""
+    return subprocess.run([RAI, *words], capture_output=True, check=False)
 
 
 def run(place: Path) -> RunRecord | None:
     """Run a project as it is; return its record, or None if rai refused it."""
-    words = [RAI, "run", "-p", str(place), "--engine", "docker", "--json"]
-    done = subprocess.run(words, capture_output=True, check=False)
+    done = rai("run", "-p", str(place), "--engine", "docker", "--json")
     try:
         return msgspec.json.decode(done.stdout, type=RunRecord)
     except msgspec.DecodeError:
@@ -120,33 +117,30 @@ def row(edition: str, project: str, record: RunRecord) -> Json:
     """Return what came of a project's run, without a name of it."""
     cpu = ON_CPU_2020 if edition.endswith("2020") else ON_CPU
     mistakes = [c.findings.mistake for c in record.commands if c.findings.mistake]
-    told = {mistake.split(":")[0] for mistake in mistakes if "forward() " in mistake}
-    told |= {"compiler" for mistake in mistakes if "forward() " not in mistake}
-    accuracies: dict[str, float] = {}
-    times = []
+    forward = {text.split(":")[0] for text in mistakes if text.startswith("forward()")}
+    accuracies, times = {}, []
     for network in table.networks(record):
         line = record.commands[network.number - 1].text
-        numbers = [int(word) for word in re.findall(r"\b\d+\b(?![.\d])", line)]
-        images = network.images or next((n for n in numbers if n >= 10), IMAGES)
+        numbers = [int(word) for word in re.findall(r"\b\d\d+\b(?![.\d])", line)]
+        images = network.images or next(iter(numbers), IMAGES)
         right = network.correctness if network.accuracy is None else network.accuracy
-        if right is not None:
-            accuracies[f"{network.model or 'accuracy'} {images}"] = right
+        if right is None or network.op_time_s is None:  # nothing of the project's own
+            continue
+        accuracies[f"{network.model or 'accuracy'} {images}"] = right
         if images == IMAGES and not network.under and not cpu.search(line):
-            times += [network.op_time_s.median] if network.op_time_s else []
-    made = [c.outcome for c in record.commands if MAKES.search(c.text)]
-    gpu = record.gpu
+            times.append(1000 * network.op_time_s.median)
+    made = {c.outcome for c in record.commands if MAKES.search(c.text)}
+    gpus = record.gpu.gpus if record.gpu else ()
     return {
         "project": project,
         "image": record.image.reference if record.image else None,
         "edition": edition,
-        "gpu": gpu.gpus[0].name if gpu and gpu.gpus else None,
-        "profile": str(record.profile.value if record.profile else ""),
-        "commands": len(record.commands),
+        "gpu": gpus[0].name if gpus else None,
         "failed": sum(c.outcome is not Outcome.OK for c in record.commands),
-        "compiled": bool(made) and set(made) == {Outcome.OK},
-        "told": sorted(told),
+        "compiled": made == {Outcome.OK},
+        "told": sorted(forward) or ["compiler"] * bool(mistakes),
         "accuracies": accuracies,
-        "op_ms": round(1000 * min(times), 3) if times else None,
+        "op_ms": round(min(times), 3) if times else None,
         "seconds": round(sum(c.wall_s or 0 for c in record.commands), 1),
     }
 
@@ -161,21 +155,19 @@ def run_missing(folder: Path, most: int, seconds: float) -> None:
     """Run what has no row, until the time is over."""
     until = time.monotonic() + seconds
     have = {(each["project"], each["image"]) for each in kept()}
-    images: dict[str, str] = {}
+    images: dict[str, str] = {}  # built where there are none
     for edition, project, place in chosen(folder, most):
-        of = family(edition)
-        images[of] = images.get(of) or reference(place)
-        if (project, images[of]) in have:
+        if (of := family(edition)) not in images:
+            images[of] = rai("image", "build", "-p", str(place)).stdout.decode().strip()
+        if (project, images[of]) in have or (record := run(place)) is None:
             continue
+        measured = json.dumps(row(edition, project, record))
+        print(measured, flush=True)
+        with ROWS.open("a") as file:
+            file.write(f"{measured}\n")
         if time.monotonic() > until:
             print("the time is over; the next call goes on", flush=True)
             return
-        if (record := run(place)) is None:
-            continue
-        measured = row(edition, project, record)
-        print(json.dumps(measured), flush=True)
-        with ROWS.open("a") as file:
-            file.write(json.dumps(measured) + "\n")
 
 
 def right(every: list[Json]) -> dict[str, bool]:
@@ -205,11 +197,6 @@ def page(every: list[Json], measured: Iterable[Json]) -> str:
     newest: dict[str, str] = {family(each["edition"]): each["image"] for each in every}
     every = [e for e in every if e["image"] == newest[family(e["edition"])]]
     well = right(every)
-    ours = {
-        (each["edition"], each["variant"]): each["ms"]
-        for each in measured
-        if each["what"] == "judged" and each["ms"]
-    }
     lines = []
     for edition in EDITIONS.values():
         some = [each for each in every if each["edition"] == edition]
@@ -225,23 +212,16 @@ def page(every: list[Json], measured: Iterable[Json]) -> str:
                     *(f"{f(times):.3g} ms" if times else "–" for f in (min, median)),
                 ]
             )
-    rungs = [
-        f"`{name}` {ours['2019fa', name]:.3g} ms"
-        for name in ("naive", "tiled", "implicit_gemm", "best")
-        if ("2019fa", name) in ours
-    ]
-    gpus = sorted({each["gpu"] for each in every if each["gpu"]})
+    judged = {
+        each["variant"]: each["ms"] for each in measured if "judged" in each["what"]
+    }
+    rungs = [f"`{name}` {judged[name]:.3g} ms" for name in RUNGS if name in judged]
     return TEXT.format(
         total=len(every),
-        gpu=" and ".join(gpus) or "a machine without a GPU",
-        table=rows_of_markdown(lines),
+        gpu=" and ".join(sorted({each["gpu"] for each in every if each["gpu"]})),
+        table="\n".join(f"| {' | '.join(map(str, line))} |" for line in lines),
         rungs=", ".join(rungs),
     )
-
-
-def rows_of_markdown(lines: Iterable[Iterable[object]]) -> str:
-    """Return a table's lines."""
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 TEXT = """\
@@ -256,11 +236,12 @@ what they run in.
 {table}
 
 * all runs: every command of the build file ends with 0.
-* right: prints an accuracy that is the usual one of its edition, and the image finds no
-  output that is not the formula's. The rest do not compile, are templates or wrong, or
-  have a build file that runs nothing of theirs.
+* right: what ran of the project's own prints the accuracy that is usual in its edition,
+  and the image finds no output that is not the formula's. The rest fail to compile or run,
+  are templates or wrong, or have a build file that runs nothing of theirs.
 * least, median: Op Times of both layers for 10,000 images on the GPU, at the first
-  call, of those that are right. Many have copies from and to the host in them.
+  call, of those that are right. In 2020 they include copies; since 2021 they leave out
+  what a project computes before, which some do.
 * rai's kernels for 2019fa, without copies: {rungs}
   ([RESULTS.md](../project/RESULTS.md)).
 
