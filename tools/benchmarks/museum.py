@@ -237,7 +237,7 @@ what they run in.
 
 * all runs: every command of the build file ends with 0.
 * right: what ran of the project's own prints the accuracy that is usual in its edition,
-  and the image finds no output that is not the formula's. The rest fail to compile or run,
+  and the image finds no output that is not the formula's. The rest fail,
   are templates or wrong, or have a build file that runs nothing of theirs.
 * least, median: Op Times of both layers for 10,000 images on the GPU, at the first
   call, of those that are right. In 2020 they include copies; since 2021 they leave out
