@@ -32,6 +32,10 @@ void conv_gpu(float *y, float *x, float *k, const Shape &s)
 #ifdef THREE_STEPS
     float *there_y = nullptr, *there_x = nullptr, *there_k = nullptr;
     gpu.conv_forward_gpu_prolog(y, x, k, &there_y, &there_x, &there_k, SHAPE);
+#ifdef CLEARED
+    cudaMemset(there_y, 255, s.outputs() * sizeof(float)); // NaN
+    cudaDeviceSynchronize();
+#endif
     const auto start = Clock::now();
     gpu.conv_forward_gpu(there_y, there_x, there_k, SHAPE);
     cudaDeviceSynchronize();

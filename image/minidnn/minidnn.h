@@ -16,6 +16,8 @@ struct Shape { // of a convolution: images, output and input maps, input pixels,
 using Convolution = void(float *y, float *x, float *k, const Shape &);
 Convolution conv_cpu, conv_gpu; // the project's, timed
 Convolution reference;          // ours, to compare with
+// The first place where y is not what is wanted, or the number of places.
+size_t differs(const float *y, const std::vector<float> &wanted);
 const char *gpu_trouble();      // why no kernel can run, or null
 
 struct Weights {
