@@ -40,6 +40,8 @@ __global__ void convolve(float *y, const float *x, const float *weights, int M, 
 
 // Compare the first and the last image; not under a profiler, whose tables would have the copies.
 void compare(const float *y, const float *x, const float *w, const int *sizes) {
+    if (std::getenv("CUDA_INJECTION64_PATH"))
+        return;
     const auto [B, M, C, H, W, K] = reinterpret_cast<const int(&)[6]>(*sizes);
     const auto host = [](const float *from, std::size_t floats) {
         std::vector<float> copy(floats);
@@ -47,11 +49,9 @@ void compare(const float *y, const float *x, const float *w, const int *sizes) {
             throw dmlc::Error(why);
         return copy;
     };
-    if (std::getenv("CUDA_INJECTION64_PATH"))
-        return;
     const std::size_t in = std::size_t(C) * H * W, out = std::size_t(M) * (H - K + 1) * (W - K + 1);
     const std::vector<float> weights = host(w, std::size_t(M) * C * K * K);
-    for (const int image : {0, B - 1})
+    for (int image = 0; image < B; image += std::max(1, B - 1))
         course::compare(host(y + out * image, out).data(), host(x + in * image, in).data(),
                         weights.data(), sizes, image);
 }

@@ -1,7 +1,10 @@
 #include "minidnn.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iostream>
+#include <stdexcept>
 #include <unistd.h>
 
 #include "gpu-new-forward.h"
@@ -16,8 +19,9 @@ const char *gpu_trouble()
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaErrorInsufficientDriver && access("/dev/nvidiactl", F_OK))
-        error = cudaErrorNoDevice; // CUDA says the former of a driver that is not there, too
+    if (error == cudaErrorInsufficientDriver && access("/dev/nvidiactl", F_OK) &&
+        access("/dev/dxg", F_OK))
+        error = cudaErrorNoDevice; // CUDA calls a missing driver too old
     return error != cudaSuccess ? cudaGetErrorString(error) : nullptr;
 }
 
@@ -33,7 +37,9 @@ void conv_gpu(float *y, float *x, float *k, const Shape &s)
     float *there_y = nullptr, *there_x = nullptr, *there_k = nullptr;
     gpu.conv_forward_gpu_prolog(y, x, k, &there_y, &there_x, &there_k, SHAPE);
 #ifdef CLEARED
-    cudaMemset(there_y, 255, s.outputs() * sizeof(float)); // NaN
+    std::fill_n(y, s.outputs(), NAN);
+    if (cudaMemset(there_y, 255, s.outputs() * sizeof(float)) != cudaSuccess) // NaN
+        throw std::runtime_error("conv_forward_gpu_prolog gives no array of the GPU for the output");
     cudaDeviceSynchronize();
 #endif
     const auto start = Clock::now();

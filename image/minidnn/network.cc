@@ -57,7 +57,7 @@ std::vector<float> step(const std::vector<float> &x, std::vector<float> &w, cons
     std::vector<float> from(SLACK + s.inputs() + SLACK), y(SLACK + s.outputs() + SLACK);
     std::copy(x.begin(), x.end(), from.begin() + SLACK);
     f(&y[SLACK], &from[SLACK], w.data(), s);
-    for (int image : {0, s.B - 1})
+    for (int image = 0; image < s.B; image += std::max(1, s.B - 1)) // the first and the last
         compare(&y[SLACK], x.data(), w, s, image);
     return pool(&y[SLACK], (size_t)s.B * s.M, s.rows(), width);
 }

@@ -34,7 +34,7 @@ LAUNCHERS = (
 )
 FORWARD_FILES = ("gpu/forward.py", "gpu/forward_gpu.py")
 _FOLDER = re.compile(rb'(#include "|project/)\w+/')
-_COMMENT = re.compile(rb"^ *//.*\n", re.MULTILINE)
+_COMMENT = re.compile(rb"^ *//(?:.*[^\\\n])?\n", re.MULTILINE)  # not "\\": it goes on
 
 
 def of(row: Row) -> str | None:

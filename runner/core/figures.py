@@ -126,7 +126,8 @@ class Findings(Struct, frozen=True):
     checkers that the output names, or the command's line. ``unsearched`` bytes of the
     output were not searched, as there was too much of it; ``left_out`` figures
     were found and are not here, as there were too many. ``mistake`` is the first of the
-    source that a compiler reports, with its file and line, or that of a course's image.
+    source that a compiler reports, with its file and line, or the first wrong output
+    that a course's image reports.
     """
 
     inferences: tuple[Inference, ...] = ()

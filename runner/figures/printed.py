@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from runner.core import GpuFault, GpuFaultKind, Inference, Source, TimeUsage
+from runner.core import Findings, GpuFault, GpuFaultKind, Inference, Source, TimeUsage
 from runner.figures.sources import UNSIGNED, OutputSearch, SourceReader, keep, scaled
 
 MOST_INFERENCES = 1000
@@ -439,6 +439,11 @@ def mistake(line: str) -> str:
         return line[:LONGEST_MISTAKE]
     template = any(text in line for text in _TEMPLATES)
     return "forward() is the template" if template else ""
+
+
+def is_wrong(found: Findings) -> bool:
+    """Whether a course's image found an output wrong, however the program ended."""
+    return found.mistake.startswith(WRONG)
 
 
 def fault(line: str) -> GpuFault | None:

@@ -8,7 +8,7 @@ from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.quantities import brief
 from runner.core.record import CommandSamples, Spread, samples
 from runner.figures import table
-from runner.figures.printed import WRONG
+from runner.figures.printed import is_wrong
 from runner.figures.table import NetworkFigures, main_part, one_line
 from runner.report.blocks import Table
 from runner.report.pairs import Pair, alike, identity, networks, paired
@@ -97,10 +97,10 @@ def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
 
 def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
     """Return the commands that are listed: all that failed, and the first others."""
-    room = MOST_ROWS - sum(c.outcome is not Outcome.OK for c in ran)
+    room = MOST_ROWS - sum(map(_not_well, ran))
     chosen = []
     for command in ran:
-        if command.outcome is Outcome.OK:
+        if not _not_well(command):
             room -= 1
             if room < 0:
                 continue
@@ -108,11 +108,15 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
     return chosen
 
 
+def _not_well(command: CommandRecord) -> bool:
+    return command.outcome is not Outcome.OK or is_wrong(command.findings)
+
+
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = words(command.reason) if command.reason else command.outcome.value
-    results, mistake = [figures(command.findings)], command.findings.mistake
-    if command.outcome is Outcome.FAILED or mistake.startswith(WRONG):
-        results.insert(0, mistake)
+    results = [figures(command.findings)]
+    if command.outcome is Outcome.FAILED or is_wrong(command.findings):
+        results.insert(0, command.findings.mistake)
     if command.exit_code and command.reason is None:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:

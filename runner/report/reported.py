@@ -18,6 +18,7 @@ from runner.core import (
 )
 from runner.core.screen import TerminalFilter, printable, uncoloured
 from runner.figures import table
+from runner.figures.printed import is_wrong
 from runner.figures.statistics import keys, known, samples
 from runner.report import phrases
 
@@ -109,14 +110,17 @@ def of_record(
 def _of_command(command: CommandRecord, place: Place | None) -> Iterator[Annotation]:
     fault, number = fault_text(command), f"Command {command.number}"
     failed = command.outcome in (Outcome.FAILED, Outcome.UNFINISHED)
-    told = fault or (command.findings.mistake if failed else "")
+    told = fault or (
+        command.findings.mistake if failed or is_wrong(command.findings) else ""
+    )
     named = phrases.titled(command.name, command.text)
     text = f"{named}\n{told}" if told else named
     if failed:
         title = f"{number}: {how(command)}{phrases.in_round(command)}"
         yield Annotation(title, text, place=place)
-    elif fault:
-        yield Annotation(f"{number}: GPU fault", text, Severity.WARNING, place)
+    elif told:
+        title = f"{number}: {'GPU fault' if fault else 'wrong answer'}"
+        yield Annotation(title, text, Severity.WARNING, place)
     for check in command.checks:
         if not check.holds:
             wrong = phrases.mismatch(check)

@@ -148,9 +148,17 @@ def decide(
 def made_here(spec: BuildSpec) -> str:
     """Return the target of rai's own Dockerfile that a run needs; "" if it needs none.
 
-    It is in the name of the image, which the site's list has to allow.
+    The name of the image says so, which the site's list has to allow. A file that
+    builds an image of its own names only its tag.
     """
-    return next((t for _, t in GONE if spec.image == f"{_OWN}{t}"), "")
+    name = normalise(spec.image or "")
+    target = next((t for _, t in GONE if name == f"{_OWN}{t}:latest"), "")
+    return target if spec.build_image in (None, BuildImage(target=target)) else ""
+
+
+def own(name: str) -> bool:
+    """Whether only rai makes images of this name, which no registry may give."""
+    return normalise(name).startswith(_OWN)
 
 
 def making(spec: BuildSpec) -> BuildSpec:

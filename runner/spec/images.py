@@ -243,6 +243,10 @@ def _named(image: str, place: Place | None, facts: ImageFacts | None) -> ImagePl
         wrong = Problem(f'"{image}" is not a valid image name', place, hint)
         raise ImageError(wrong, reason=Reason.IMAGE_NOT_FOUND)
     reference = normalise(image)
+    if image_names.own(image):
+        hint = "rai makes rai/course and rai/minidnn; name another image"
+        wrong = Problem(f"no registry has the image {image}", place, hint)
+        raise ImageError(wrong, reason=Reason.IMAGE_NOT_FOUND)
     if facts is None:
         return ImagePlan(ImageAction.PULL, reference, "unless the engine has it")
     if reference in map(normalise, facts.present):

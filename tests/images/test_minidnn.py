@@ -103,6 +103,77 @@ def test_a_wrong_convolution_agrees_less(program):
     )
 
 
+CUDA = """\
+#include <algorithm>
+#include <cstdlib>
+enum cudaError_t { cudaSuccess, cudaErrorInsufficientDriver, cudaErrorNoDevice };
+inline cudaError_t said = cudaSuccess;
+inline cudaError_t cudaGetDeviceCount(int *) { return cudaSuccess; }
+inline const char *cudaGetErrorString(cudaError_t) { return "none"; }
+inline void cudaFree(void *) {}
+inline void cudaDeviceSynchronize() {}
+inline cudaError_t cudaGetLastError() { return said; }
+inline cudaError_t cudaMemset(void *at, int, size_t bytes) {
+    if (at) std::fill_n((unsigned char *)at, bytes, 255);
+    return at ? cudaSuccess : cudaErrorNoDevice;
+}
+"""
+STUDENT = """\
+#include "minidnn.h"
+#define ALL int B, int M, int C, int H, int W, int K
+#define SIZES Shape{B, M, C, H, W, K}
+using Array = float *;
+struct GPUInterface {
+    void conv_forward_gpu_prolog(Array y, Array x, Array k, Array *on_y, Array *on_x,
+                                 Array *on_k, ALL) {
+        *on_x = x, *on_k = k;
+        if (ALLOCATES) *on_y = (Array)std::calloc(SIZES.outputs(), 4);
+        if (EARLY) reference(*on_y ? *on_y : y, x, k, SIZES);
+    }
+    void conv_forward_gpu(Array y, Array x, Array k, ALL) {
+        if (EARLY) return;
+        std::fill_n(y, SIZES.outputs(), 0.f);
+        reference(y, x, k, SIZES);
+    }
+    void conv_forward_gpu_epilog(Array host, Array y, Array, Array, ALL) {
+        if (y) std::copy_n(y, SIZES.outputs(), host);
+    }
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("early", "allocates", "status", "share"),
+    [(0, 1, 0, "1"), (1, 1, 0, "0"), (1, 0, 1, None)],
+)
+def test_what_is_computed_before_the_timed_function_does_not_count(
+    tmp_path, early, allocates, status, share
+):
+    (tmp_path / "cuda.h").write_text(CUDA)
+    (tmp_path / "gpu-new-forward.h").write_text(STUDENT)
+    own = [MINIDNN / name for name in ("main.cc", "network.cc", "data.cc")]
+    words = ["g++", "-O2", "-DCONVOLUTION=conv_gpu", "-DON_GPU", "-DTHREE_STEPS"]
+    words += ["-DCLEARED", f"-DEARLY={early}", f"-DALLOCATES={allocates}"]
+    words += [f"-I{MINIDNN}", "-I.", "-include", "cuda.h", "-o", "m3", *map(str, own)]
+    subprocess.run(
+        [*words, "-x", "c++", MINIDNN / "conv_gpu.cu"], cwd=tmp_path, check=True
+    )
+    (tmp_path / "weights-86.bin").write_bytes(WEIGHTS)
+
+    done = subprocess.run(
+        ["./m3", "20"],
+        cwd=tmp_path,
+        env=os.environ | {"RAI_DATA_DIR": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == status
+    found = re.search(r"Agreement: ([0-9.]+) Model", done.stdout)
+    assert (found and found[1]) == share if share != "0" else float(found[1]) < 0.5
+    assert ("gives no array of the GPU" in done.stderr) == (status == 1)
+
+
 def test_a_wrong_strided_convolution_ends_before_the_network(program):
     done = program(2023, wrong=" + 1")("20")
 

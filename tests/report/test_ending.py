@@ -25,3 +25,17 @@ def test_a_command_that_failed_is_listed_with_the_first_error_of_its_compiler():
     ]
     (failed,) = reported.of_record(record, {})
     assert failed.text == "make\nnew-forward.cuh:12: no x"
+
+
+def test_a_wrong_answer_is_listed_however_its_command_ended():
+    wrong = "forward() is wrong: output 1 is 0"
+    fine = [records.command(number, "true") for number in range(12)]
+    fine[10] = records.command(10, "./m3", findings=Findings(mistake=wrong))
+    record = records.ended("0a1b", *fine)
+
+    table, _ = ending.summary(record)
+
+    assert table is not None
+    assert [row[-1] for row in table.rows if row[-1]] == [wrong]
+    (told,) = reported.of_record(record, {})
+    assert (told.title, told.text) == ("Command 11: wrong answer", f"./m3\n{wrong}")

@@ -214,6 +214,23 @@ def test_what_names_an_image_of_rai_s_own_gets_it_and_runs_as_it_says(tmp_path):
     assert not prepare.prepare(tmp_path).request.asked.keep_going
 
 
+@pytest.mark.parametrize("name", ["rai/minidnn:x", "docker.io/rai/other"])
+def test_no_registry_gives_an_image_of_rai_s_own_names(name):
+    spec = image_names.applied(named(name), None)
+
+    assert not image_names.made_here(spec)
+    with pytest.raises(ImageError, match="no registry has the image"):
+        images.plan(spec, None)
+
+
+def test_the_same_name_with_the_usual_tag_or_of_one_s_own_build():
+    built = named("rai/minidnn", build_image=BuildImage())
+
+    assert image_names.made_here(named("docker.io/rai/minidnn:latest")) == "minidnn"
+    assert not image_names.made_here(built)
+    assert "rai's own" not in images.plan(built, None).why
+
+
 def test_a_rule_and_the_option_win_over_the_image_that_rai_makes():
     by_rule = image_names.decide(named(), None, [rule("*/*")])
     by_option = image_names.decide(named(), "b/c:1", ())

@@ -3,10 +3,10 @@
     python -m tools.benchmarks.museum FOLDER [--most N] [--seconds S]
     python -m tools.benchmarks.museum         # only write the page
 
-FOLDER has a folder of each project. Of each family, MXNet and Mini-DNN, those N are run
-whose files have the least SHA-256, so nobody chooses. A row in museum.jsonl has this
-hash, the image's reference and figures, and no name; what has one is not run again.
-docs/museum.md is made of the rows of the newest images.
+FOLDER has a folder of each project. It runs N of MXNet and N of Mini-DNN: those whose
+files have the smallest SHA-256, as good as a random choice. A row in museum.jsonl has
+this hash, the image's reference and figures, and no name; a project with a row is not
+run again. docs/museum.md shows the rows of the newest images.
 """
 
 from __future__ import annotations
@@ -73,10 +73,9 @@ def hashed(folder: Path) -> str:
     """Return the SHA-256 of a folder's files and their names, without .git."""
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and ".git" not in path.relative_to(folder).parts:
-            found.update(
-                f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode()
-            )
+        name = path.relative_to(folder)
+        if path.is_file() and not path.is_symlink() and ".git" not in name.parts:
+            found.update(f"{name}\0{path.stat().st_size}\0".encode())
             found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -87,7 +86,7 @@ def family(edition: str) -> str:
 
 
 def chosen(folder: Path, most: int) -> list[tuple[str, str, Path]]:
-    """Return what is run: of each family those with the least hashes."""
+    """Return the projects of each family with the smallest hashes."""
     taken: Counter[str] = Counter()
     every = {each[1]: each for each in found(folder)}  # forks may have the same files
     some = []
@@ -133,7 +132,7 @@ def row(edition: str, project: str, record: RunRecord) -> Json:
     gpus = record.gpu.gpus if record.gpu else ()
     return {
         "project": project,
-        "image": record.image.reference if record.image else None,
+        "image": record.image.reference if record.image else "",
         "edition": edition,
         "gpu": gpus[0].name if gpus else None,
         "failed": sum(c.outcome is not Outcome.OK for c in record.commands),
@@ -159,7 +158,10 @@ def run_missing(folder: Path, most: int, seconds: float) -> None:
     for edition, project, place in chosen(folder, most):
         if (of := family(edition)) not in images:
             images[of] = rai("image", "build", "-p", str(place)).stdout.decode().strip()
-        if (project, images[of]) in have or (record := run(place)) is None:
+        if (project, images[of]) in have:
+            continue
+        record = run(place)
+        if record is None or record.image is None:
             continue
         measured = json.dumps(row(edition, project, record))
         print(measured, flush=True)
@@ -212,10 +214,11 @@ def page(every: list[Json], measured: Iterable[Json]) -> str:
                     *(f"{f(times):.3g} ms" if times else "–" for f in (min, median)),
                 ]
             )
-    judged = {
-        each["variant"]: each["ms"] for each in measured if "judged" in each["what"]
-    }
-    rungs = [f"`{name}` {judged[name]:.3g} ms" for name in RUNGS if name in judged]
+    rungs = [
+        f"`{each['variant']}` {each['ms']:.3g} ms"
+        for each in measured
+        if each["what"] == "judged" and each["variant"] in RUNGS
+    ]
     return TEXT.format(
         total=len(every),
         gpu=" and ".join(sorted({each["gpu"] for each in every if each["gpu"]})),
@@ -227,17 +230,17 @@ def page(every: list[Json], measured: Iterable[Json]) -> str:
 TEXT = """\
 # Old projects, run again
 
-Public projects of UIUC's ECE408, unchanged, by `rai run` on {gpu}: the
-{total} of least hash of those at hand. [images.md](images.md#images-that-are-gone) says
-what they run in.
+What `rai run` makes of {total} public projects of UIUC's ECE408, unchanged, on
+{gpu}. The hash of their files chose them.
+[images.md](images.md#images-that-are-gone) says what they run in.
 
 | edition | projects | compile | all runs | right | template | wrong | least | median |
 |---|---|---|---|---|---|---|---|---|
 {table}
 
 * all runs: every command of the build file ends with 0.
-* right: what ran of the project's own prints the accuracy that is usual in its edition,
-  and the image finds no output that is not the formula's. The rest fail,
+* right: what ran of the project's own prints the accuracy that most of its edition
+  print, and the image finds no output that is not the formula's. The rest fail,
   are templates or wrong, or have a build file that runs nothing of theirs.
 * least, median: Op Times of both layers for 10,000 images on the GPU, at the first
   call, of those that are right. In 2020 they include copies; since 2021 they leave out

@@ -8,7 +8,8 @@ class GPUInterface {
 public:
     void get_device_properties(); // to print what you like to know; it is not called
 
-    // Allocate memory of the GPU, put its addresses into *device_..., and copy input and mask (the weights) there.
+    // Allocate memory of the GPU for all numbers of each array, put its addresses into *device_..., and copy input and
+    // mask (the weights) there.
     void conv_forward_gpu_prolog(const float *host_output, const float *host_input, const float *host_mask,
                                  float **device_output_ptr, float **device_input_ptr, float **device_mask_ptr,
                                  const int B, const int M, const int C, const int H, const int W, const int K);
