@@ -7,9 +7,10 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from backends.numpy_cpu import NumpyCpu
-from course import checkpoints, editions
+from course import checkpoints, editions, params
 from course.resize import resize
 from milestones import synthetic
 
@@ -135,23 +136,35 @@ def test_a_forward_that_is_not_written_says_so(run, garments):
     assert b"Check failed: 0 == 1 (0 vs. 1) write me" in done.stderr
 
 
-def test_a_wrong_forward_says_where_and_weights_of_ones_own_come_first(run, garments):
+def test_a_wrong_forward_says_where(run, garments):
     files = project()
     path = "ece408_src/new-forward.h"
     files[path] = files[path].replace(b"+= x[b]", b"+= x[b - (b == 19 && m == 3)]")
+    script = "python classify.py 70 ece408 2"
+    done = run(*MADE, script, files=files, data=[garments("2019fa")])
+
+    assert done.codes[-1] == 0
+    wrong = b"forward() is wrong: map 3, row 0, column 15 of image 19 of 20 is "
+    assert wrong in done.stderr
+
+
+def test_weights_of_a_project_come_first(run, garments):
+    arrays = params.read(checkpoints.MODELS / "2019fa-ece408.params")
+    last = list(arrays)[-1]
+    always_9 = {**arrays, last: np.arange(10, dtype=np.float32) * 1000}
     other = checkpoints.MODELS / "2018sp-ece408.params"
-    files["models/2019fa-ece408-0002.params"] = other.read_bytes()
+    own = "2019fa-ece408-0002.params"
+    files = {f"models/{own}": params.dumps(always_9), f"b/{own}": other.read_bytes()}
     script = "python classify.py 70 ece408 2"
     done = run(
-        *(*MADE, f"RAI_MODELS_DIR=/ {script}", script),
-        files=files,
+        *(*MADE, script, f"RAI_MODELS_DIR=/src/b {script}"),
+        files=project() | files,
         data=[garments("2019fa")],
     )
 
+    assert last == "fullyconnected1_bias"
     assert done.codes[-2:] == [0, 1]
-    assert b"forward() is wrong: map 3, row 0, column 15 of image 19 of 20 is " in (
-        done.stderr
-    )
+    assert b"Correctness: 1.0" not in done.said[-2]
     assert b"these are not the weights of 2019fa ece408" in done.stderr
 
 
