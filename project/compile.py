@@ -16,15 +16,16 @@ from course import editions, graph
 from course.errors import UsageError
 from course.variants import LADDER_TARGETS, usual
 from gpu import compiler, forward
-from gpu.compiler import Compiled, Toolkit, Unit, defines
+from gpu.compiler import Compiled, Unit, defines
 from milestones import milestone
 from plans.kernels import VARIANTS
 from plans.layers import LAYERS
 
-VOLTA = "sm_70"  # supported by CUDA 12, not by 13
-_FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
-_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-_REGISTERS = re.compile(r"Used (\d+) registers")
+_KERNEL = re.compile(
+    r"Compiling entry function '(\w+)'.*?"
+    r"(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,8 @@ def wanted(
             yield Unit(f"network/{name}", defines(LAYERS[name])), LADDER_TARGETS
             continue
         if name in forward.FILES:
-            for unit in forward.units_of_editions():
-                if unit.path.stem == name:
-                    yield unit, (unit.target(forward.ARCHITECTURE),)
+            units = (u for u in forward.units_of_editions() if u.path.stem == name)
+            yield from ((u, (u.target(forward.ARCHITECTURE),)) for u in units)
             continue
         variant = VARIANTS[name]
         served: dict[Unit, dict[str, None]] = {}
@@ -73,22 +73,12 @@ def wanted(
         yield from ((unit, tuple(named)) for unit, named in served.items())
 
 
-def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:
-    """Add Volta to the ladder's targets if the toolkit supports it."""
-    older = int(toolkit.version.split(".")[0]) < 13
-    return (VOLTA, *named) if older and named == LADDER_TARGETS else named
-
-
 def usages(log: str) -> list[Usage]:
     """Parse the assembler's log: the resources of each kernel."""
-    found = []
-    for part in re.split(r"(?=Compiling entry function)", log):
-        name, spills = _FUNCTION.search(part), _SPILLS.search(part)
-        registers = _REGISTERS.search(part)
-        if name and spills and registers:
-            spilled = sum(map(int, spills.groups()))
-            found.append(Usage(name[1], int(registers[1]), spilled))
-    return found
+    return [
+        Usage(name, int(registers), int(stores) + int(loads))
+        for name, stores, loads, registers in _KERNEL.findall(log)
+    ]
 
 
 def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
@@ -114,7 +104,7 @@ def main() -> None:
     jobs = [
         (unit, architecture)
         for unit, named in wanted(arguments.names, arguments.edition)
-        for architecture in targets(named, toolkit)
+        for architecture in named
     ]
     print(f"CUDA {toolkit.version}")
     heads = ("file", "target", "kernel", "registers", "spills", "bytes", "options")

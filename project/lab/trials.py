@@ -52,24 +52,6 @@ class Trial:
         return usual and fastest and not self.wide
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What the command line selects; empty for everything."""
-
-    variants: Sequence[str] = ()
-    accuracy: str | None = None
-    edition: str | None = None
-    layer: str | None = None
-    images: Sequence[int] = ()
-    wide: bool = False
-
-    @property
-    def narrowed(self) -> bool:
-        """Return whether the command line selects anything."""
-        names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
-        return self.wide or any(names)
-
-
 def layers(edition: Edition) -> Iterator[Layer]:
     """Yield an edition's convolutions, our own first, without repeated shapes."""
     seen = set()
@@ -83,22 +65,26 @@ def layers(edition: Edition) -> Iterator[Layer]:
             yield Layer(edition.name, model.name, name, shape)
 
 
-def programme(selection: Selection) -> list[Trial]:
-    """Return what to measure, by default all that RESULTS.md shows.
+def narrowed(
+    variants: Sequence[str] = (),
+    accuracy: str | None = None,
+    edition: str | None = None,
+    layer: str | None = None,
+    images: Sequence[int] = (),
+    wide: bool = False,
+) -> list[Trial]:
+    """Return what the options of the command line select; raise UsageError."""
+    chosen = tuple(selected(variants, accuracy))
+    found = editions.edition(edition or MAIN)
+    wanted = [la for la in layers(found) if layer in {None, la.name}]
+    if not wanted:
+        raise UsageError(f"edition {found.name} has no layer {layer}")
+    counts = images or (IMAGES,)
+    return [Trial(la, count, chosen, wide) for count in counts for la in wanted]
 
-    Raises UsageError.
-    """
-    chosen = selected(selection.variants, selection.accuracy)
-    if selection.narrowed:
-        edition = editions.edition(selection.edition or MAIN)
-        wanted = [la for la in layers(edition) if selection.layer in {None, la.name}]
-        if not wanted:
-            raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
-        return [
-            Trial(layer, images, tuple(chosen), selection.wide)
-            for images in selection.images or (IMAGES,)
-            for layer in wanted
-        ]
+
+def programme() -> list[Trial]:
+    """Return all that RESULTS.md shows."""
     fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
     main = list(layers(editions.EDITIONS[MAIN]))
     others = [
@@ -108,7 +94,7 @@ def programme(selection: Selection) -> list[Trial]:
         for layer in layers(edition)
     ]
     return [
-        *(Trial(layer, IMAGES, tuple(chosen)) for layer in main),
+        *(Trial(layer, IMAGES, tuple(VARIANTS.values())) for layer in main),
         *(Trial(layer, images, fastest) for images in SIZES for layer in main),
         *(Trial(layer, IMAGES, fastest) for layer in others),
         *(Trial(layer, IMAGES, (kernels.best(FP32),), wide=True) for layer in main),
