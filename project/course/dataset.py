@@ -88,8 +88,6 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             content = plain.read(prod(shape) + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ProjectError(f"{path}: damaged: {error}; download it again") from None
-    except OSError as error:
-        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None
     if len(content) != prod(shape):
         kind = "truncated" if len(content) < prod(shape) else "too long"
         raise ProjectError(f"{path}: {kind} for its shape {shape}; download it again")

@@ -21,6 +21,7 @@ FILE = "rai-kernels.json"
 FORMAT = 1
 MOST_BYTES = 1 << 20  # that rai reads
 LISTS = ("networks", "kernels")
+NOT_OURS = ValueError, TypeError, AttributeError, RecursionError  # of another file
 BUILD = "RAI_BUILD_DIR"  # rai sets it in a run
 
 Json = dict[str, Any]
@@ -53,7 +54,7 @@ def add(
             for work in _kernels(network, images, found)
         ],
     }
-    with suppress(OSError, ValueError), _locked(build):
+    with suppress(OSError, *NOT_OURS), _locked(build):
         path = build / FILE
         merged = merge(_read(path), new)
         text = json.dumps(merged) + "\n"
@@ -135,23 +136,17 @@ def _locked(build: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> Json:
-    """Return what the file says; {} without one; raise ValueError if it is another."""
+    """Return the file's lists; {} without one; raise NOT_OURS if it is another."""
     try:
         with path.open("rb") as file:
             said = json.loads(file.read(MOST_BYTES + 1))
     except FileNotFoundError:
         return {}
-    except RecursionError:
-        said = None
-    if not isinstance(said, dict) or said.get("format", FORMAT) != FORMAT:
+    lists = {name: said.get(name, []) for name in LISTS}
+    plain = all(isinstance(entries, list) for entries in lists.values())
+    if said.get("format", FORMAT) != FORMAT or not plain:
         raise ValueError(f"{path} is not of format {FORMAT}")
-    for name in LISTS:
-        entries = said.setdefault(name, [])
-        if not isinstance(entries, list) or not all(
-            isinstance(entry, dict) for entry in entries
-        ):
-            raise ValueError(f"{path}: {name} is no list of objects")
-    return said
+    return lists
 
 
 def _replace(path: Path, text: str) -> None:
