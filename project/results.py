@@ -206,17 +206,16 @@ def turns_table(rows: Iterable[Row]) -> Table:
     shown: Table = [[*heads.split(","), "error", "by element"]]
     for row in rows:
         named = f"`{row['variant']}`" + ("" if row["ok"] else f": {row['why']}")
-        steady, peer = row.get("back_to_back"), row.get("peer")
-        timed = (
-            {f"{named}, every image left to the slow path": row}
-            if row.get("wide")
-            else {}
-        )
-        timed |= {named: row} if steady else {}
-        timed |= {"Triton's `tl.dot`, tf32x3": row["triton"]} if "triton" in row else {}
-        for kernel, times in timed.items():
-            if times is not row:
-                steady = peer = None
+        timed: list[tuple[str, Row, Row | None, Row | None]] = []
+        if row.get("wide"):
+            timed.append(
+                (f"{named}, every image left to the slow path", row, None, None)
+            )
+        if steady := row.get("back_to_back"):
+            timed.append((named, row, steady, row["peer"]))
+        if "triton" in row:
+            timed.append(("Triton's `tl.dot`, tf32x3", row["triton"], None, None))
+        for kernel, times, steady, peer in timed:
             shown.append(
                 [
                     *(row["class"], kernel, row["layer"]),
@@ -325,12 +324,10 @@ def edition_table(rows: Iterable[Row]) -> Table:
 def fastest_by_size(found: Iterable[Result]) -> list[Result]:
     """Return the fastest correct result of each class and number of images."""
     order = list(RTOL)
-    groups: dict[tuple[int, int], list[Result]] = {}
-    for result in found:
-        if result.why is None:
-            group = order.index(result.accuracy), result.images
-            groups.setdefault(group, []).append(result)
-    return [min(groups[key], key=lambda result: result.ms) for key in sorted(groups)]
+    right = [result for result in found if result.why is None]
+    right.sort(key=lambda r: (order.index(r.accuracy), r.images, -r.ms))
+    # The last of a key stays.
+    return list({(r.accuracy, r.images): r for r in right}.values())
 
 
 def size_table(found: Iterable[Result]) -> Table:
