@@ -46,7 +46,7 @@ def loaded() -> ModuleType:
     # The default, which fuses tanh with the convolution, is three times slower.
     os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
     try:
-        with _threads(cores.COUNT), _old_names(), quiet():
+        with _expected(), quiet():
             import mxnet
     except (ImportError, OSError, AttributeError) as error:
         raise MissingError(problem(error)) from None
@@ -62,30 +62,22 @@ def problem(error: Exception) -> str:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Set OpenMP's number of threads, which it reads when it is loaded."""
-    name = "OMP_NUM_THREADS"
-    before = os.environ.get(name)
-    os.environ[name] = str(count)
+def _expected() -> Iterator[None]:
+    """Provide what MXNet reads as it loads.
+
+    That is OpenMP's number of threads, which ``cores`` has set for NumPy, and
+    `numpy.bool`, which NumPy 1.24 removed.
+    """
+    threads, lacking = os.environ["OMP_NUM_THREADS"], "bool" not in vars(np)
+    os.environ["OMP_NUM_THREADS"] = str(cores.COUNT)
+    if lacking:
+        np.bool = bool  # type: ignore[misc]
     try:
         yield
     finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
-
-
-@contextmanager
-def _old_names() -> Iterator[None]:
-    """Provide `numpy.bool`, which NumPy 1.24 removed and MXNet uses."""
-    if "bool" in vars(np):
-        yield
-        return
-    np.bool = bool  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        del np.bool
+        os.environ["OMP_NUM_THREADS"] = threads
+        if lacking:
+            del np.bool
 
 
 @contextmanager

@@ -146,3 +146,4 @@ WGMMA_SPLIT = Variant(
     targets=("sm_90a",),
     scratch=left_out,
 )
+RUNGS = TOEPLITZ, STAGED_STORE, ROLES, WGMMA_SPLIT
