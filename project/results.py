@@ -80,14 +80,14 @@ Table = list[Sequence[str]]
 def wrapped(text: str) -> str:
     """Wrap a paragraph or a list item to 120 columns."""
     indent = "  " if text.startswith("* ") else ""
-    lines = textwrap.wrap(
+    filled = textwrap.fill(
         text,
         width=120,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return "".join(f"{line}\n" for line in lines)
+    return f"{filled}\n"
 
 
 def table(rows: Table) -> str:
@@ -180,19 +180,18 @@ def parts_table(kept: Iterable[Row]) -> Table:
     """Return the table of what each choice of the fastest kernels supports."""
     heads = "kernel,class,GPUs,layers,not those where,by element,measured on"
     shown: Table = [heads.split(",")]
-    layers = [la for edition in EDITIONS.values() for la in trials.layers(edition)]
-    shapes = [replace(la.shape, B=images) for images in SIZES for la in layers]
+    layers = [replace(la.shape, B=n) for n in SIZES for la in trials.all_layers()]
     measured = {(r.get("part"), r["class"], r["machine"]["gpu"]) for r in kept}
     parts = [part for name in kernels.BEST.values() for part in VARIANTS[name].parts]
     for (name, accuracy), part in {(p.name, p.accuracy): p for p in parts}.items():
-        refused = [why for shape in shapes if (why := part.refusal(shape))]
+        refused = [why for shape in layers if (why := part.refusal(shape))]
         only = ", ".join(t[:-1] for t in part.targets if t.endswith("a"))
         on = ", ".join(sorted(gpu for *of, gpu in measured if of == [name, accuracy]))
         shown.append(
             [
                 *(f"`{name}`", accuracy),
                 f"only {only}" if only else f"from {min(part.targets, key=number)} on",
-                f"{len(shapes) - len(refused)} of {len(shapes)}",
+                f"{len(layers) - len(refused)} of {len(layers)}",
                 *(refused[:1] or [NONE]),
                 *(f"at most {WORST:.0e}" if promised(part) else NONE, on or NONE),
             ]
@@ -279,11 +278,10 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     """Return a list of the variants that are slower than their predecessor."""
     ms = {r.variant: r.ms for r in found if r.images == IMAGES and not r.why}
     lines = []
-    for v in variants.values():
-        before = variants.get(v.after or "")
-        if before is None or before.accuracy != v.accuracy or v.name not in ms:
-            continue
-        if ms[v.name] > ms.get(before.name, ms[v.name]):
+    pairs = ((v, variants[v.after]) for v in variants.values() if v.after)
+    for v, before in pairs:
+        alike = before.accuracy == v.accuracy and {v.name, before.name} <= ms.keys()
+        if alike and ms[v.name] > ms[before.name]:
             lines.append(
                 f"`{v.name}` is slower than `{before.name}`, its predecessor: "
                 f"{ms[v.name]:.3f} ms instead of {ms[before.name]:.3f} ms."

@@ -90,8 +90,5 @@ def _weights(edition: Edition, name: str) -> Path | None:
 
 
 def _symbol(edition: Edition, name: str) -> Path | None:
-    for folder in folders():
-        path = folder / f"{edition.name}-{name}-symbol.json"
-        if path.is_file():
-            return path
-    return None
+    paths = (place / f"{edition.name}-{name}-symbol.json" for place in folders())
+    return next(filter(Path.is_file, paths), None)

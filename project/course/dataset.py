@@ -40,11 +40,8 @@ def available(part: str) -> bool:
 
 
 def _find(name: str) -> Path | None:
-    for folder in folders():
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    return None
+    paths = (place / f"{name}{end}" for place in folders() for end in ("", ".gz"))
+    return next(filter(Path.is_file, paths), None)
 
 
 def _require(name: str) -> Path:

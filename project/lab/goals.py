@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
-from course.editions import EDITIONS
 from course.variants import FP32, HALF, TF32
 from lab import trials
 from lab.ledger import CONVOLUTION, FORWARD, SCRIPT, Row
@@ -212,8 +211,8 @@ def judge_editions(rows: Sequence[Row]) -> Verdict:
     }
     if not ahead:
         return Verdict(name, goal)
-    layers = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
-    missing = {(la.edition, la.model, la.name) for la in layers} - ahead.keys()
+    layers = {(la.edition, la.model, la.name) for la in trials.all_layers()}
+    missing = layers - ahead.keys()
     least = min(ahead, key=lambda key: ahead[key])
     reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
     slow = sum(n < EDITION_TIMES for n in ahead.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,15 +55,18 @@ class Trial:
 
 def layers(edition: Edition) -> Iterator[Layer]:
     """Yield an edition's convolutions, our own first, without repeated shapes."""
-    seen = set()
-    own_first = sorted(edition.models, key=lambda model: not model.own)
-    for model in own_first:
-        shapes = graph.convolutions(model.layers, 1, edition.size)
-        if tuple(shapes) in seen:
-            continue
-        seen.add(tuple(shapes))
+    first: dict[tuple[ConvShape, ...], str] = {}
+    for model in sorted(edition.models, key=lambda model: not model.own):
+        shapes = tuple(graph.convolutions(model.layers, 1, edition.size))
+        first.setdefault(shapes, model.name)
+    for shapes, model_name in first.items():
         for name, shape in zip(LAYERS, shapes, strict=False):
-            yield Layer(edition.name, model.name, name, shape)
+            yield Layer(edition.name, model_name, name, shape)
+
+
+def all_layers() -> Iterator[Layer]:
+    """Yield those of all editions."""
+    return itertools.chain.from_iterable(map(layers, editions.EDITIONS.values()))
 
 
 def narrowed(
@@ -87,12 +91,7 @@ def programme() -> list[Trial]:
     """Return all that RESULTS.md shows."""
     fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
     main = list(layers(editions.EDITIONS[MAIN]))
-    others = [
-        layer
-        for edition in editions.EDITIONS.values()
-        if edition.name != MAIN
-        for layer in layers(edition)
-    ]
+    others = [layer for layer in all_layers() if layer.edition != MAIN]
     return [
         *(Trial(layer, IMAGES, tuple(VARIANTS.values())) for layer in main),
         *(Trial(layer, images, fastest) for images in SIZES for layer in main),

@@ -59,7 +59,9 @@ def add(
         merged = merge(_read(path), new)
         text = json.dumps(merged) + "\n"
         if len(text) <= MOST_BYTES:
-            _replace(path, text)
+            whole = path.with_name(f".{path.name}.part")
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(path)
 
 
 def merge(old: Json, new: Json) -> Json:
@@ -147,12 +149,3 @@ def _read(path: Path) -> Json:
     if said.get("format", FORMAT) != FORMAT or not plain:
         raise ValueError(f"{path} is not of format {FORMAT}")
     return lists
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
