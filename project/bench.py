@@ -21,7 +21,7 @@ from course import cores  # noqa: F401
 # The modules below import numpy, which must come after cores.
 from course import arguments, editions
 from course.errors import GpuError, ProjectError, UsageError
-from course.variants import FP32, Variant
+from course.variants import FP32, RTOL, Variant
 from lab import code_hash, gpu_facts, ledger, measurement, script_time, trials
 from lab.bench_gpu import Case, Lab
 from lab.float64 import Errors
@@ -201,7 +201,7 @@ def read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--variant", action="append", default=[], metavar="NAME", help="repeatable")
-    add("--class", dest="accuracy", metavar="NAME", help="fp32, tf32 or half")
+    add("--class", dest="accuracy", choices=tuple(RTOL))
     add("--edition", metavar="NAME", help=f"(default: {trials.MAIN})")
     add("--layer", choices=trials.LAYERS)
     add("--images", action="append", default=[], type=arguments.count, metavar="N")

@@ -21,6 +21,7 @@ from milestones import milestone
 from plans.kernels import VARIANTS
 from plans.layers import LAYERS
 
+ROW = "{:20} {:8} {:22} {:>9} {:>6} {:>7}  {}"
 _KERNEL = re.compile(
     r"Compiling entry function '(\w+)'.*?"
     r"(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
@@ -85,10 +86,9 @@ def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
     """Yield a row of the table for each kernel of a compiled file."""
     sizes = " ".join(unit.options)
     for usage in usages(compiled.log):
-        yield (
-            f"{unit.path.name:20} {architecture:8} {usage.kernel:22} "
-            f"{usage.registers:9} {usage.spilled_bytes:6} "
-            f"{len(compiled.cubin):7}  {sizes}"
+        used = usage.kernel, usage.registers, usage.spilled_bytes
+        yield ROW.format(
+            unit.path.name, architecture, *used, len(compiled.cubin), sizes
         )
 
 
@@ -108,7 +108,7 @@ def main() -> None:
     ]
     print(f"CUDA {toolkit.version}")
     heads = ("file", "target", "kernel", "registers", "spills", "bytes", "options")
-    print("{:20} {:8} {:22} {:>9} {:>6} {:>7}  {}".format(*heads))
+    print(ROW.format(*heads))
     with ThreadPoolExecutor() as pool:
         made = pool.map(lambda job: toolkit.compile(*job), jobs)
         for job, compiled in zip(jobs, made, strict=True):

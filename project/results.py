@@ -249,12 +249,12 @@ def ladder_table(
     rows: Table = [[*heads.split(","), *more, *tail.split(",")]]
     main = {r.variant: r for r in found if r.images == IMAGES}
     for step, (name, variant) in enumerate(variants.items(), 1):
-        head = [str(step), _named(name), variant.accuracy, variant.idea]
-        cells = _measured(main.get(name))
+        result = main.get(name)
+        cells = _measured(result)
         if verdicts:
-            result = main.get(name)
             sum_ms = result.ms if result and not result.why else None
             cells[3:3] = judged.cells(verdicts.get(name), sum_ms)
+        head = str(step), _named(name), variant.accuracy, variant.idea
         rows.append([*head, *cells])
     return rows
 

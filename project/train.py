@@ -24,23 +24,6 @@ from course.resize import resize
 from milestones import milestone, synthetic
 
 
-def main() -> None:
-    """Train a model, then label the synthetic images with it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--edition", help="(default: $RAI_EDITION, else 2019fa)")
-    parser.add_argument(
-        "--model", help="(default: the edition's first with our convolution)"
-    )
-    parser.add_argument("--seed", type=int, default=408)
-    parser.add_argument("--epochs", type=count, default=12)
-    parser.add_argument("--threads", type=count, default=cores.COUNT)
-    arguments = parser.parse_args()
-    edition = editions.edition(arguments.edition)
-    first = edition.with_convolutions(own=True)[0]
-    model = checkpoints.find(edition, arguments.model) if arguments.model else first
-    synthetic.write_labels(train(arguments, edition, model))
-
-
 def train(arguments: argparse.Namespace, edition: Edition, model: Model) -> Network:
     """Train a model, store its weights, and print their accuracy."""
     try:
@@ -70,6 +53,23 @@ def train(arguments: argparse.Namespace, edition: Edition, model: Model) -> Netw
 def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
     images, labels = dataset.load(part)
     return resize(images, edition.size), labels
+
+
+def main() -> None:
+    """Train a model, then label the synthetic images with it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--edition", help="(default: $RAI_EDITION, else 2019fa)")
+    parser.add_argument(
+        "--model", help="(default: the edition's first with our convolution)"
+    )
+    parser.add_argument("--seed", type=int, default=408)
+    parser.add_argument("--epochs", type=count, default=12)
+    parser.add_argument("--threads", type=count, default=cores.COUNT)
+    arguments = parser.parse_args()
+    edition = editions.edition(arguments.edition)
+    first = edition.with_convolutions(own=True)[0]
+    model = checkpoints.find(edition, arguments.model) if arguments.model else first
+    synthetic.write_labels(train(arguments, edition, model))
 
 
 if __name__ == "__main__":

@@ -35,27 +35,25 @@ def one_channel_bytes(s: ConvShape, slots: int, stages: int) -> int:
 
 
 def _launches(
-    name: str, s: OnGpu, p: Params, blocks: int, shared: int, resident: int = 0
+    name: str, s: OnGpu, p: Params, shared: int, *, fills: bool = False
 ) -> tuple[Launch, ...]:
-    """Launch a kernel, and what computes the images that it leaves out."""
+    """Launch a kernel, and what computes the images that it leaves out.
+
+    It has blocks of some images each, or one for each multiprocessor, whose memory it
+    fills.
+    """
+    blocks = s.B if fills else max(tiles(s.B, IMAGES), MANY_BLOCKS)
     kernel, buffers = f"conv_{name}", ("y", "x", "k", "list")
     call = (min(s.B, blocks), 1, 1), (p["THREADS"], 1, 1), buffers, (s.B,), shared
-    return Launch(kernel, *call, resident=resident), repair(f"{kernel}_repair", s)
-
-
-def some_images_a_block(s: ConvShape) -> int:
-    """Return the blocks of a kernel of which several fit on a multiprocessor."""
-    return max(tiles(s.B, IMAGES), MANY_BLOCKS)
+    return Launch(kernel, *call, resident=int(fills)), repair(f"{kernel}_repair", s)
 
 
 def plan_one_channel(
     name: str, slots: int, stages: int, s: OnGpu, p: Params
 ) -> tuple[Launch, ...]:
-    """Launch blocks of some images each, or with stages one for a multiprocessor."""
+    """Launch a kernel for one channel; with stages it fills a multiprocessor."""
     shared = one_channel_bytes(s, slots, stages)
-    if stages:
-        return _launches(name, s, p, s.B, shared, resident=1)
-    return _launches(name, s, p, some_images_a_block(s), shared)
+    return _launches(name, s, p, shared, fills=stages > 0)
 
 
 def refuses_channels(readers: int, s: ConvShape) -> str | None:
@@ -88,7 +86,7 @@ def wgmma_bytes(s: ConvShape) -> int:
 
 def plan_wgmma_split(s: OnGpu, p: Params) -> tuple[Launch, ...]:
     """Launch blocks of some images each."""
-    return _launches("wgmma_split", s, p, some_images_a_block(s), wgmma_bytes(s))
+    return _launches("wgmma_split", s, p, wgmma_bytes(s))
 
 
 def refuses_wgmma(s: ConvShape) -> str | None:
