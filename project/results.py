@@ -20,7 +20,7 @@ from course.errors import UsageError
 from course.variants import RTOL, Variant, number, usual
 from lab import code_hash, goals, ledger, trials
 from lab.float64 import WORST, promised
-from lab.goals import Result, model_ms
+from lab.goals import NONE, Result, model_ms
 from lab.ledger import EMPTY, FORWARD, Row
 from lab.measurement import BURST_MS, BURSTS
 from lab.trials import IMAGES, LAYERS, MAIN
@@ -32,8 +32,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "project" / "RESULTS.md"
 PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
 GPU = "NVIDIA H200"  # the GPU of the goals
-NONE = "–"
-PROGRAMS = ("compiler", "peer")  # of a machine, with their versions
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
     "layers",
@@ -333,13 +331,11 @@ def size_table(found: Iterable[Result]) -> Table:
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
     for best in fastest_by_size(found):
+        times = [*(row["median_ms"] for row in best.rows), best.ms]
         shown.append(
             [
                 *(best.accuracy, f"{best.images:,}", f"`{best.variant}`"),
-                *(
-                    _n(ms, ".4g")
-                    for ms in (*(row["median_ms"] for row in best.rows), best.ms)
-                ),
+                *(_n(ms, ".4g") for ms in times),
                 f"{1000 * best.ms / best.images:.4f}",
                 *(_n(best.peer_ms, ".4g"), _n(best.times, ".2f")),
             ]
@@ -383,7 +379,7 @@ def _machine(rows: Sequence[Row]) -> str:
     parts = [
         f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows{whose}",
         f"{machine['gpu']} {machine.get('uuid') or ''}".rstrip(),
-        ", ".join(filter(None, [driver, *map(machine.get, PROGRAMS)])),
+        ", ".join(filter(None, [driver, machine.get("compiler"), machine.get("peer")])),
     ]
     if clocks:
         parts.append(

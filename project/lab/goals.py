@@ -15,9 +15,9 @@ from lab.trials import FEW, IMAGES, LAYERS, MAIN, SIZES
 
 MODEL = "ece408"
 FLAT = 1.08  # the largest ratio of times per image that counts as equal
-REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
+NONE = "–"  # what tables have in place of a figure
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def model_ms(row: Row) -> float:
     return float(max(row["model_bytes_ms"], row["model_flops_ms"]))
 
 
-def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
-    """Return an edition's rows grouped by variant, class and number of images.
+def results(rows: Iterable[Row]) -> list[Result]:
+    """Return the main edition's rows by variant, class and number of images.
 
     Those of numbers of a wide range are left out.
     """
@@ -101,9 +101,8 @@ def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
     chosen = [
         row
         for row in rows
-        if (row["what"], row["edition"], row.get("model"))
-        == (CONVOLUTION, edition, MODEL)
-        and not row["wide"]
+        if (row["what"], row["edition"], row.get("model"), row.get("wide"))
+        == (CONVOLUTION, MAIN, MODEL, False)
     ]
     chosen.sort(key=itemgetter("variant", "class", "images", "layer"))
     return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
@@ -145,15 +144,15 @@ class Verdict:
 
     name: str
     goal: str
-    reached: str = "–"
+    reached: str = NONE
     missed: Sequence[str] = (NOT_MEASURED,)
 
     @property
     def verdict(self) -> str:
         """Return whether what was reached is enough."""
-        if self.reached == "–":
+        if self.reached == NONE:
             return NOT_MEASURED
-        return f"missed: {', '.join(self.missed)}" if self.missed else REACHED
+        return f"missed: {', '.join(self.missed)}" if self.missed else "reached"
 
 
 def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
@@ -282,8 +281,8 @@ def per_layer(rows: Iterable[Row]) -> list[Row]:
     right = [
         row
         for row in rows
-        if (row["what"], row["images"]) == (CONVOLUTION, IMAGES)
-        and (row["ok"] and not row["wide"])
+        if (row["what"], row["images"], row["ok"], row.get("wide"))
+        == (CONVOLUTION, IMAGES, True, False)
     ]
     slowest_first = sorted(right, key=itemgetter("median_ms"), reverse=True)
     which = itemgetter("class", "edition", "model", "layer")
@@ -298,4 +297,4 @@ def duration(ms: float) -> str:
 
 def ratio(times: float | None) -> str:
     """Format a ratio to cuDNN's time."""
-    return "–" if times is None else f"{times:.2f} times cuDNN"
+    return NONE if times is None else f"{times:.2f} times cuDNN"

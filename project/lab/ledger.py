@@ -11,7 +11,6 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parents[1] / "measurements"
 
 Row = dict[str, Any]
-Key = tuple[str, ...]
 
 CONVOLUTION, FORWARD, SCRIPT = "convolution", "forward", "script"
 JUDGED = "judged"  # a variant of an edition's convolutions, by the judge of submissions
@@ -43,7 +42,7 @@ def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
 
     Rows of another GPU are ignored.
     """
-    found: dict[Key, Row] = {}
+    found: dict[tuple[str, ...], Row] = {}
     for row in sorted(rows, key=itemgetter("at")):
         if row["machine"]["gpu"] == gpu:
             found[tuple(str(row.get(key)) for key in _KEYS)] = row

@@ -78,13 +78,15 @@ def narrowed(
     wide: bool = False,
 ) -> list[Trial]:
     """Return what the options of the command line select; raise UsageError."""
-    chosen = tuple(selected(variants, accuracy))
+    named = kernels.select(variants) if variants else VARIANTS.values()
+    chosen = tuple(v for v in named if accuracy in {None, v.accuracy})
+    if not chosen:
+        raise UsageError(f"none of these variants is in class {accuracy}")
     found = editions.edition(edition or MAIN)
     wanted = [la for la in layers(found) if layer in {None, la.name}]
     if not wanted:
         raise UsageError(f"edition {found.name} has no layer {layer}")
-    counts = images or (IMAGES,)
-    return [Trial(la, count, chosen, wide) for count in counts for la in wanted]
+    return [Trial(la, n, chosen, wide) for n in images or (IMAGES,) for la in wanted]
 
 
 def programme() -> list[Trial]:
@@ -98,15 +100,6 @@ def programme() -> list[Trial]:
         *(Trial(layer, IMAGES, fastest) for layer in others),
         *(Trial(layer, IMAGES, (kernels.best(FP32),), wide=True) for layer in main),
     ]
-
-
-def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
-    """Return variants by name or class, by default all; raise UsageError."""
-    named = kernels.select(names) if names else list(VARIANTS.values())
-    found = [v for v in named if accuracy in {None, v.accuracy}]
-    if not found:
-        raise UsageError(f"none of these variants is in class {accuracy}")
-    return found
 
 
 def arithmetic(part: Variant) -> str:
