@@ -21,7 +21,7 @@ from course import cores  # noqa: F401
 # The modules below import numpy, which must come after cores.
 from course import arguments, editions
 from course.errors import GpuError, ProjectError, UsageError
-from course.variants import FP32, Variant
+from course.variants import FP32, RTOL, Variant
 from lab import code_hash, gpu_facts, ledger, measurement, script_time, trials
 from lab.bench_gpu import Case, Lab
 from lab.float64 import Errors
@@ -86,13 +86,10 @@ class Bench:
         times = measurement.alternate(ways, self._lab.sample, self._rule)
         ours, shape = times[OURS], trial.shape
         stored = measurement.STORED[part.storage]
-        model = measurement.modelled(
-            shape, trials.arithmetic(part), stored, self._rates
-        )
+        kind = trials.arithmetic(part)
         row: Row = {
             **ours.figures(),
-            "model_bytes_ms": measurement.short(model.bytes_ms),
-            "model_flops_ms": measurement.short(model.flops_ms),
+            **measurement.modelled(shape, kind, stored, self._rates),
             **measurement.compared(ours, {name: times[name] for name in peers}),
         }
         if peer := row["peer"]:
@@ -104,15 +101,10 @@ class Bench:
             row["back_to_back"] = steady.figures()
         return row
 
-    def forward(self, found: Iterable[Row], images: int) -> Iterator[Row]:
-        """Yield rows of whole forward passes, ours compared with PyTorch's."""
-        for row in found:
-            yield self._other(FORWARD, images) | row
-
     def script(self, name: str, times: Spread, last: str) -> Row:
         """Return the row of a script's time, from its start to its last line."""
         return {
-            **self._other(SCRIPT, trials.IMAGES),
+            **self.other(SCRIPT, trials.IMAGES),
             "variant": name,
             "ok": bool(last),
             "why": None if last else "it failed",
@@ -125,9 +117,9 @@ class Bench:
         ways = {EMPTY: self._lab.nothing}
         times = measurement.alternate(ways, self._lab.sample, self._rule)[EMPTY]
         named = {"variant": EMPTY, "ok": True, "why": None}
-        return {**self._other(EMPTY, 0), **named, **times.figures()}
+        return {**self.other(EMPTY, 0), **named, **times.figures()}
 
-    def _other(self, what: str, images: int) -> Row:
+    def other(self, what: str, images: int) -> Row:
         """Return what every row has that is not of a convolution."""
         return {
             "what": what,
@@ -209,7 +201,7 @@ def read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--variant", action="append", default=[], metavar="NAME", help="repeatable")
-    add("--class", dest="accuracy", metavar="NAME", help="fp32, tf32 or half")
+    add("--class", dest="accuracy", choices=tuple(RTOL))
     add("--edition", metavar="NAME", help=f"(default: {trials.MAIN})")
     add("--layer", choices=trials.LAYERS)
     add("--images", action="append", default=[], type=arguments.count, metavar="N")
@@ -225,10 +217,11 @@ def main() -> None:
     """Measure the selection; append each row as soon as it is measured."""
     words = read()
     names = (words.variant, words.accuracy, words.edition, words.layer, words.images)
-    narrowed = trials.Selection(*names, wide=words.wide)
     only = words.forward or words.script
-    wanted = [] if only else trials.programme(narrowed)
-    whole = not (only or narrowed.narrowed)
+    whole = not (only or words.wide or any(names))
+    wanted = trials.programme() if whole else trials.narrowed(*names, words.wide)
+    if only:
+        wanted = []
     from gpu.device import Device
 
     scripts = None
@@ -262,8 +255,8 @@ def forward(bench: Bench, lab: Lab, sizes: Iterable[int], out: Path) -> None:
     for images in sizes:
         try:
             pixels = milestone.load_images(editions.DEFAULT, images).pixels
-            for row in bench.forward(forward_bench.rows(lab, pixels), images):
-                keep(row, out)
+            for row in forward_bench.rows(lab, pixels):
+                keep(bench.other(FORWARD, images) | row, out)
         except UsageError as error:  # such as an unsupported GPU
             milestone.warn(str(error))
 

@@ -16,15 +16,17 @@ from course import editions, graph
 from course.errors import UsageError
 from course.variants import LADDER_TARGETS, usual
 from gpu import compiler, forward
-from gpu.compiler import Compiled, Toolkit, Unit, defines
+from gpu.compiler import Compiled, Unit, defines
 from milestones import milestone
 from plans.kernels import VARIANTS
 from plans.layers import LAYERS
 
-VOLTA = "sm_70"  # supported by CUDA 12, not by 13
-_FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
-_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-_REGISTERS = re.compile(r"Used (\d+) registers")
+ROW = "{:20} {:8} {:22} {:>9} {:>6} {:>7}  {}"
+_KERNEL = re.compile(
+    r"Compiling entry function '(\w+)'.*?"
+    r"(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,8 @@ def wanted(
             yield Unit(f"network/{name}", defines(LAYERS[name])), LADDER_TARGETS
             continue
         if name in forward.FILES:
-            for unit in forward.units_of_editions():
-                if unit.path.stem == name:
-                    yield unit, (unit.target(forward.ARCHITECTURE),)
+            units = (u for u in forward.units_of_editions() if u.path.stem == name)
+            yield from ((u, (u.target(forward.ARCHITECTURE),)) for u in units)
             continue
         variant = VARIANTS[name]
         served: dict[Unit, dict[str, None]] = {}
@@ -73,32 +74,21 @@ def wanted(
         yield from ((unit, tuple(named)) for unit, named in served.items())
 
 
-def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:
-    """Add Volta to the ladder's targets if the toolkit supports it."""
-    older = int(toolkit.version.split(".")[0]) < 13
-    return (VOLTA, *named) if older and named == LADDER_TARGETS else named
-
-
 def usages(log: str) -> list[Usage]:
     """Parse the assembler's log: the resources of each kernel."""
-    found = []
-    for part in re.split(r"(?=Compiling entry function)", log):
-        name, spills = _FUNCTION.search(part), _SPILLS.search(part)
-        registers = _REGISTERS.search(part)
-        if name and spills and registers:
-            spilled = sum(map(int, spills.groups()))
-            found.append(Usage(name[1], int(registers[1]), spilled))
-    return found
+    return [
+        Usage(name, int(registers), int(stores) + int(loads))
+        for name, stores, loads, registers in _KERNEL.findall(log)
+    ]
 
 
 def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
     """Yield a row of the table for each kernel of a compiled file."""
     sizes = " ".join(unit.options)
     for usage in usages(compiled.log):
-        yield (
-            f"{unit.path.name:20} {architecture:8} {usage.kernel:22} "
-            f"{usage.registers:9} {usage.spilled_bytes:6} "
-            f"{len(compiled.cubin):7}  {sizes}"
+        used = usage.kernel, usage.registers, usage.spilled_bytes
+        yield ROW.format(
+            unit.path.name, architecture, *used, len(compiled.cubin), sizes
         )
 
 
@@ -114,11 +104,11 @@ def main() -> None:
     jobs = [
         (unit, architecture)
         for unit, named in wanted(arguments.names, arguments.edition)
-        for architecture in targets(named, toolkit)
+        for architecture in named
     ]
     print(f"CUDA {toolkit.version}")
     heads = ("file", "target", "kernel", "registers", "spills", "bytes", "options")
-    print("{:20} {:8} {:22} {:>9} {:>6} {:>7}  {}".format(*heads))
+    print(ROW.format(*heads))
     with ThreadPoolExecutor() as pool:
         made = pool.map(lambda job: toolkit.compile(*job), jobs)
         for job, compiled in zip(jobs, made, strict=True):

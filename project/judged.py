@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lab import gpu_facts
-from lab.goals import MODEL
+from lab.goals import MODEL, NONE
 from lab.ledger import JUDGED, Row
 from lab.trials import IMAGES, MAIN
 from plan import Choice
@@ -29,15 +29,13 @@ COLUMN = (
 )
 """What explains the columns."""
 
-NONE = "–"
 
-
-def by_variant(rows: Iterable[Row], edition: str = MAIN) -> dict[str, Row]:
-    """Return the judge's rows of an edition at the usual number of images."""
+def by_variant(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return the judge's rows of the main edition at the usual number of images."""
     return {
         row["variant"]: row
         for row in rows
-        if (row["what"], row["edition"], row["images"]) == (JUDGED, edition, IMAGES)
+        if (row["what"], row["edition"], row["images"]) == (JUDGED, MAIN, IMAGES)
     }
 
 

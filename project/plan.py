@@ -19,18 +19,18 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from course import editions, program, variants
 from course.editions import Edition
 from course.errors import ProjectError, UsageError
-from course.shapes import ConvShape
-from course.variants import FP32, Gpu, Variant
+from course.variants import FP32, Variant
 from gpu import compiler
 from gpu.compiler import Unit
 from gpu.planned import Json, convolution, shapes
+from plans import kernels
 from plans.kernels import BEST, VARIANTS
 
 HERE = Path(__file__).resolve().parent
@@ -62,8 +62,10 @@ def made(choice: Choice) -> Json:
     edition = editions.edition(choice.edition)
     units: set[Unit] = set()
     entries = {
-        milestone: [_entry(_variant(name), edition, choice, units) for name in chosen]
-        for milestone, chosen in choice.milestones.items()
+        milestone: [
+            _entry(*kernels.select([name]), edition, choice, units) for name in names
+        ]
+        for milestone, names in choice.milestones.items()
     }
     registry = {_name(path): _sha256(path) for path in registry_files()}
     lines = (f"{name}\0{sha256}\n" for name, sha256 in sorted(registry.items()))
@@ -80,24 +82,18 @@ def made(choice: Choice) -> Json:
     return plain
 
 
-def _variant(name: str) -> Variant:
-    if name not in VARIANTS:
-        known = ", ".join(VARIANTS)
-        raise UsageError(f"unknown variant `{name}`; choose from {known}")
-    return VARIANTS[name]
-
-
 def _entry(
     variant: Variant, edition: Edition, choice: Choice, units: set[Unit]
 ) -> Json:
     """Return a variant's entry; add to ``units`` the files that it compiles."""
     layers = shapes(edition, choice.images)
     plans = []
-    refusals: dict[str, None] = {}
+    refused: list[str] = []
     for architecture in choice.architectures:
         gpu = variants.usual(architecture)
-        if why := next(_refusals(variant, layers, gpu), None):
-            refusals[why] = None
+        whys = {name: variant.refusal(s, gpu) for name, s in layers.items()}
+        if any(whys.values()):
+            refused += [f"{name}: {why}" for name, why in whys.items() if why][:1]
             continue
         convolutions = []
         for name, shape in layers.items():
@@ -107,16 +103,9 @@ def _entry(
             convolutions.append(convolution(name, part, shape, unit))
         plans.append({"architectures": [architecture], "convolutions": convolutions})
     if not plans:
-        raise UsageError(f"no plan of {variant.name}: {'; '.join(refusals)}")
+        whole = "; ".join(dict.fromkeys(refused))
+        raise UsageError(f"no plan of {variant.name}: {whole}")
     return {"variant": variant.name, "class": variant.accuracy, "plans": plans}
-
-
-def _refusals(
-    variant: Variant, layers: Mapping[str, ConvShape], gpu: Gpu
-) -> Iterator[str]:
-    for name, shape in layers.items():
-        if why := variant.refusal(shape, gpu):
-            yield f"{name}: {why}"
 
 
 def registry_files() -> set[Path]:

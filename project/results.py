@@ -20,7 +20,7 @@ from course.errors import UsageError
 from course.variants import RTOL, Variant, number, usual
 from lab import code_hash, goals, ledger, trials
 from lab.float64 import WORST, promised
-from lab.goals import Result, model_ms
+from lab.goals import NONE, Result, model_ms
 from lab.ledger import EMPTY, FORWARD, Row
 from lab.measurement import BURST_MS, BURSTS
 from lab.trials import IMAGES, LAYERS, MAIN
@@ -32,8 +32,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "project" / "RESULTS.md"
 PLOTS = ROOT / "docs" / "kernels"  # tools/plots.py draws them
 GPU = "NVIDIA H200"  # the GPU of the goals
-NONE = "–"
-PROGRAMS = ("compiler", "peer")  # of a machine, with their versions
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
     "layers",
@@ -80,14 +78,14 @@ Table = list[Sequence[str]]
 def wrapped(text: str) -> str:
     """Wrap a paragraph or a list item to 120 columns."""
     indent = "  " if text.startswith("* ") else ""
-    lines = textwrap.wrap(
+    filled = textwrap.fill(
         text,
         width=120,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return "".join(f"{line}\n" for line in lines)
+    return f"{filled}\n"
 
 
 def table(rows: Table) -> str:
@@ -180,19 +178,18 @@ def parts_table(kept: Iterable[Row]) -> Table:
     """Return the table of what each choice of the fastest kernels supports."""
     heads = "kernel,class,GPUs,layers,not those where,by element,measured on"
     shown: Table = [heads.split(",")]
-    layers = [la for edition in EDITIONS.values() for la in trials.layers(edition)]
-    shapes = [replace(la.shape, B=images) for images in SIZES for la in layers]
+    layers = [replace(la.shape, B=n) for n in SIZES for la in trials.all_layers()]
     measured = {(r.get("part"), r["class"], r["machine"]["gpu"]) for r in kept}
     parts = [part for name in kernels.BEST.values() for part in VARIANTS[name].parts]
     for (name, accuracy), part in {(p.name, p.accuracy): p for p in parts}.items():
-        refused = [why for shape in shapes if (why := part.refusal(shape))]
+        refused = [why for shape in layers if (why := part.refusal(shape))]
         only = ", ".join(t[:-1] for t in part.targets if t.endswith("a"))
         on = ", ".join(sorted(gpu for *of, gpu in measured if of == [name, accuracy]))
         shown.append(
             [
                 *(f"`{name}`", accuracy),
                 f"only {only}" if only else f"from {min(part.targets, key=number)} on",
-                f"{len(shapes) - len(refused)} of {len(shapes)}",
+                f"{len(layers) - len(refused)} of {len(layers)}",
                 *(refused[:1] or [NONE]),
                 *(f"at most {WORST:.0e}" if promised(part) else NONE, on or NONE),
             ]
@@ -206,17 +203,16 @@ def turns_table(rows: Iterable[Row]) -> Table:
     shown: Table = [[*heads.split(","), "error", "by element"]]
     for row in rows:
         named = f"`{row['variant']}`" + ("" if row["ok"] else f": {row['why']}")
-        steady, peer = row.get("back_to_back"), row.get("peer")
-        timed = (
-            {f"{named}, every image left to the slow path": row}
-            if row.get("wide")
-            else {}
-        )
-        timed |= {named: row} if steady else {}
-        timed |= {"Triton's `tl.dot`, tf32x3": row["triton"]} if "triton" in row else {}
-        for kernel, times in timed.items():
-            if times is not row:
-                steady = peer = None
+        timed: list[tuple[str, Row, Row | None, Row | None]] = []
+        if row.get("wide"):
+            timed.append(
+                (f"{named}, every image left to the slow path", row, None, None)
+            )
+        if steady := row.get("back_to_back"):
+            timed.append((named, row, steady, row["peer"]))
+        if "triton" in row:
+            timed.append(("Triton's `tl.dot`, tf32x3", row["triton"], None, None))
+        for kernel, times, steady, peer in timed:
             shown.append(
                 [
                     *(row["class"], kernel, row["layer"]),
@@ -251,12 +247,12 @@ def ladder_table(
     rows: Table = [[*heads.split(","), *more, *tail.split(",")]]
     main = {r.variant: r for r in found if r.images == IMAGES}
     for step, (name, variant) in enumerate(variants.items(), 1):
-        head = [str(step), _named(name), variant.accuracy, variant.idea]
-        cells = _measured(main.get(name))
+        result = main.get(name)
+        cells = _measured(result)
         if verdicts:
-            result = main.get(name)
             sum_ms = result.ms if result and not result.why else None
             cells[3:3] = judged.cells(verdicts.get(name), sum_ms)
+        head = str(step), _named(name), variant.accuracy, variant.idea
         rows.append([*head, *cells])
     return rows
 
@@ -280,11 +276,10 @@ def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
     """Return a list of the variants that are slower than their predecessor."""
     ms = {r.variant: r.ms for r in found if r.images == IMAGES and not r.why}
     lines = []
-    for v in variants.values():
-        before = variants.get(v.after or "")
-        if before is None or before.accuracy != v.accuracy or v.name not in ms:
-            continue
-        if ms[v.name] > ms.get(before.name, ms[v.name]):
+    pairs = ((v, variants[v.after]) for v in variants.values() if v.after)
+    for v, before in pairs:
+        alike = before.accuracy == v.accuracy and {v.name, before.name} <= ms.keys()
+        if alike and ms[v.name] > ms[before.name]:
             lines.append(
                 f"`{v.name}` is slower than `{before.name}`, its predecessor: "
                 f"{ms[v.name]:.3f} ms instead of {ms[before.name]:.3f} ms."
@@ -325,12 +320,10 @@ def edition_table(rows: Iterable[Row]) -> Table:
 def fastest_by_size(found: Iterable[Result]) -> list[Result]:
     """Return the fastest correct result of each class and number of images."""
     order = list(RTOL)
-    groups: dict[tuple[int, int], list[Result]] = {}
-    for result in found:
-        if result.why is None:
-            group = order.index(result.accuracy), result.images
-            groups.setdefault(group, []).append(result)
-    return [min(groups[key], key=lambda result: result.ms) for key in sorted(groups)]
+    right = [result for result in found if result.why is None]
+    right.sort(key=lambda r: (order.index(r.accuracy), r.images, -r.ms))
+    # The last of a key stays.
+    return list({(r.accuracy, r.images): r for r in right}.values())
 
 
 def size_table(found: Iterable[Result]) -> Table:
@@ -338,13 +331,11 @@ def size_table(found: Iterable[Result]) -> Table:
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
     for best in fastest_by_size(found):
+        times = [*(row["median_ms"] for row in best.rows), best.ms]
         shown.append(
             [
                 *(best.accuracy, f"{best.images:,}", f"`{best.variant}`"),
-                *(
-                    _n(ms, ".4g")
-                    for ms in (*(row["median_ms"] for row in best.rows), best.ms)
-                ),
+                *(_n(ms, ".4g") for ms in times),
                 f"{1000 * best.ms / best.images:.4f}",
                 *(_n(best.peer_ms, ".4g"), _n(best.times, ".2f")),
             ]
@@ -388,7 +379,7 @@ def _machine(rows: Sequence[Row]) -> str:
     parts = [
         f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows{whose}",
         f"{machine['gpu']} {machine.get('uuid') or ''}".rstrip(),
-        ", ".join(filter(None, [driver, *map(machine.get, PROGRAMS)])),
+        ", ".join(filter(None, [driver, machine.get("compiler"), machine.get("peer")])),
     ]
     if clocks:
         parts.append(

@@ -24,19 +24,6 @@ from course.resize import resize
 from milestones import milestone, synthetic
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--edition", help="(default: $RAI_EDITION, else 2019fa)")
-    parser.add_argument(
-        "--model", help="(default: the edition's first with our convolution)"
-    )
-    parser.add_argument("--seed", type=int, default=408)
-    parser.add_argument("--epochs", type=count, default=12)
-    parser.add_argument("--threads", type=count, default=cores.COUNT)
-    return parser.parse_args()
-
-
 def train(arguments: argparse.Namespace, edition: Edition, model: Model) -> Network:
     """Train a model, store its weights, and print their accuracy."""
     try:
@@ -70,7 +57,15 @@ def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     """Train a model, then label the synthetic images with it."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--edition", help="(default: $RAI_EDITION, else 2019fa)")
+    parser.add_argument(
+        "--model", help="(default: the edition's first with our convolution)"
+    )
+    parser.add_argument("--seed", type=int, default=408)
+    parser.add_argument("--epochs", type=count, default=12)
+    parser.add_argument("--threads", type=count, default=cores.COUNT)
+    arguments = parser.parse_args()
     edition = editions.edition(arguments.edition)
     first = edition.with_convolutions(own=True)[0]
     model = checkpoints.find(edition, arguments.model) if arguments.model else first

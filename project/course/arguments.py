@@ -53,7 +53,7 @@ def read(accepts: Accepts, words: Sequence[str] | None = None) -> Arguments:
     parsed = _parser(accepts).parse_intermixed_args(words)
     edition = editions.edition(parsed.edition)
     model, size = parsed.model, list(parsed.words)
-    if edition.names_model and size and not _starts_a_number(size[0]):
+    if edition.names_model and size and not size[0][:1].isdigit():
         if model is not None:
             raise UsageError(
                 f"two models given: `{model}` and `{size[0]}`; name one of them"
@@ -110,10 +110,6 @@ def _parser(accepts: Accepts) -> _Parser:
             help=f"accuracy of the convolutions: {', '.join(RTOL)} (default: {FP32})",
         )
     return parser
-
-
-def _starts_a_number(word: str) -> bool:
-    return word[:1].isdigit()
 
 
 def _model(edition: Edition, name: str | None, accepts: Accepts) -> Model:

@@ -40,7 +40,7 @@ def find(edition: Edition, name: str) -> Model:
     path = _symbol(edition, name)
     if path is None:
         return known or edition.model(name)
-    layers = symbol.loads(_text(path), str(path))
+    layers = symbol.loads(path.read_bytes(), str(path))
     if known and known.layers == layers:
         return known
     return Model(name, layers, known.published if known else {})
@@ -90,17 +90,5 @@ def _weights(edition: Edition, name: str) -> Path | None:
 
 
 def _symbol(edition: Edition, name: str) -> Path | None:
-    for folder in folders():
-        path = folder / f"{edition.name}-{name}-symbol.json"
-        if path.is_file():
-            return path
-    return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise ProjectError(f"{path}: not valid UTF-8: {error}") from None
-    except OSError as error:
-        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None
+    paths = (place / f"{edition.name}-{name}-symbol.json" for place in folders())
+    return next(filter(Path.is_file, paths), None)

@@ -40,11 +40,8 @@ def available(part: str) -> bool:
 
 
 def _find(name: str) -> Path | None:
-    for folder in folders():
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    return None
+    paths = (place / f"{name}{end}" for place in folders() for end in ("", ".gz"))
+    return next(filter(Path.is_file, paths), None)
 
 
 def _require(name: str) -> Path:
@@ -88,8 +85,6 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             content = plain.read(prod(shape) + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ProjectError(f"{path}: damaged: {error}; download it again") from None
-    except OSError as error:
-        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None
     if len(content) != prod(shape):
         kind = "truncated" if len(content) < prod(shape) else "too long"
         raise ProjectError(f"{path}: {kind} for its shape {shape}; download it again")

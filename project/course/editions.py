@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from course.errors import UsageError
 from course.graph import Convolution, Layers, lenet
@@ -56,100 +57,43 @@ class Edition:
         return self.model(model.weights) if model.weights else model
 
 
-def _library(*maps_and_kernel: tuple[int, int], hidden: int) -> Layers:
-    return lenet(*maps_and_kernel, hidden=hidden, classes=CLASSES, own=False)
+_ONE = partial(lenet, (50, 5), hidden=500, classes=CLASSES)
+_SMALL = partial(lenet, (6, 5), (16, 5), hidden=140, classes=CLASSES)
+_LARGE = partial(lenet, (12, 5), (24, 5), hidden=160, classes=CLASSES)
+_WIDE = partial(lenet, (12, 7), (24, 7), hidden=160, classes=CLASSES)
+"""The editions' networks, whose convolutions are given as (maps, K)."""
 
-
-def _own(*maps_and_kernel: tuple[int, int], hidden: int) -> Layers:
-    return lenet(*maps_and_kernel, hidden=hidden, classes=CLASSES, own=True)
-
-
-# A convolution is given as (maps, K). Published accuracies are those of the course's
-# weights on the first N test images, N: accuracy.
+# Published accuracies are those of the course's weights on the first N test images,
+# N: accuracy.
+_2017FA = (
+    Model("baseline", _ONE(own=False), {10_000: 0.8673}, "ece408-high"),
+    Model("ece408-high", _ONE(own=True), {10_000: 0.8562}),
+    Model("ece408-low", _ONE(own=True), {10_000: 0.629}, no_better_than=0.629),
+)
+_2018SP = (
+    Model("baseline", _SMALL(own=False), {10_000: 0.8444}, "ece408"),
+    Model("ece408", _SMALL(own=True)),
+)
+_2018FA = (
+    Model("baseline", _WIDE(own=False), weights="ece408"),
+    Model("ece408", _WIDE(own=True), {100: 0.85, 1000: 0.827, 10_000: 0.8171}),
+)
+_2019SP = (
+    Model("baseline", _WIDE(own=False), {10_000: 0.8236}),
+    Model("ece408", _SMALL(own=True), {100: 0.84, 1000: 0.852, 10_000: 0.8397}),
+)
+_2019FA = (
+    Model("baseline", _LARGE(own=False), {10_000: 0.8154}, "ece408"),
+    Model("ece408", _LARGE(own=True), {100: 0.76, 1000: 0.767, 10_000: 0.7653}),
+)
 EDITIONS = {
     edition.name: edition
     for edition in (
-        Edition(
-            "2017fa",
-            28,
-            (
-                Model(
-                    "baseline",
-                    _library((50, 5), hidden=500),
-                    {10_000: 0.8673},
-                    weights="ece408-high",
-                ),
-                Model("ece408-high", _own((50, 5), hidden=500), {10_000: 0.8562}),
-                Model(
-                    "ece408-low",
-                    _own((50, 5), hidden=500),
-                    {10_000: 0.629},
-                    no_better_than=0.629,
-                ),
-            ),
-            names_model=True,
-            inference_first=True,
-        ),
-        Edition(
-            "2018sp",
-            64,
-            (
-                Model(
-                    "baseline",
-                    _library((6, 5), (16, 5), hidden=140),
-                    {10_000: 0.8444},
-                    weights="ece408",
-                ),
-                Model("ece408", _own((6, 5), (16, 5), hidden=140)),
-            ),
-        ),
-        Edition(
-            "2018fa",
-            72,
-            (
-                Model(
-                    "baseline",
-                    _library((12, 7), (24, 7), hidden=160),
-                    weights="ece408",
-                ),
-                Model(
-                    "ece408",
-                    _own((12, 7), (24, 7), hidden=160),
-                    {100: 0.85, 1000: 0.827, 10_000: 0.8171},
-                ),
-            ),
-        ),
-        Edition(
-            "2019sp",
-            48,
-            (
-                Model(
-                    "baseline", _library((12, 7), (24, 7), hidden=160), {10_000: 0.8236}
-                ),
-                Model(
-                    "ece408",
-                    _own((6, 5), (16, 5), hidden=140),
-                    {100: 0.84, 1000: 0.852, 10_000: 0.8397},
-                ),
-            ),
-        ),
-        Edition(
-            "2019fa",
-            70,
-            (
-                Model(
-                    "baseline",
-                    _library((12, 5), (24, 5), hidden=160),
-                    {10_000: 0.8154},
-                    weights="ece408",
-                ),
-                Model(
-                    "ece408",
-                    _own((12, 5), (24, 5), hidden=160),
-                    {100: 0.76, 1000: 0.767, 10_000: 0.7653},
-                ),
-            ),
-        ),
+        Edition("2017fa", 28, _2017FA, names_model=True, inference_first=True),
+        Edition("2018sp", 64, _2018SP),
+        Edition("2018fa", 72, _2018FA),
+        Edition("2019sp", 48, _2019SP),
+        Edition("2019fa", 70, _2019FA),
     )
 }
 

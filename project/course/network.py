@@ -65,7 +65,13 @@ def assemble(
 
     The arrays may have the names of the model that it shares its weights with.
     """
-    _check(edition, model)
+    *_, last = graph.steps(model.layers, edition.size)
+    if last.y != (CLASSES,):
+        raise ProjectError(
+            f"model {model.name}: the output has shape {last.y}, not {CLASSES} classes"
+        )
+    if not any(isinstance(layer, Convolution) for layer in model.layers):
+        raise ProjectError(f"model {model.name}: it has no convolution")
     expected = shapes(edition, model)
     names = list(expected)
     if model.weights and not arrays.keys() >= expected.keys():
@@ -89,14 +95,3 @@ def assemble(
         )
     weights = {mine: arrays[name] for mine, name in zip(expected, names, strict=True)}
     return Network(edition, model, weights, path)
-
-
-def _check(edition: Edition, model: Model) -> None:
-    """Raise ProjectError for layers that do not classify the course's images."""
-    *_, last = graph.steps(model.layers, edition.size)
-    if last.y != (CLASSES,):
-        raise ProjectError(
-            f"model {model.name}: the output has shape {last.y}, not {CLASSES} classes"
-        )
-    if not any(isinstance(layer, Convolution) for layer in model.layers):
-        raise ProjectError(f"model {model.name}: it has no convolution")

@@ -126,11 +126,7 @@ def dumps(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def read(path: Path) -> dict[str, np.ndarray]:
     """Read a file's arrays by name; raise ProjectError."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None
-    return loads(content, str(path))
+    return loads(path.read_bytes(), str(path))
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

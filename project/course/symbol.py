@@ -80,7 +80,7 @@ class Node:
     inputs: tuple[int, ...]
 
 
-def loads(text: str, source: str = "symbol") -> tuple[Layer, ...]:
+def loads(text: str | bytes, source: str = "symbol") -> tuple[Layer, ...]:
     """Parse a symbol file into a chain of layers; raise ProjectError."""
     try:
         document = json.loads(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import prod
 
 import cudnn
 from course import shapes
@@ -98,10 +99,7 @@ def describe(shape: ConvShape, handle: object) -> cudnn.pygraph:
 
 def strides(lengths: Sequence[int]) -> list[int]:
     """Return the strides of a contiguous array, in elements."""
-    steps = [1]
-    for length in reversed(lengths[1:]):
-        steps.insert(0, steps[0] * length)
-    return steps
+    return [prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
 
 
 @contextmanager

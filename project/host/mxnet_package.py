@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,9 +20,11 @@ import numpy as np
 from course.errors import MissingError
 
 STDERR = 2  # its file descriptor
-PYTHONS = ((3, 11), (3, 12))  # supported by MXNet 1.9.1 and by this project
-SYSTEMS = ("linux", "darwin x86_64")
 INSTALL = "run `make mxnet`"
+NEEDS = (
+    "it needs Linux or an Intel Mac, Python 3.11 or 3.12 (3.12 with setuptools), NumPy "
+    "1.x, and Debian's packages libgomp1 and libquadmath0 or their like"
+)
 
 
 def available() -> bool:
@@ -45,7 +46,7 @@ def loaded() -> ModuleType:
     # The default, which fuses tanh with the convolution, is three times slower.
     os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
     try:
-        with _threads(cores.COUNT), _old_names(), quiet():
+        with _expected(), quiet():
             import mxnet
     except (ImportError, OSError, AttributeError) as error:
         raise MissingError(problem(error)) from None
@@ -53,60 +54,30 @@ def loaded() -> ModuleType:
     return module
 
 
-def problem(
-    error: Exception,
-    python: tuple[int, int] = sys.version_info[:2],
-    numpy: str = np.__version__,
-    system: str = f"{sys.platform} {platform.machine()}",
-) -> str:
+def problem(error: Exception) -> str:
     """Return why MXNet does not load, and what to do."""
-    if not system.startswith(SYSTEMS):
-        return f"MXNet does not support {system}"
-    if python not in PYTHONS:
-        known = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
-        return f"MXNet needs Python {known}; this is {python[0]}.{python[1]}"
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing == "mxnet":
+    if isinstance(error, ModuleNotFoundError) and error.name == "mxnet":
         return f"MXNet is not installed; {INSTALL}"
-    if int(numpy.partition(".")[0]) >= 2:
-        return f"MXNet needs NumPy 1.x; this is {numpy}; {INSTALL}"
-    if missing == "distutils":
-        return "MXNet needs the package setuptools on Python 3.12: install it"
-    if missing:
-        return f"MXNet does not load: the Python package {missing} is not installed"
-    if "lib" in str(error) and isinstance(error, OSError):
-        return (
-            f"MXNet does not load: {error}; install Debian's packages "
-            "libgomp1 and libquadmath0 or your distribution's equivalent"
-        )
     return f"MXNet does not load: {error}; {INSTALL}"
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Set OpenMP's number of threads, which it reads when it is loaded."""
-    name = "OMP_NUM_THREADS"
-    before = os.environ.get(name)
-    os.environ[name] = str(count)
+def _expected() -> Iterator[None]:
+    """Provide what MXNet reads as it loads.
+
+    That is OpenMP's number of threads, which ``cores`` has set for NumPy, and
+    `numpy.bool`, which NumPy 1.24 removed.
+    """
+    threads, lacking = os.environ["OMP_NUM_THREADS"], "bool" not in vars(np)
+    os.environ["OMP_NUM_THREADS"] = str(cores.COUNT)
+    if lacking:
+        np.bool = bool  # type: ignore[misc]
     try:
         yield
     finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
-
-
-@contextmanager
-def _old_names() -> Iterator[None]:
-    """Provide `numpy.bool`, which NumPy 1.24 removed and MXNet uses."""
-    if "bool" in vars(np):
-        yield
-        return
-    np.bool = bool  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        del np.bool
+        os.environ["OMP_NUM_THREADS"] = threads
+        if lacking:
+            del np.bool
 
 
 @contextmanager
@@ -128,7 +99,7 @@ def main() -> None:
     try:
         print(f"MXNet {loaded().__version__} is installed and loads.")
     except MissingError as error:
-        print(error, file=sys.stderr)
+        print(f"{error}; {NEEDS}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

@@ -25,7 +25,7 @@ THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())
 HEADER = b"#include <cstdlib>\n"  # defines the C and C++ libraries' macros too
 
 _TEMPORARY = ExitStack()
-"""The folders of libraries that could not be cached, removed at exit."""
+"""The folders that libraries are built in, removed at exit."""
 atexit.register(_TEMPORARY.close)
 
 
@@ -60,7 +60,10 @@ class Compiler:
     """Its predefined macros: versions, and features of the processor."""
 
     def build(self, library: Library, path: Path) -> None:
-        """Compile all files in parallel and link them; raise CompilerError."""
+        """Compile all files in parallel and link them; raise CompilerError.
+
+        The path is in a folder for this alone.
+        """
         how = [*self.command, *OPTIONS, *self.processor]
         includes = [f"-I{folder}" for folder in library.folders]
 
@@ -75,11 +78,10 @@ class Compiler:
             run([*how, *fast, *includes, "-c", str(source), "-o", str(made)])
             return str(made)
 
-        with _temporary_folder(library) as folder:
-            objects = [Path(folder, f"{n}.o") for n in range(len(library.files))]
-            with ThreadPoolExecutor() as pool:
-                made = list(pool.map(compile, library.files, objects))
-            run([*how, "-shared", *made, "-o", str(path)])
+        objects = [path.with_name(f"{n}.o") for n in range(len(library.files))]
+        with ThreadPoolExecutor() as pool:
+            made = list(pool.map(compile, library.files, objects))
+        run([*how, "-shared", *made, "-o", str(path)])
         if not path.is_file():
             raise CompilerError(
                 f"cannot build {library.name}: {how[0]} exited 0 but wrote no file"
@@ -109,23 +111,17 @@ def build(library: Library, compiler: Compiler | None = None) -> Path:
     kept = cache.folder("native")
     if kept and cache.read(kept / name) is not None:
         return kept / name
-    with ExitStack() as stack:
-        folder = stack.enter_context(_temporary_folder(library))
-        made = Path(folder, f"{library.name}.so")
-        compiler.build(library, made)
-        if kept:
-            cache.keep(kept / name, made.read_bytes())
-            if cache.read(kept / name) is not None:
-                return kept / name
-        _TEMPORARY.push(stack.pop_all())
-        return made
-
-
-def _temporary_folder(library: Library) -> tempfile.TemporaryDirectory[str]:
     try:
-        return tempfile.TemporaryDirectory(prefix="rai-")
+        folder = tempfile.TemporaryDirectory(prefix="rai-")
     except OSError as error:
         raise CompilerError(f"cannot build {library.name}: {error}") from None
+    made = Path(_TEMPORARY.enter_context(folder), f"{library.name}.so")
+    compiler.build(library, made)
+    if kept:
+        cache.keep(kept / name, made.read_bytes())
+        if cache.read(kept / name) is not None:
+            return kept / name
+    return made
 
 
 def key(library: Library, compiler: Compiler) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from course import program
 from course.errors import ProjectError
-from course.shapes import ConvShape
 from course.variants import Launch, Variant
 from gpu import compiler, device_convolution
 from gpu.compiler import Unit
@@ -124,12 +123,6 @@ class Lab:
         with ThreadPoolExecutor() as pool:
             list(pool.map(compile_it, units))
 
-    def load(self, part: Variant, shape: ConvShape) -> DeviceConvolution:
-        """Compile and load a variant for a shape."""
-        unit = compiler.unit_of(part, shape)
-        module = device_convolution.load(self.device, [unit])[unit]
-        return DeviceConvolution(self.device, part, shape, module)
-
     @contextmanager
     def case(self, trial: Trial, seed: int) -> Iterator[Case]:
         """Make random images and weights."""
@@ -165,7 +158,9 @@ class Case:
 
         Scratch memory is allocated now, as libraries also keep theirs.
         """
-        convolution = self._lab.load(part, self.shape)
+        unit = compiler.unit_of(part, self.shape)
+        module = device_convolution.load(self._device, [unit])[unit]
+        convolution = DeviceConvolution(self._device, part, self.shape, module)
         x, k = self._inputs(part.storage)
         scratch = convolution.scratch()
         return lambda: convolution.start(self._y, x, k, scratch)

@@ -13,7 +13,6 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from backends.cuda_gpu import LAYER_UNITS
 from course import editions
@@ -44,9 +43,8 @@ def of(row: Row) -> str | None:
     """
     machine, images = row["machine"], row["images"]
     gpu = usual(machine["architecture"])
-    gpu = replace(
-        gpu, multiprocessors=machine.get("multiprocessors", gpu.multiprocessors)
-    )
+    if "multiprocessors" in machine:
+        gpu = Gpu(gpu.architecture, machine["multiprocessors"])
     if row["what"] == FORWARD:
         return cache.key(_forward(images, gpu))
     if row["what"] == SCRIPT:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
-from course.editions import EDITIONS
 from course.variants import FP32, HALF, TF32
 from lab import trials
 from lab.ledger import CONVOLUTION, FORWARD, SCRIPT, Row
@@ -15,9 +15,9 @@ from lab.trials import FEW, IMAGES, LAYERS, MAIN, SIZES
 
 MODEL = "ece408"
 FLAT = 1.08  # the largest ratio of times per image that counts as equal
-REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
+NONE = "–"  # what tables have in place of a figure
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,10 @@ class Result:
     @property
     def times_own(self) -> float | None:
         """Return cuDNN's time in our own layout divided by ours."""
-        found = 0.0
-        for row in self.rows:
-            medians = (row["peer"] or {}).get("medians_ms")
-            if not medians:
-                return None
-            found += medians[OUR_LAYOUT]
-        return found / self.ms
+        medians = [(row["peer"] or {}).get("medians_ms") for row in self.rows]
+        if not all(medians):
+            return None
+        return float(sum(each[OUR_LAYOUT] for each in medians) / self.ms)
 
     @property
     def error(self) -> float:
@@ -95,23 +92,19 @@ def model_ms(row: Row) -> float:
     return float(max(row["model_bytes_ms"], row["model_flops_ms"]))
 
 
-def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
-    """Return an edition's rows grouped by variant, class and number of images.
+def results(rows: Iterable[Row]) -> list[Result]:
+    """Return the main edition's rows by variant, class and number of images.
 
     Those of numbers of a wide range are left out.
     """
-
-    def which(row: Row) -> tuple[str, str, int]:
-        return row["variant"], row["class"], row["images"]
-
+    which = itemgetter("variant", "class", "images")
     chosen = [
         row
         for row in rows
-        if (row["what"], row["edition"], row.get("model"))
-        == (CONVOLUTION, edition, MODEL)
-        and not row["wide"]
+        if (row["what"], row["edition"], row.get("model"), row.get("wide"))
+        == (CONVOLUTION, MAIN, MODEL, False)
     ]
-    chosen.sort(key=lambda row: (*which(row), row["layer"]))
+    chosen.sort(key=itemgetter("variant", "class", "images", "layer"))
     return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
 
 
@@ -121,16 +114,10 @@ class Goal:
 
     name: str
     accuracy: str
-    ms: float
+    ms: float | None
     times: float  # x cuDNN's speed in the same class and run
     images: int = IMAGES
     fma_only: bool = False
-
-    @property
-    def description(self) -> str:
-        """Return the goal as text."""
-        times = f"{self.times:g} times as fast as" if self.times > 1 else "ahead of"
-        return f"at most {duration(self.ms)}, {times} cuDNN"
 
 
 GOALS = (
@@ -139,10 +126,14 @@ GOALS = (
     Goal("tf32", TF32, 0.95, 7.3),
     Goal("half", HALF, 0.82, 1),
     Goal("fp32, 100 images", FP32, 0.024, 1, images=100),
+    Goal("fp32, 1000 images", FP32, None, 1, images=1000),
 )
 EDITION_TIMES = 3  # cuDNN's speed, on every layer
-FORWARD_GOALS = {IMAGES: (0.95, 8), FEW: (None, 3)}
-"""Of a number of images, at most so many ms, and times PyTorch's fastest way."""
+FORWARD_GOALS = (
+    Goal(f"forward pass, fp32, {IMAGES} images", FP32, 0.95, 8),
+    Goal(f"forward pass, fp32, {FEW} images", FP32, None, 3, FEW),
+)
+"""Their times are of the speed of PyTorch's fastest way."""
 FOLDED = "folded"
 SCRIPT_MS = 500
 
@@ -153,15 +144,15 @@ class Verdict:
 
     name: str
     goal: str
-    reached: str = "–"
+    reached: str = NONE
     missed: Sequence[str] = (NOT_MEASURED,)
 
     @property
     def verdict(self) -> str:
         """Return whether what was reached is enough."""
-        if self.reached == "–":
+        if self.reached == NONE:
             return NOT_MEASURED
-        return f"missed: {', '.join(self.missed)}" if self.missed else REACHED
+        return f"missed: {', '.join(self.missed)}" if self.missed else "reached"
 
 
 def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
@@ -176,25 +167,36 @@ def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
     return min(fitting, key=lambda result: result.ms, default=None)
 
 
+def described(goal: Goal, peer: str = "cuDNN") -> str:
+    """Return a goal as text."""
+    times = f"{goal.times:g} times as fast as" if goal.times > 1 else "ahead of"
+    most = f"at most {duration(goal.ms)}, " if goal.ms else ""
+    return f"{most}{times} {peer}"
+
+
+def missed(goal: Goal, ms: float, times: float | None) -> Iterator[str]:
+    """Yield in what a time and its ratio to a peer's fall short of a goal."""
+    if goal.ms and ms > goal.ms:
+        yield f"{ms / goal.ms - 1:.0%} over the time"
+    if times is None:
+        yield "cuDNN is not measured"
+    elif times < goal.times:
+        yield f"{times:.2f} of {goal.times:g} times"
+
+
 def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
     """Compare the fastest correct result with a goal."""
     best = fastest(found, goal)
     if best is None:
-        return Verdict(goal.name, goal.description)
+        return Verdict(goal.name, described(goal))
     times = best.times
     own = best.times_own
     layout = (
         f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
     )
     reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
-    missed = []
-    if best.ms > goal.ms:
-        missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
-    if times is None:
-        missed.append("cuDNN is not measured")
-    elif times < goal.times:
-        missed.append(f"{times:.2f} of {goal.times:g} times")
-    return Verdict(goal.name, goal.description, reached, missed)
+    short = list(missed(goal, best.ms, times))
+    return Verdict(goal.name, described(goal), reached, short)
 
 
 def judge_editions(rows: Sequence[Row]) -> Verdict:
@@ -208,63 +210,46 @@ def judge_editions(rows: Sequence[Row]) -> Verdict:
     }
     if not ahead:
         return Verdict(name, goal)
-    layers = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
-    missing = {(la.edition, la.model, la.name) for la in layers} - ahead.keys()
+    layers = {(la.edition, la.model, la.name) for la in trials.all_layers()}
+    missing = layers - ahead.keys()
     least = min(ahead, key=lambda key: ahead[key])
     reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
     slow = sum(n < EDITION_TIMES for n in ahead.values())
-    missed = [f"less on {slow} of {len(ahead)} layers"] * bool(slow)
-    missed += [f"{len(missing)} layers are not measured"] * bool(missing)
-    return Verdict(name, goal, reached, missed)
+    short = [f"less on {slow} of {len(ahead)} layers"] * bool(slow)
+    short += [f"{len(missing)} layers are not measured"] * bool(missing)
+    return Verdict(name, goal, reached, short)
 
 
-def judge_sizes(found: Sequence[Result]) -> Iterator[Verdict]:
-    """Compare small batches with cuDNN, and the times per image with each other."""
-    sizes = sorted({IMAGES, *SIZES})
-    best = {n: fastest(found, Goal("", FP32, 0, 0, n)) for n in sizes}
-    name, goal = "fp32, 1000 images", "ahead of cuDNN"
-    if small := best[1000]:
-        slower = ["behind"] * bool(small.times and small.times <= 1)
-        slower += ["cuDNN is not measured"] * (small.times is None)
-        reached = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
-        yield Verdict(name, goal, reached, slower)
-    else:
-        yield Verdict(name, goal)
-    each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
+def judge_sizes(found: Sequence[Result]) -> Verdict:
+    """Compare the times per image of large batches with each other."""
+    sizes = sorted({IMAGES, *SIZES} - {FEW})
+    best = {n: fastest(found, Goal("", FP32, None, 0, n)) for n in sizes}
+    each = {n: 1000 * r.ms / n for n, r in best.items() if r}
     name = "fp32, batch sizes"
     goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
-    if len(each) < len(sizes) - 1:
-        yield Verdict(name, goal)
-        return
+    if len(each) < len(sizes):
+        return Verdict(name, goal)
     apart = max(each.values()) / min(each.values())
     reached = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
-    yield Verdict(name, goal, reached, [f"{apart - 1:.0%} apart"] * (apart > FLAT))
+    return Verdict(name, goal, reached, [f"{apart - 1:.0%} apart"] * (apart > FLAT))
 
 
-def judge_forward(rows: Iterable[Row]) -> Iterator[Verdict]:
-    """Compare the whole forward pass with PyTorch's, of many and of few images."""
-    for images, (most_ms, times) in FORWARD_GOALS.items():
-        name = f"forward pass, fp32, {images} images"
-        goal = f"{times} times as fast as PyTorch's fastest way"
-        if most_ms:
-            goal = f"at most {duration(most_ms)}, {goal}"
-        fitting = [
-            row
-            for row in rows
-            if (row["what"], row["images"], row["ok"]) == (FORWARD, images, True)
-            # The folded pass computes another network than PyTorch.
-            and FOLDED not in row["variant"]
-        ]
-        best = min(fitting, key=lambda row: row["median_ms"], default=None)
-        if best is None:
-            yield Verdict(name, goal)
-            continue
-        ms, ahead, way = best["median_ms"], best["times_peer"], best["peer"]["way"]
-        reached = f"{duration(ms)}, {ahead:.2f} times PyTorch ({way})"
-        missed = [f"{ahead:.2f} of {times} times"] * (ahead < times)
-        if most_ms and ms > most_ms:
-            missed.append(f"{ms / most_ms - 1:.0%} over the time")
-        yield Verdict(name, goal, reached, missed)
+def judge_forward(goal: Goal, rows: Iterable[Row]) -> Verdict:
+    """Compare the whole forward pass with PyTorch's."""
+    wanted = described(goal, "PyTorch's fastest way")
+    fitting = [
+        row
+        for row in rows
+        if (row["what"], row["images"], row["ok"]) == (FORWARD, goal.images, True)
+        # The folded pass computes another network than PyTorch.
+        and FOLDED not in row["variant"]
+    ]
+    if not fitting:
+        return Verdict(goal.name, wanted)
+    best = min(fitting, key=itemgetter("median_ms"))
+    ms, ahead, way = best["median_ms"], best["times_peer"], best["peer"]["way"]
+    reached = f"{duration(ms)}, {ahead:.2f} times PyTorch ({way})"
+    return Verdict(goal.name, wanted, reached, list(missed(goal, ms, ahead)))
 
 
 def judge_script(rows: Iterable[Row]) -> Verdict:
@@ -284,25 +269,25 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     found = results(rows)
     return [
         *(judge(goal, found) for goal in GOALS),
-        *judge_sizes(found),
+        judge_sizes(found),
         judge_editions(rows),
-        *judge_forward(rows),
+        *(judge_forward(goal, rows) for goal in FORWARD_GOALS),
         judge_script(rows),
     ]
 
 
 def per_layer(rows: Iterable[Row]) -> list[Row]:
     """Return the fastest correct row of each class, edition and layer."""
-    best: dict[tuple[str, ...], Row] = {}
-    for row in rows:
-        if (row["what"], row["images"]) != (CONVOLUTION, IMAGES):
-            continue
-        if row["wide"] or not row["ok"]:
-            continue
-        key = (row["class"], row["edition"], row["model"], row["layer"])
-        if key not in best or row["median_ms"] < best[key]["median_ms"]:
-            best[key] = row
-    return list(best.values())
+    right = [
+        row
+        for row in rows
+        if (row["what"], row["images"], row["ok"], row.get("wide"))
+        == (CONVOLUTION, IMAGES, True, False)
+    ]
+    slowest_first = sorted(right, key=itemgetter("median_ms"), reverse=True)
+    which = itemgetter("class", "edition", "model", "layer")
+    # The last of a key stays.
+    return list({which(row): row for row in slowest_first}.values())
 
 
 def duration(ms: float) -> str:
@@ -312,4 +297,4 @@ def duration(ms: float) -> str:
 
 def ratio(times: float | None) -> str:
     """Format a ratio to cuDNN's time."""
-    return "–" if times is None else f"{times:.2f} times cuDNN"
+    return NONE if times is None else f"{times:.2f} times cuDNN"

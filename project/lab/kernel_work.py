@@ -7,7 +7,7 @@ a launch moves, each array that it reads or writes counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -24,6 +24,9 @@ from plans import layers, per_layer
 
 HALF_BYTES = 2
 FP16 = "fp16"
+IN_CHUNKS = ("unroll_gemm", "register_gemm", "implicit_gemm")
+"""Whose launches are over some columns, numbered across images."""
+
 TF32_UNITS = ("tensor_tf32", "tensor_split")  # the others on tensor cores use fp16
 SOFTMAX_FLOPS = 5  # a class: a comparison, difference, exponential, sum and quotient
 
@@ -58,7 +61,9 @@ def of_network(network: Network, images: int, own: OwnKernels) -> list[Work]:
 def _of_piece(network: Network, images: int, own: OwnKernels) -> Iterator[Work]:
     size = network.edition.size
     chain = pooled_first(network.model.layers)
-    yield from _start(images, size * size)
+    pixels = size * size
+    moved = (1 + FLOAT_BYTES) * images * pixels
+    yield Work(layers.plan_bytes(images, pixels), moved)
     shapes = iter(graph.convolutions(chain, images, size))
     for step in graph.steps(chain, size):
         name = step.layer.name
@@ -77,88 +82,57 @@ def _of_piece(network: Network, images: int, own: OwnKernels) -> Iterator[Work]:
 
 def of_convolution(part: Variant, shape: ConvShape) -> Iterator[Work]:
     """Yield what each launch of one convolution does, in their order."""
-    does = _OTHERS.get(part.stem, _whole)
     for launch in part.launches(shape):
-        yield does(part, shape, launch)
+        if launch.kernel.endswith("_repair"):  # of a list that is usually empty
+            yield Work(launch, 4)
+            continue
+        s = shape
+        if part.stem in IN_CHUNKS:
+            columns = launch.numbers[1]
+            s = replace(shape, B=columns // (s.H_out * s.W_out))
+        moved = _moved(part, s, launch)
+        if {*launch.buffers} > {"y"}:
+            yield _multiplying(part, s, launch, moved)
+        else:  # it prepares memory or an operand
+            yield Work(launch, moved)
 
 
-def _unit(part: Variant) -> str:
-    """Return the arithmetic that a convolution's products are made of."""
+def _moved(part: Variant, s: ConvShape, launch: Launch) -> int:
+    """Return the bytes of the arrays that a launch reads or writes."""
+    stored = STORED[part.storage]
+    sizes = {
+        "y": FLOAT_BYTES * s.B * s.floats_out,
+        "x": stored * s.B * s.floats_in,
+        "k": stored * s.weights,
+        "matrix": FLOAT_BYTES * s.C * s.K * s.K * s.B * s.H_out * s.W_out,
+        "list": 0,
+    }
+    constant = ("k",) if part.constants else ()
+    moved = sum(sizes[name] for name in (*launch.buffers, *constant))
+    if launch.kernel == "conv_atomics":  # additions read y too
+        moved += sizes["y"]
+    if launch.kernel.endswith("_pack"):  # it also writes the weights' points
+        moved += FLOAT_BYTES * per_layer.lifted(s, part.parameters(s))
+    return moved
+
+
+def _multiplying(part: Variant, s: ConvShape, launch: Launch, moved: int) -> Work:
+    """Describe a launch that multiplies: with what, and how often."""
+    kind = arithmetic(part)
+    unit = FP32 if kind == measurement.FMA else FP16
     if part.stem in TF32_UNITS:
-        return TF32
-    return FP32 if arithmetic(part) == measurement.FMA else FP16
-
-
-def _multiplying(
-    part: Variant, launch: Launch, flops: int, moved: int, unit_flops: int = 0
-) -> Work:
-    products = PRODUCTS[arithmetic(part)]
+        unit = TF32
+    flops = measurement.flops(s)
+    unit_flops = PRODUCTS[kind] * flops if PRODUCTS[kind] > 1 else 0
+    if part.stem == "per_layer_strips":
+        points = per_layer.strips(s) * per_layer.POINTS
+        unit_flops = 2 * s.B * s.M * s.C * s.K * s.H_out * points
     return Work(
-        launch,
-        moved,
-        flops,
+        *(launch, moved, flops),
         accuracy=part.accuracy,
-        unit=_unit(part),
-        unit_flops=unit_flops or (products * flops if products > 1 else 0),
+        unit=unit,
+        unit_flops=unit_flops,
     )
-
-
-def _whole(part: Variant, s: ConvShape, launch: Launch) -> Work:
-    """Describe a launch that computes all of a convolution, or what it left out."""
-    if launch.kernel.endswith("_repair"):  # of a list that is usually empty
-        return Work(launch, 4)
-    moved = measurement.moved_bytes(s, STORED[part.storage])
-    return _multiplying(part, launch, measurement.flops(s), moved)
-
-
-def _in_chunks(part: Variant, s: ConvShape, launch: Launch) -> Work:
-    """Describe a launch over some columns, numbered across images."""
-    window, pixels = s.C * s.K * s.K, s.H_out * s.W_out
-    columns = launch.numbers[1]
-    matrix = FLOAT_BYTES * window * columns
-    images = replace(s, B=columns // pixels)
-    if launch.kernel.endswith("_unroll"):
-        return Work(launch, FLOAT_BYTES * images.B * s.floats_in + matrix)
-    x = matrix if "matrix" in launch.buffers else FLOAT_BYTES * images.B * s.floats_in
-    moved = x + FLOAT_BYTES * (s.weights + s.M * columns)
-    return _multiplying(part, launch, measurement.flops(images), moved)
-
-
-def _atomics(part: Variant, s: ConvShape, launch: Launch) -> Work:
-    """Describe the zeroing of y, or the additions, which read and write it."""
-    y = FLOAT_BYTES * s.B * s.floats_out
-    if launch.kernel.endswith("_zero"):
-        return Work(launch, y)
-    moved = measurement.moved_bytes(s) + y
-    return _multiplying(part, launch, measurement.flops(s), moved)
-
-
-def _strips(part: Variant, s: ConvShape, launch: Launch) -> Work:
-    """Describe the transformation of the weights, or the products of points."""
-    p = part.parameters(s)
-    if launch.kernel.endswith("_pack"):
-        maps = 4 * p["GROUPS"] * -(-s.M // (4 * p["GROUPS"]))
-        lifted = s.C * maps * s.K * per_layer.POINTS
-        return Work(launch, FLOAT_BYTES * (s.weights + lifted))
-    points = per_layer.strips(s) * per_layer.POINTS
-    products = 2 * s.B * s.M * s.C * s.K * s.H_out * points
-    moved = measurement.moved_bytes(s)
-    return _multiplying(part, launch, measurement.flops(s), moved, products)
-
-
-_OTHERS: dict[str, Callable[[Variant, ConvShape, Launch], Work]] = {
-    "unroll_gemm": _in_chunks,
-    "register_gemm": _in_chunks,
-    "implicit_gemm": _in_chunks,
-    "atomics": _atomics,
-    "per_layer_strips": _strips,
-}
-"""By file; every launch of the others computes a whole convolution."""
-
-
-def _start(images: int, pixels: int) -> Iterator[Work]:
-    moved = (1 + FLOAT_BYTES) * images * pixels
-    yield Work(layers.plan_bytes(images, pixels), moved)
 
 
 def _to_halves(images: int, s: ConvShape) -> Iterator[Work]:
@@ -174,7 +148,7 @@ def of_layer(step: graph.Step, images: int) -> tuple[int, int]:
     x, y = images * prod(step.x), images * prod(step.y)
     match step.layer:
         case Convolution(kernel=kernel):
-            shape = ConvShape(images, step.y[0], *_planes(step.x), kernel)
+            shape = ConvShape(images, step.y[0], *step.x, kernel)
             return measurement.flops(shape), measurement.moved_bytes(shape)
         case Tanh():
             return x, 2 * FLOAT_BYTES * x
@@ -191,20 +165,16 @@ def of_layer(step: graph.Step, images: int) -> tuple[int, int]:
 
 
 def _of_other(step: graph.Step, images: int) -> Iterator[Work]:
-    flops, moved = of_layer(step, images)
     match step.layer:
         case Tanh():
-            yield Work(layers.plan_tanh(images, prod(step.x)), moved, flops)
+            launch = layers.plan_tanh(images, prod(step.x))
         case Pooling():
-            planes = _planes(step.x)
-            yield Work(layers.plan_pooling(images, *planes), moved, flops)
+            launch = layers.plan_pooling(images, *step.x)
         case Dense(outputs=outputs):
             launch = layers.plan_dense(images, prod(step.x), outputs)
-            yield Work(launch, moved, flops)
         case Softmax():
-            yield Work(layers.plan_softmax(images, *step.x), moved, flops)
-
-
-def _planes(x: Sequence[int]) -> tuple[int, int, int]:
-    maps, rows, columns = x
-    return maps, rows, columns
+            launch = layers.plan_softmax(images, *step.x)
+        case _:
+            return
+    flops, moved = of_layer(step, images)
+    yield Work(launch, moved, flops)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "measurements"
 
 Row = dict[str, Any]
-Key = tuple[str, ...]
 
 CONVOLUTION, FORWARD, SCRIPT = "convolution", "forward", "script"
 JUDGED = "judged"  # a variant of an edition's convolutions, by the judge of submissions
@@ -37,18 +37,13 @@ def keep(row: Row, out: Path) -> None:
         lines.write(json.dumps(row) + "\n")
 
 
-def _at(row: Row) -> str:
-    at: str = row["at"]
-    return at
-
-
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     """Return the last row of each variant, class, layer and number of images.
 
     Rows of another GPU are ignored.
     """
-    found: dict[Key, Row] = {}
-    for row in sorted(rows, key=_at):
+    found: dict[tuple[str, ...], Row] = {}
+    for row in sorted(rows, key=itemgetter("at")):
         if row["machine"]["gpu"] == gpu:
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())
@@ -59,5 +54,5 @@ def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
     for path in folder.glob("*.jsonl"):
         path.unlink()
     for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
-        for row in sorted(latest(rows, gpu), key=_at):
+        for row in sorted(latest(rows, gpu), key=itemgetter("at")):
             keep(row, folder / file(gpu).name)

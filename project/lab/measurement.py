@@ -174,14 +174,6 @@ class Rates:
     half_tflops: float  # of a product of large matrices by PyTorch
 
 
-@dataclass(frozen=True, slots=True)
-class Modelled:
-    """The time of a convolution by a model: its bytes, and its multiplications."""
-
-    bytes_ms: float
-    flops_ms: float
-
-
 def flops(s: ConvShape) -> int:
     """Return the number of multiplications and additions."""
     return 2 * s.B * s.floats_out * s.C * s.K * s.K
@@ -193,13 +185,14 @@ def moved_bytes(s: ConvShape, stored: int = FLOAT_BYTES) -> int:
     return stored * read + FLOAT_BYTES * s.B * s.floats_out
 
 
-def modelled(s: ConvShape, arithmetic: str, stored: int, rates: Rates) -> Modelled:
-    """Return the time if bytes went at a copy's rate, products at their unit's peak.
+def modelled(
+    s: ConvShape, arithmetic: str, stored: int, rates: Rates
+) -> dict[str, float]:
+    """Return the columns of a model: bytes at a copy's rate, products at their peak.
 
     It is no bound: bytes that are mostly written may go faster than a copy's.
     """
     tflops = rates.fma_tflops if arithmetic == FMA else rates.half_tflops
-    return Modelled(
-        1e-6 * moved_bytes(s, stored) / rates.copy_gbps,
-        1e-9 * PRODUCTS[arithmetic] * flops(s) / tflops,
-    )
+    bytes_ms = 1e-6 * moved_bytes(s, stored) / rates.copy_gbps
+    flops_ms = 1e-9 * PRODUCTS[arithmetic] * flops(s) / tflops
+    return {"model_bytes_ms": short(bytes_ms), "model_flops_ms": short(flops_ms)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from course import editions, graph
 from course.editions import Edition
 from course.errors import UsageError
 from course.shapes import ConvShape
-from course.variants import FP32, LADDER_TARGETS, RTOL, Variant
+from course.variants import FP32, LADDER_TARGETS, Variant
 from lab.measurement import FMA, HALF, SPLIT
 from plans import kernels
 from plans.kernels import VARIANTS
@@ -52,79 +53,53 @@ class Trial:
         return usual and fastest and not self.wide
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What the command line selects; empty for everything."""
-
-    variants: Sequence[str] = ()
-    accuracy: str | None = None
-    edition: str | None = None
-    layer: str | None = None
-    images: Sequence[int] = ()
-    wide: bool = False
-
-    @property
-    def narrowed(self) -> bool:
-        """Return whether the command line selects anything."""
-        names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
-        return self.wide or any(names)
-
-
 def layers(edition: Edition) -> Iterator[Layer]:
     """Yield an edition's convolutions, our own first, without repeated shapes."""
-    seen = set()
-    own_first = sorted(edition.models, key=lambda model: not model.own)
-    for model in own_first:
-        shapes = graph.convolutions(model.layers, 1, edition.size)
-        if tuple(shapes) in seen:
-            continue
-        seen.add(tuple(shapes))
+    first: dict[tuple[ConvShape, ...], str] = {}
+    for model in sorted(edition.models, key=lambda model: not model.own):
+        shapes = tuple(graph.convolutions(model.layers, 1, edition.size))
+        first.setdefault(shapes, model.name)
+    for shapes, model_name in first.items():
         for name, shape in zip(LAYERS, shapes, strict=False):
-            yield Layer(edition.name, model.name, name, shape)
+            yield Layer(edition.name, model_name, name, shape)
 
 
-def programme(selection: Selection) -> list[Trial]:
-    """Return what to measure, by default all that RESULTS.md shows.
+def all_layers() -> Iterator[Layer]:
+    """Yield those of all editions."""
+    return itertools.chain.from_iterable(map(layers, editions.EDITIONS.values()))
 
-    Raises UsageError.
-    """
-    chosen = selected(selection.variants, selection.accuracy)
-    if selection.narrowed:
-        edition = editions.edition(selection.edition or MAIN)
-        wanted = [la for la in layers(edition) if selection.layer in {None, la.name}]
-        if not wanted:
-            raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
-        return [
-            Trial(layer, images, tuple(chosen), selection.wide)
-            for images in selection.images or (IMAGES,)
-            for layer in wanted
-        ]
+
+def narrowed(
+    variants: Sequence[str] = (),
+    accuracy: str | None = None,
+    edition: str | None = None,
+    layer: str | None = None,
+    images: Sequence[int] = (),
+    wide: bool = False,
+) -> list[Trial]:
+    """Return what the options of the command line select; raise UsageError."""
+    named = kernels.select(variants) if variants else VARIANTS.values()
+    chosen = tuple(v for v in named if accuracy in {None, v.accuracy})
+    if not chosen:
+        raise UsageError(f"none of these variants is in class {accuracy}")
+    found = editions.edition(edition or MAIN)
+    wanted = [la for la in layers(found) if layer in {None, la.name}]
+    if not wanted:
+        raise UsageError(f"edition {found.name} has no layer {layer}")
+    return [Trial(la, n, chosen, wide) for n in images or (IMAGES,) for la in wanted]
+
+
+def programme() -> list[Trial]:
+    """Return all that RESULTS.md shows."""
     fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
     main = list(layers(editions.EDITIONS[MAIN]))
-    others = [
-        layer
-        for edition in editions.EDITIONS.values()
-        if edition.name != MAIN
-        for layer in layers(edition)
-    ]
+    others = [layer for layer in all_layers() if layer.edition != MAIN]
     return [
-        *(Trial(layer, IMAGES, tuple(chosen)) for layer in main),
+        *(Trial(layer, IMAGES, tuple(VARIANTS.values())) for layer in main),
         *(Trial(layer, images, fastest) for images in SIZES for layer in main),
         *(Trial(layer, IMAGES, fastest) for layer in others),
         *(Trial(layer, IMAGES, (kernels.best(FP32),), wide=True) for layer in main),
     ]
-
-
-def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
-    """Return variants by name or class, by default all; raise UsageError."""
-    if accuracy not in {None, *RTOL}:
-        known = ", ".join(RTOL)
-        raise UsageError(f"unknown class `{accuracy}`; choose from {known}")
-    named = kernels.select(names) if names else list(VARIANTS.values())
-    found = [v for v in named if accuracy in {None, v.accuracy}]
-    if not found:
-        raise UsageError(f"none of these variants is in class {accuracy}")
-    return found
 
 
 def arithmetic(part: Variant) -> str:

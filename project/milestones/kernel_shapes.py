@@ -21,6 +21,7 @@ FILE = "rai-kernels.json"
 FORMAT = 1
 MOST_BYTES = 1 << 20  # that rai reads
 LISTS = ("networks", "kernels")
+NOT_OURS = ValueError, TypeError, AttributeError, RecursionError  # of another file
 BUILD = "RAI_BUILD_DIR"  # rai sets it in a run
 
 Json = dict[str, Any]
@@ -53,12 +54,14 @@ def add(
             for work in _kernels(network, images, found)
         ],
     }
-    with suppress(OSError, ValueError), _locked(build):
+    with suppress(OSError, *NOT_OURS), _locked(build):
         path = build / FILE
         merged = merge(_read(path), new)
         text = json.dumps(merged) + "\n"
         if len(text) <= MOST_BYTES:
-            _replace(path, text)
+            whole = path.with_name(f".{path.name}.part")
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(path)
 
 
 def merge(old: Json, new: Json) -> Json:
@@ -135,29 +138,14 @@ def _locked(build: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> Json:
-    """Return what the file says; {} without one; raise ValueError if it is another."""
+    """Return the file's lists; {} without one; raise NOT_OURS if it is another."""
     try:
         with path.open("rb") as file:
             said = json.loads(file.read(MOST_BYTES + 1))
     except FileNotFoundError:
         return {}
-    except RecursionError:
-        said = None
-    if not isinstance(said, dict) or said.get("format", FORMAT) != FORMAT:
+    lists = {name: said.get(name, []) for name in LISTS}
+    plain = all(isinstance(entries, list) for entries in lists.values())
+    if said.get("format", FORMAT) != FORMAT or not plain:
         raise ValueError(f"{path} is not of format {FORMAT}")
-    for name in LISTS:
-        entries = said.setdefault(name, [])
-        if not isinstance(entries, list) or not all(
-            isinstance(entry, dict) for entry in entries
-        ):
-            raise ValueError(f"{path}: {name} is no list of objects")
-    return said
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    return lists

@@ -134,24 +134,18 @@ def _loading(what: str) -> Iterator[None]:
 
 def correctness(classified: Network, images: Images, found: np.ndarray) -> str:
     """Return the line with the share of images that are classified correctly."""
+    name = classified.model.name
     if images.labels is None:
-        return _agreement(classified, found)
-    return f"Correctness: {share(found, images.labels)} Model: {classified.model.name}"
+        agree = share(found, synthetic.labels(classified, len(found)))
+        return f"Agreement: {agree} Model: {name} (synthetic)"
+    return f"Correctness: {share(found, images.labels)} Model: {name}"
 
 
 def accuracy(classified: Network, images: Images, found: np.ndarray) -> str:
     """Return that share in the format of MXNet's evaluation metric."""
     if images.labels is None:
-        return _agreement(classified, found)
+        return correctness(classified, images, found)
     return f"EvalMetric: {{'accuracy': {share(found, images.labels)}}}"
-
-
-def _agreement(classified: Network, found: np.ndarray) -> str:
-    expected = synthetic.labels(classified, len(found))
-    return (
-        f"Agreement: {share(found, expected)} "
-        f"Model: {classified.model.name} (synthetic)"
-    )
 
 
 def share(found: np.ndarray, expected: np.ndarray) -> float:

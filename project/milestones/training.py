@@ -127,7 +127,8 @@ def fit(
         for batch in range(batches):
             part = order[batch * BATCH : (batch + 1) * BATCH]
             scores = net(mirrored(pixels(images[part])))
-            loss = functional.cross_entropy(scores, classes(labels[part]))
+            classes = torch.from_numpy(labels[part].astype(np.int64))
+            loss = functional.cross_entropy(scores, classes)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -144,8 +145,3 @@ def pixels(images: np.ndarray) -> Tensor:
 def mirrored(images: Tensor) -> Tensor:
     """Mirror half of the batches left to right, to augment the data."""
     return images.flip(3) if torch.rand(()) < 0.5 else images
-
-
-def classes(labels: np.ndarray) -> Tensor:
-    """Convert labels to the type that the loss takes."""
-    return torch.from_numpy(labels.astype(np.int64))

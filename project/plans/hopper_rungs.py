@@ -35,35 +35,25 @@ def one_channel_bytes(s: ConvShape, slots: int, stages: int) -> int:
 
 
 def _launches(
-    name: str, s: OnGpu, p: Params, blocks: int, shared: int, resident: int = 0
+    name: str, s: OnGpu, p: Params, shared: int, *, fills: bool = False
 ) -> tuple[Launch, ...]:
-    """Launch a kernel, and what computes the images that it leaves out."""
+    """Launch a kernel, and what computes the images that it leaves out.
+
+    It has blocks of some images each, or one for each multiprocessor, whose memory it
+    fills.
+    """
+    blocks = s.B if fills else max(tiles(s.B, IMAGES), MANY_BLOCKS)
     kernel, buffers = f"conv_{name}", ("y", "x", "k", "list")
     call = (min(s.B, blocks), 1, 1), (p["THREADS"], 1, 1), buffers, (s.B,), shared
-    return Launch(kernel, *call, resident=resident), repair(f"{kernel}_repair", s)
+    return Launch(kernel, *call, resident=int(fills)), repair(f"{kernel}_repair", s)
 
 
-def some_images_a_block(s: ConvShape) -> int:
-    """Return the blocks of a kernel of which several fit on a multiprocessor."""
-    return max(tiles(s.B, IMAGES), MANY_BLOCKS)
-
-
-def plan_toeplitz(s: OnGpu, p: Params) -> tuple[Launch, ...]:
-    """Launch blocks of some images each."""
-    shared = one_channel_bytes(s, slots=1, stages=0)
-    return _launches("toeplitz", s, p, some_images_a_block(s), shared)
-
-
-def plan_staged_store(s: OnGpu, p: Params) -> tuple[Launch, ...]:
-    """Launch at most one block for each multiprocessor, whose memory it fills."""
-    shared = one_channel_bytes(s, slots=1, stages=2)
-    return _launches("staged_store", s, p, s.B, shared, resident=1)
-
-
-def plan_roles(s: OnGpu, p: Params) -> tuple[Launch, ...]:
-    """Launch at most one block for each multiprocessor, whose memory it fills."""
-    shared = one_channel_bytes(s, p["SLOTS"], p["STAGES"])
-    return _launches("roles", s, p, s.B, shared, resident=1)
+def plan_one_channel(
+    name: str, slots: int, stages: int, s: OnGpu, p: Params
+) -> tuple[Launch, ...]:
+    """Launch a kernel for one channel; with stages it fills a multiprocessor."""
+    shared = one_channel_bytes(s, slots, stages)
+    return _launches(name, s, p, shared, fills=stages > 0)
 
 
 def refuses_channels(readers: int, s: ConvShape) -> str | None:
@@ -96,7 +86,7 @@ def wgmma_bytes(s: ConvShape) -> int:
 
 def plan_wgmma_split(s: OnGpu, p: Params) -> tuple[Launch, ...]:
     """Launch blocks of some images each."""
-    return _launches("wgmma_split", s, p, some_images_a_block(s), wgmma_bytes(s))
+    return _launches("wgmma_split", s, p, wgmma_bytes(s))
 
 
 def refuses_wgmma(s: ConvShape) -> str | None:
@@ -113,14 +103,14 @@ def refuses_wgmma(s: ConvShape) -> str | None:
 def _one_channel(
     name: str,
     idea: str,
-    plan: Callable[[OnGpu, Params], tuple[Launch, ...]],
     after: str,
+    buffers: tuple[int, int],  # slots and stages
     params: Params,
     refuses: Callable[[ConvShape], str | None],
-    *targets: str,
+    targets: tuple[str, ...] = ("sm_90", "sm_100"),
 ) -> Variant:
     return Variant(
-        *(name, idea, plan, after),
+        *(name, idea, partial(plan_one_channel, name, *buffers), after),
         params={"PRODUCTS": 3, "STORED_HALF": 0, **params},
         tune=tune,
         fixed=("M", "H", "W", "K"),
@@ -131,17 +121,17 @@ def _one_channel(
 
 
 TOEPLITZ = _one_channel(
-    *("toeplitz", "one channel: the image is an operand", plan_toeplitz),
-    *("tensor_split", {"THREADS": 256}, partial(refuses_channels, 256), *TARGETS),
+    *("toeplitz", "one channel: the image is an operand", "tensor_split", (1, 0)),
+    *({"THREADS": 256}, partial(refuses_channels, 256), TARGETS),
 )
 STAGED_STORE = _one_channel(
-    *("staged_store", "planes of 4 maps stored by one bulk copy", plan_staged_store),
-    *("toeplitz", {"THREADS": 512}, partial(refuses_odd, 512), "sm_90", "sm_100"),
+    *("staged_store", "planes of 4 maps stored by one bulk copy", "toeplitz", (1, 2)),
+    *({"THREADS": 512}, partial(refuses_odd, 512)),
 )
 ROLES = _one_channel(
-    *("roles", "warps that load, multiply or store", plan_roles, "staged_store"),
+    *("roles", "warps that load, multiply or store", "staged_store", (2, 2)),
     {"THREADS": 512, "LOADERS": 3, "SLOTS": 2, "STAGES": 2},
-    *(partial(refuses_odd, 3 * 32), "sm_90", "sm_100"),
+    partial(refuses_odd, 3 * 32),
 )
 WGMMA_SPLIT = Variant(
     "wgmma_split",
@@ -154,3 +144,4 @@ WGMMA_SPLIT = Variant(
     targets=("sm_90a",),
     scratch=left_out,
 )
+RUNGS = TOEPLITZ, STAGED_STORE, ROLES, WGMMA_SPLIT

@@ -39,10 +39,7 @@ def _or_split(rung: Variant) -> Variant:
 # bounded by the norm of an image only.
 VARIANTS = variants.ladder(
     *_RUNGS.values(),
-    _or_split(hopper_rungs.TOEPLITZ),
-    _or_split(hopper_rungs.STAGED_STORE),
-    _or_split(hopper_rungs.ROLES),
-    _or_split(hopper_rungs.WGMMA_SPLIT),
+    *map(_or_split, hopper_rungs.RUNGS),
     per_layer.RUNG,
     first_of(
         "best",

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from course.variants import Launch, Params, tiles
 
-BYTES: Params = {"THREADS": 256}
-HALVES: Params = {"THREADS": 256}
-TANH: Params = {"THREADS": 256}
-POOLING: Params = {"THREADS": 256}
+THREADS: Params = {"THREADS": 256}
 DENSE: Params = {"ROWS": 64, "COLUMNS": 80, "DEPTH": 16}
 SOFTMAX: Params = {"THREADS": 64}
 
-LAYERS = {
-    "bytes": BYTES,
-    "halves": HALVES,
-    "tanh": TANH,
-    "pooling": POOLING,
-    "dense": DENSE,
-    "softmax": SOFTMAX,
-}
+LAYERS = dict.fromkeys(("bytes", "halves", "tanh", "pooling"), THREADS)
+LAYERS |= {"dense": DENSE, "softmax": SOFTMAX}
 """Every file ``cuda/network/<name>.cu`` of a layer, and its macros."""
 
 DENSE_THREADS = 16  # along each side of a block
@@ -26,38 +17,32 @@ DENSE_THREADS = 16  # along each side of a block
 
 def plan_bytes(images: int, pixels: int) -> Launch:
     """Launch one thread per pixel, one row of blocks per image."""
-    return _a_row_per_image("bytes_to_floats", ("y", "x"), images, pixels, BYTES)
+    return _a_row_per_image("bytes_to_floats", ("y", "x"), images, pixels)
 
 
 def plan_halves(images: int, floats: int) -> Launch:
     """Launch one thread per element, one row of blocks per image."""
-    return _a_row_per_image("floats_to_halves", ("y", "x"), images, floats, HALVES)
+    return _a_row_per_image("floats_to_halves", ("y", "x"), images, floats)
 
 
 def plan_tanh(images: int, floats: int) -> Launch:
     """Launch one thread per element, one row of blocks per image."""
-    return _a_row_per_image("tanh_in_place", ("y",), images, floats, TANH)
+    return _a_row_per_image("tanh_in_place", ("y",), images, floats)
 
 
 def _a_row_per_image(
-    kernel: str, buffers: tuple[str, ...], images: int, length: int, p: Params
+    kernel: str, buffers: tuple[str, ...], images: int, length: int, *numbers: int
 ) -> Launch:
-    threads = p["THREADS"]
+    threads = THREADS["THREADS"]
     grid = (tiles(length, threads), images, 1)
-    return Launch(kernel, grid, (threads, 1, 1), buffers, (length,))
+    return Launch(kernel, grid, (threads, 1, 1), buffers, numbers or (length,))
 
 
 def plan_pooling(images: int, maps: int, rows: int, columns: int) -> Launch:
     """Launch one thread per output pixel, one row of blocks per image."""
-    threads = POOLING["THREADS"]
     left = maps * (rows // 2) * (columns // 2)
-    return Launch(
-        "pooling",
-        grid=(tiles(left, threads), images, 1),
-        block=(threads, 1, 1),
-        buffers=("y", "x"),
-        numbers=(maps, rows, columns),
-    )
+    sizes = maps, rows, columns
+    return _a_row_per_image("pooling", ("y", "x"), images, left, *sizes)
 
 
 def plan_dense(images: int, inputs: int, outputs: int) -> Launch:

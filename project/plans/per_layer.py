@@ -75,14 +75,18 @@ def strips_shared(s: ConvShape, p: Params) -> int:
     return 4 * (2 * raw + 2 * lifted + p["GROUPS"] * turn)
 
 
+def lifted(s: ConvShape, p: Params) -> int:
+    """Return the points of the weights of whole blocks of maps."""
+    maps = 4 * p["GROUPS"] * tiles(s.M, 4 * p["GROUPS"])
+    return s.C * maps * s.K * POINTS
+
+
 def plan_strips(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch the weights' transformation, then persistent blocks of four strips."""
-    map_blocks = tiles(s.M, 4 * p["GROUPS"])
-    lifted = s.C * map_blocks * p["GROUPS"] * 4 * s.K * POINTS
     across = tiles(s.B * strips(s), UNITS)
-    down = tiles(s.H_out, p["ROWS"]) * map_blocks
+    down = tiles(s.H_out, p["ROWS"]) * tiles(s.M, 4 * p["GROUPS"])
     name = "conv_per_layer_strips"
-    pack = ((tiles(lifted, PACKING), 1, 1), (PACKING, 1, 1), ("k",))
+    pack = ((tiles(lifted(s, p), PACKING), 1, 1), (PACKING, 1, 1), ("k",))
     block = (32 * p["GROUPS"], 1, 1)
     call = (across, down, 1), block, ("y", "x", "k"), (s.B,), strips_shared(s, p)
     return (

@@ -106,12 +106,10 @@ def _rung(
     name: str,
     idea: str,
     after: str,
-    *,
-    channels: int,  # per 32-bit word
-    warps: int,
     accuracy: str,
+    warps: int = 8,
 ) -> Variant:
-    tune = partial(strip, channels)
+    tune = partial(strip, 2 if accuracy == HALF else 1)  # channels per 32-bit word
     return Variant(
         name,
         idea,
@@ -131,24 +129,19 @@ RUNGS = (
         "tensor_tf32",
         "tensor cores, operands rounded to tf32",
         "implicit_gemm",
-        channels=1,
-        warps=8,
-        accuracy=TF32,
+        TF32,
     ),
     _rung(
         "tensor_half",
         "tensor cores, images and weights stored as halves",
         "tensor_tf32",
-        channels=2,
-        warps=8,
-        accuracy=HALF,
+        HALF,
     ),
     _rung(
         "tensor_split",
         "fp32's accuracy on tensor cores: operands in two parts",
         "tensor_tf32",
-        channels=1,
+        FP32,
         warps=4,
-        accuracy=FP32,
     ),
 )

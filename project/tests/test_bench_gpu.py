@@ -129,4 +129,4 @@ def test_a_gpus_rates_are_what_a_gpu_can_do(lab):
     assert 10 < rates.copy_gbps < 100_000
     assert 0.1 < rates.fma_tflops < 1000
     assert rates.half_tflops > rates.fma_tflops
-    assert measurement.modelled(LAYER.shape, "fma", 4, rates).bytes_ms > 0
+    assert measurement.modelled(LAYER.shape, "fma", 4, rates)["model_bytes_ms"] > 0

@@ -157,15 +157,6 @@ def test_a_name_that_no_kernels_have_is_refused_with_those_there_are():
         list(table.wanted(["naive", "nothing"]))
 
 
-def test_volta_is_a_target_of_the_ladder_where_the_toolkit_serves_it():
-    newer, older = Counting(), Counting()
-    older.version = "12.9.86"
-
-    assert table.targets(table.LADDER_TARGETS, newer)[0] == "sm_75"
-    assert table.targets(table.LADDER_TARGETS, older)[0] == "sm_70"
-    assert table.targets(("sm_90a",), older) == ("sm_90a",)
-
-
 def test_what_the_assembler_says_is_read_for_each_kernel():
     log = (
         "ptxas info    : 0 bytes gmem\n"

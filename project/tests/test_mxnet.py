@@ -180,52 +180,11 @@ def test_a_library_that_mxnet_does_not_load_is_missing(tmp_path):
         mxnet_cpu.register(tmp_path / "broken.so")
 
 
-@pytest.mark.parametrize(
-    ("error", "python", "numpy", "why"),
-    [
-        (NOT_INSTALLED, (3, 11), "2.4.6", f"MXNet is not installed; {INSTALL}"),
-        (
-            NOT_INSTALLED,
-            (3, 13),
-            "2.4.6",
-            "MXNet needs Python 3.11 or 3.12; this is 3.13",
-        ),
-        (
-            AttributeError("`np.PZERO` was removed in the NumPy 2.0 release."),
-            (3, 11),
-            "2.4.6",
-            f"MXNet needs NumPy 1.x; this is 2.4.6; {INSTALL}",
-        ),
-        (
-            ModuleNotFoundError("No module named 'distutils'", name="distutils"),
-            (3, 12),
-            "1.26.4",
-            "MXNet needs the package setuptools on Python 3.12: install it",
-        ),
-        (
-            ModuleNotFoundError("No module named 'requests'", name="requests"),
-            (3, 11),
-            "1.26.4",
-            "MXNet does not load: the Python package requests is not installed",
-        ),
-        (
-            OSError("libquadmath.so.0: cannot open shared object file"),
-            (3, 11),
-            "1.23.5",
-            "MXNet does not load: libquadmath.so.0: cannot open shared object file; "
-            "install Debian's packages libgomp1 and libquadmath0 or your "
-            "distribution's equivalent",
-        ),
-        (
-            AttributeError("module 'numpy' has no attribute 'x'"),
-            (3, 11),
-            "1.26.4",
-            "MXNet does not load: module 'numpy' has no attribute 'x'; " + INSTALL,
-        ),
-    ],
-)
-def test_why_mxnet_does_not_load_is_said_with_what_to_do(error, python, numpy, why):
-    assert mxnet_package.problem(error, python, numpy) == why
+def test_why_mxnet_does_not_load_is_said_with_what_to_do():
+    half = OSError("libquadmath.so.0: cannot open shared object file")
+
+    assert mxnet_package.problem(NOT_INSTALLED) == f"MXNet is not installed; {INSTALL}"
+    assert mxnet_package.problem(half) == f"MXNet does not load: {half}; {INSTALL}"
 
 
 @pytest.mark.parametrize(
@@ -247,3 +206,4 @@ def test_make_mxnet_ends_by_saying_whether_it_loads(package, status, said, tmp_p
     assert done.returncode == status
     assert (done.stdout + done.stderr).startswith(said)
     assert (done.stdout + done.stderr).count("\n") == 1
+    assert (mxnet_package.NEEDS in done.stderr) == (status != 0)

@@ -211,7 +211,7 @@ def test_a_symbol_file_that_is_no_text_is_a_sentence(tmp_path, monkeypatch):
     path.write_bytes(b"\xff\xfe{")
     monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path))
 
-    with pytest.raises(ProjectError, match=f"{path}: not valid UTF-8: .*utf-8"):
+    with pytest.raises(ProjectError, match=f"{path}: not a symbol file .*Unicode"):
         checkpoints.find(editions.DEFAULT, "odd")
 
 
