@@ -43,7 +43,7 @@ def test_a_make_that_failed_compiled_nothing():
     assert row["failed"] == 1
 
 
-def test_of_an_edition_those_are_right_that_print_what_most_do():
+def test_right_are_those_that_print_what_most_of_their_edition_do():
     every = [ran(place) for place in "abc"]
     every += [ran("d", right=0.1), ran("e", mistake=WRONG), ran("f", "2018sp")]
 
