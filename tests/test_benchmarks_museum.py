@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from runner.core import Findings, Inference, Outcome
 from tests.kit import records
 from tools.benchmarks import museum
@@ -61,3 +63,9 @@ def test_the_page_counts_by_edition_and_names_no_project():
     assert "| 2019sp | 3 | 3 | 3 | 2 | 0 | 1 | 5 ms | 17.5 ms |" in page
     assert "`best` 1.18 ms" in page
     assert "secret" not in page
+
+
+def test_the_page_is_that_of_the_rows():
+    measured = map(json.loads, museum.MEASURED.read_text().splitlines())
+
+    assert museum.PAGE.read_text() == museum.page(museum.kept(), measured)
