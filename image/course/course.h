@@ -1,20 +1,22 @@
-// The functions that course_gpu.py calls. Each returns why it failed, or null.
+// What course_gpu.py calls, and what course.cpp has for the GPU's layers.
 #ifndef COURSE_H_
 #define COURSE_H_
 
-#include <exception>
-#include <string>
+#include <cstddef>
 
 extern "C" {
 
-// Arrays on the GPU: zeros or values, with room on both sides that may be read and written.
-const char *course_make(float **array, const float *values, std::size_t floats);
-const char *course_free(float *array);
-const char *course_get(float *values, const float *array, std::size_t floats);
+// A layer, named as in MXNet; its weights and bias are on the host, or null.
+struct CourseLayer {
+    const char *name;
+    const float *weights, *bias;
+    int shape[4]; // of its output
+};
 
-// Compute a layer, named as in MXNet, on the GPU; x and y have four axes.
-const char *course_layer(const char *name, float *y, const float *x, const float *weights,
-                         const float *bias, const int *y_shape, const int *x_shape);
+// Compute a chain of layers on the GPU, from images of a shape to what the last one puts out,
+// both on the host. Return why it failed, or null.
+const char *course_forward(const CourseLayer *layers, int count, float *found, const float *images,
+                           const int *shape);
 }
 
 namespace course {
@@ -25,16 +27,6 @@ void compute_new(int gpu, float *y, const float *x, const float *w, const int *s
 
 // Compare an image's outputs with the formula; x, y and w are on the host.
 void compare(const float *y, const float *x, const float *w, const int *sizes, int image);
-
-template <typename Work> const char *problem(const Work &work) {
-    static thread_local std::string said;
-    try {
-        work();
-        return nullptr;
-    } catch (const std::exception &error) {
-        return (said = error.what()).c_str();
-    }
-}
 
 } // namespace course
 

@@ -3,6 +3,7 @@
 
 #include <mshadow/tensor.h>
 
+#include <list>
 #include <vector>
 
 #define THREADS 256
@@ -38,78 +39,92 @@ __global__ void convolve(float *y, const float *x, const float *weights, int M, 
     y[(std::size_t)blockIdx.y * M * rows * columns + at] = sum;
 }
 
-// Compare the first and the last image; not under a profiler, whose tables would have the copies.
-void compare(const float *y, const float *x, const float *w, const int *sizes) {
-    if (std::getenv("CUDA_INJECTION64_PATH"))
-        return;
-    const auto [B, M, C, H, W, K] = reinterpret_cast<const int(&)[6]>(*sizes);
-    const auto host = [](const float *from, std::size_t floats) {
-        std::vector<float> copy(floats);
-        if (const char *why = course_get(copy.data(), from, floats))
-            throw dmlc::Error(why);
-        return copy;
-    };
-    const std::size_t in = std::size_t(C) * H * W, out = std::size_t(M) * (H - K + 1) * (W - K + 1);
-    const std::vector<float> weights = host(w, std::size_t(M) * C * K * K);
-    for (int image = 0; image < B; image += std::max(1, B - 1))
-        course::compare(host(y + out * image, out).data(), host(x + in * image, in).data(),
-                        weights.data(), sizes, image);
+// An array on the GPU, of values or zeros, with room on both sides that may be read and written.
+struct Array {
+    float *at = nullptr;
+
+    Array(std::size_t floats, const float *values) {
+        MSHADOW_CUDA_CALL(cudaMalloc(&at, 4 * (floats + 2 * SLACK)));
+        MSHADOW_CUDA_CALL(cudaMemset(at, 0, 4 * (floats + 2 * SLACK)));
+        at += SLACK;
+        if (values)
+            MSHADOW_CUDA_CALL(cudaMemcpy(at, values, 4 * floats, cudaMemcpyHostToDevice));
+    }
+    ~Array() { cudaFree(at - SLACK); }
+};
+
+void get(float *values, const float *array, std::size_t floats) {
+    MSHADOW_CUDA_CALL(cudaMemcpy(values, array, 4 * floats, cudaMemcpyDeviceToHost));
 }
 
 constexpr unsigned tiles(int length, int tile) { return unsigned((length + tile - 1) / tile); }
 
-void launch(const std::string &name, float *y, const float *x, const float *weights,
-            const float *bias, const int *y_shape, const int *x_shape) {
-    const int B = x_shape[0], C = x_shape[1], H = x_shape[2], W = x_shape[3], M = y_shape[1];
-    const int K = H - y_shape[2] + 1, length = C * H * W;
-    if (name == "New") {
-        static cudaStream_t stream; // not the default one, which cannot be captured
-        if (!stream)
-            MSHADOW_CUDA_CALL(cudaStreamCreate(&stream));
-        const int sizes[]{B, M, C, H, W, K};
-        course::compute_new(1, y, x, weights, sizes, stream);
-        compare(y, x, weights, sizes);
-    } else if (name == "Convolution") {
-        const dim3 blocks(tiles(M * y_shape[2] * y_shape[3], 256), B);
-        convolve<<<blocks, 256>>>(y, x, weights, M, C, H, W, K);
-    } else if (name == "Pooling") {
-        pooling<<<dim3(tiles(C * (H / 2) * (W / 2), 256), B), 256>>>(y, x, C, H, W);
-    } else if (name == "Activation") {
-        tanh_in_place<<<dim3(tiles(length, 256), B), 256>>>(y, length);
-    } else if (name == "FullyConnected") {
-        const dim3 blocks(tiles(B, ROWS), tiles(M, COLUMNS));
-        dense<<<blocks, dim3(SIDE, SIDE)>>>(y, x, weights, bias, B, length, M);
-    } else if (name == "SoftmaxOutput") {
-        softmax<<<tiles(B, 64), 64>>>(y, B, C);
-    } else {
-        LOG(FATAL) << "mx.gpu(): this image has no layer " << name;
+// Compute operator New, and compare the first and the last image; not under a profiler, whose
+// tables would have the copies.
+void compute_new(float *y, const float *x, const float *w, const float *weights, const int *sizes) {
+    static cudaStream_t stream; // not the default one, which cannot be captured
+    if (!stream)
+        MSHADOW_CUDA_CALL(cudaStreamCreate(&stream));
+    course::compute_new(1, y, x, w, sizes, stream);
+    if (std::getenv("CUDA_INJECTION64_PATH"))
+        return;
+    const auto [B, M, C, H, W, K] = reinterpret_cast<const int(&)[6]>(*sizes);
+    std::vector<float> in(std::size_t(C) * H * W), out(std::size_t(M) * (H - K + 1) * (W - K + 1));
+    for (int image = 0; image < B; image += std::max(1, B - 1)) {
+        get(in.data(), x + in.size() * image, in.size());
+        get(out.data(), y + out.size() * image, out.size());
+        course::compare(out.data(), in.data(), weights, sizes, image);
     }
+}
+
+void launch(const CourseLayer &layer, float *y, const float *x, const float *w, const float *bias,
+            const int *sizes) {
+    const auto [B, M, C, H, W, K] = reinterpret_cast<const int(&)[6]>(*sizes);
+    const std::string name = layer.name;
+    const int length = C * H * W, rows = layer.shape[2], columns = layer.shape[3];
+    if (name == "New")
+        compute_new(y, x, w, layer.weights, sizes);
+    else if (name == "Convolution")
+        convolve<<<dim3(tiles(M * rows * columns, 256), B), 256>>>(y, x, w, M, C, H, W, K);
+    else if (name == "Pooling")
+        pooling<<<dim3(tiles(C * rows * columns, 256), B), 256>>>(y, x, C, H, W);
+    else if (name == "Activation")
+        tanh_in_place<<<dim3(tiles(length, 256), B), 256>>>(y, length);
+    else if (name == "FullyConnected")
+        dense<<<dim3(tiles(B, ROWS), tiles(M, COLUMNS)), dim3(SIDE, SIDE)>>>(y, x, w, bias, B,
+                                                                             length, M);
+    else if (name == "SoftmaxOutput")
+        softmax<<<tiles(B, 64), 64>>>(y, B, C);
+    else
+        LOG(FATAL) << "mx.gpu(): this image has no layer " << name;
     MSHADOW_CUDA_CALL(cudaGetLastError());
 }
 
 } // namespace
 
-const char *course_make(float **array, const float *values, std::size_t floats) {
-    return course::problem([=] {
-        MSHADOW_CUDA_CALL(cudaMalloc(array, 4 * (floats + 2 * SLACK)));
-        MSHADOW_CUDA_CALL(cudaMemset(*array, 0, 4 * (floats + 2 * SLACK)));
-        *array += SLACK;
-        if (values)
-            MSHADOW_CUDA_CALL(cudaMemcpy(*array, values, 4 * floats, cudaMemcpyHostToDevice));
-    });
-}
-
-const char *course_free(float *array) {
-    return course::problem([=] { MSHADOW_CUDA_CALL(cudaFree(array - SLACK)); });
-}
-
-const char *course_get(float *values, const float *array, std::size_t floats) {
-    return course::problem([=] {
-        MSHADOW_CUDA_CALL(cudaMemcpy(values, array, 4 * floats, cudaMemcpyDeviceToHost));
-    });
-}
-
-const char *course_layer(const char *name, float *y, const float *x, const float *weights,
-                         const float *bias, const int *y_shape, const int *x_shape) {
-    return course::problem([=] { launch(name, y, x, weights, bias, y_shape, x_shape); });
+const char *course_forward(const CourseLayer *layers, int count, float *found, const float *images,
+                           const int *shape) try {
+    std::list<Array> arrays;
+    const auto make = [&](std::size_t floats, const float *values) {
+        return arrays.emplace_back(floats, values).at;
+    };
+    const auto floats = [&] { return std::size_t(shape[0]) * shape[1] * shape[2] * shape[3]; };
+    float *x = make(floats(), images);
+    for (const CourseLayer *layer = layers; layer < layers + count; layer++) {
+        const int C = shape[1], H = shape[2], M = layer->shape[1];
+        const int K = H - layer->shape[2] + 1; // of a dense layer H
+        const int sizes[]{shape[0], M, C, H, shape[3], K};
+        const float *w = layer->weights ? make(std::size_t(M) * C * K * K, layer->weights) : nullptr;
+        const float *bias = layer->bias ? make(M, layer->bias) : nullptr;
+        shape = layer->shape;
+        const bool in_place = *layer->name == 'A' || *layer->name == 'S'; // Activation, SoftmaxOutput
+        float *y = in_place ? x : make(floats(), nullptr);
+        launch(*layer, y, x, w, bias, sizes);
+        x = y;
+    }
+    get(found, x, floats());
+    return nullptr;
+} catch (const std::exception &error) {
+    static thread_local std::string said;
+    return (said = error.what()).c_str();
 }

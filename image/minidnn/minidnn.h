@@ -18,7 +18,6 @@ Convolution conv_cpu, conv_gpu; // the project's, timed
 Convolution reference;          // ours, to compare with
 // The first place where y is not what is wanted, or the number of places.
 size_t differs(const float *y, const std::vector<float> &wanted);
-const char *gpu_trouble();      // why no kernel can run, or null
 
 struct Weights {
     std::vector<float> conv1, conv2, fc3, fc4; // each with its bias last
