@@ -407,7 +407,8 @@ _NO_FAULT = re.compile(
 )
 _TEMPLATES = (
     "replace with your implementation",
-    "Missing an ECE408 GPU implementation",
+    "replace it with your implementation",
+    "Missing an ECE408 ",
 )
 WRONG = "forward() is wrong"  # what the images for a course's projects say, and where
 _MISTAKE = re.compile(

@@ -190,7 +190,7 @@ def test_without_a_gpu_mxs_gpu_says_what_to_do(run, garments):
     done = run(*MADE, script, data=[garments("2019fa")])
 
     assert b"There is no GPU: only new.cc is compiled" in done.stdout
-    assert b"run `make -C /mxnet` where there is one" in done.stderr
+    assert b"mx.gpu(): no CUDA-capable device is detected, or none was" in done.stderr
 
 
 def test_the_gpus_layers_are_called_with_the_arrays_that_they_need(run, garments):

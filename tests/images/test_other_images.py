@@ -110,24 +110,29 @@ def test_a_base_with_a_toolkit_keeps_its_own(built, confined, client, inspect):
 
 
 @pytest.mark.parametrize(
-    ("year", "on_cpu", "on_gpu"),
-    [(2020, "m2", "m4"), (2021, "m1", "m3"), (2023, "m1", "final")],
+    ("year", "beside", "on_cpu", "on_gpu"),
+    [
+        (2020, "m4.cc", "m2", "m4"),
+        (2020, "m1.cc", "m1", "m2"),  # spring 2021
+        (2021, "m1.cc", "m1", "m3"),
+        (2023, "README", "m1", "final"),
+    ],
 )
 def test_minidnn_runs_the_lines_of_each_shape_of_the_course_s_projects(
-    built, confined, year, on_cpu, on_gpu
+    built, confined, year, beside, on_cpu, on_gpu
 ):
     result = confined(
         built("minidnn"),
         *mini_project.LINES,
         f"./{on_cpu} 10",
         f"./{on_gpu} 10",
-        files=mini_project.project(year),
+        files=mini_project.project(year) | {beside: b""},
         profile=Profile.COMPATIBLE,
         time_s=600,
     )
     assert result.codes == [0, 0, 0, 0, 1], result.stderr
     assert b"Agreement: 1 Model: minidnn (synthetic)" in result.said[3]
-    assert f"./{on_gpu} needs a GPU".encode() in result.stderr
+    assert f"./{on_gpu}: it needs a GPU: no CUDA-capable".encode() in result.stderr
 
 
 def test_minidnn_compiles_an_assignment_as_a_judge_confines_it(built, confined):
@@ -142,7 +147,7 @@ def test_minidnn_compiles_an_assignment_as_a_judge_confines_it(built, confined):
         time_s=600,
     )
     assert result.codes == [0, 1], result.stderr
-    assert b"./m3 needs a GPU" in result.stderr
+    assert b"./m3: it needs a GPU" in result.stderr
 
 
 def test_minidnn_is_a_little_more_than_gpu_and_has_its_tools(built, confined, inspect):

@@ -37,8 +37,8 @@ class Gpu:
             self._compute = ctypes.CDLL(str(library)).course_forward
         except (OSError, AttributeError):
             raise self._error(
-                f"mx.gpu(): {library} is not made for a GPU; run `make -C /mxnet` where"
-                " there is one"
+                f"mx.gpu(): no CUDA-capable device is detected, or none was when"
+                f" {library} was made; run `make -C /mxnet` where there is one"
             ) from None
         self._compute.restype = c_char_p
         internals = symbol.get_internals()
