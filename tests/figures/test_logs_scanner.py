@@ -225,7 +225,10 @@ def test_an_inference_that_does_not_fit_into_the_record_is_counted():
         ("a.h:7: error: x", "a.h:7: x"),
         ("a.cu(3): warning #20012-D: an error: none", ""),
         ("Check failed: replace with your implementation", "forward() is the template"),
-        ("Remove it, replace it with your implementation.", "forward() is the template"),
+        (
+            "Remove it, replace it with your implementation.",
+            "forward() is the template",
+        ),
         ("1) Missing an ECE408 CPU implementation!", "forward() is the template"),
         ("ptxas error   : Entry function 'f' uses", "ptxas: Entry function 'f' uses"),
         ("forward() is wrong: map 1 is 0", "forward() is wrong: map 1 is 0"),
