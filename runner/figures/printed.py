@@ -54,8 +54,8 @@ _NEXT = re.compile(
     r"(?<!\s)\s++(?=(?:New Inference|Conv-[CG]PU==)(?:\s|$)"
     r"|(?:Op Time|Layer Time|Correctness|EvalMetric|Test Accuracy):)"
 )
-_GLUED = re.compile(r"[^\s\"'`*](?=(?:Op|Layer) Time: )")
-"""The end of what a project printed before a time, without a newline."""
+_GLUED = re.compile(rf".*[^\s\"'`*](?P<time>(?:Op|Layer) Time: {_REAL}(?:\s*ms)?)")
+"""A time after what a project printed without a newline."""
 
 _SILENT = re.compile(r"New Inference|Conv-[CG]PU==")
 _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
@@ -87,9 +87,8 @@ class InferenceReader:
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
-        if " Time: " in line and (glued := _GLUED.search(line)):
-            if _TIME.fullmatch(line, glued.end()):
-                line = line[glued.end() :]
+        if " Time: " in line and (glued := _GLUED.fullmatch(line)):
+            line = glued["time"]
         if line[:1] not in _FIRST_LETTERS:
             if line:
                 self._quoted.clear()
