@@ -32,6 +32,7 @@ bool strides_are_right()
         if (const size_t n = differs(y.data(), wanted); n < y.size()) {
             std::cout << "Mismatch at index " << n << " a = " << y[n] << " b = " << wanted[n]
                       << "\nTest case " << number << " failed" << std::endl;
+            std::cerr << "forward() is wrong: test case " << number << std::endl;
             right = false;
         }
     }

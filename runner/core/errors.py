@@ -167,8 +167,8 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Where there is none, `--gpus 0`, or `optional: true` in resources.gpu, runs"
-        " only the commands that need no GPU.",
+        "Run it where there is a GPU. Elsewhere `--gpus 0`, or `optional: true` in"
+        " resources.gpu, skips the commands with `needs: gpu`.",
     )
     DISK_FULL = (
         "disk_full",

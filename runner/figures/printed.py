@@ -421,26 +421,31 @@ _MISTAKE = re.compile(
     r"(?:\((?P<nvcc>[0-9]{1,9})\)|:(?P<gcc>[0-9]{1,9})(?::[0-9]{1,9})?)"
     r": (?:fatal )?error: (?P<text>.+)"
 )
-_ASSEMBLER = re.compile(r"ptxas (?:fatal|error) +: (?P<text>.+)")
+_TOOL = re.compile(
+    r"(?:.*/)?(?P<tool>ptxas|ld|make)(?: (?:fatal|error) +|\[[0-9]{1,3}\])?: "
+    r"(?:\*\*\* )?(?P<text>.+)"
+)
+_MISSING = "cannot find -l", "undefined reference to ", "*** No rule to make target "
 LONGEST_MISTAKE = 200
 WORDS = (
     *(*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory"),
-    *("error: ", "ptxas ", *_TEMPLATES, WRONG),
+    *("error: ", "ptxas ", *_MISSING, *_TEMPLATES, WRONG),
 )
 """A line that reports a fault or a mistake contains one of these."""
 
 
 def mistake(line: str) -> str:
-    """Parse a stripped line as a compiler's error, `FILE:LINE: TEXT`; "" if it is none.
+    """Parse a stripped line as an error, `FILE:LINE: TEXT`; "" if it is none.
 
-    That of a template which was not replaced is reported by what it prints, and a
-    wrong forward() by what the image prints.
+    That of a linker or of make is `TOOL: TEXT`. A template which was not replaced is
+    known by what it prints, a wrong forward() by what the image prints.
     """
     if match := _MISTAKE.match(line):
         found = f"{match['file']}:{match['nvcc'] or match['gcc']}: {match['text']}"
         return found[:LONGEST_MISTAKE]
-    if match := _ASSEMBLER.match(line):
-        return f"ptxas: {match['text']}"[:LONGEST_MISTAKE]
+    match = _TOOL.match(line)
+    if match and (match["tool"] == "ptxas" or any(text in line for text in _MISSING)):
+        return f"{match['tool']}: {match['text']}"[:LONGEST_MISTAKE]
     if line.startswith(WRONG):
         return line[:LONGEST_MISTAKE]
     template = any(text in line for text in _TEMPLATES)

@@ -96,16 +96,11 @@ def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
 
 
 def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
-    """Return the commands that are listed: all that failed, and the first others."""
-    room = MOST_ROWS - sum(map(_not_well, ran))
-    chosen = []
-    for command in ran:
-        if not _not_well(command):
-            room -= 1
-            if room < 0:
-                continue
-        chosen.append(command)
-    return chosen
+    """Return the commands that are listed: all that failed, and others with figures."""
+    well = [command for command in ran if not _not_well(command)]
+    room = max(MOST_ROWS - (len(ran) - len(well)), 0)
+    chosen = sorted(well, key=lambda c: not figures(c.findings))[:room]
+    return [command for command in ran if _not_well(command) or command in chosen]
 
 
 def _not_well(command: CommandRecord) -> bool:

@@ -231,6 +231,17 @@ def test_an_inference_that_does_not_fit_into_the_record_is_counted():
         ),
         ("1) Missing an ECE408 CPU implementation!", "forward() is the template"),
         ("ptxas error   : Entry function 'f' uses", "ptxas: Entry function 'f' uses"),
+        ("/usr/bin/ld: cannot find -lcublas", "ld: cannot find -lcublas"),
+        (
+            "/usr/bin/ld: a.o: undefined reference to `f'",
+            "ld: a.o: undefined reference to `f'",
+        ),
+        ("ld: warning: a.o: missing .note", ""),
+        (
+            "make[2]: *** No rule to make target 'a.cu'.  Stop.",
+            "make: No rule to make target 'a.cu'.  Stop.",
+        ),
+        ("make: *** [Makefile:2: all] Error 2", ""),
         ("forward() is wrong: map 1 is 0", "forward() is wrong: map 1 is 0"),
         ("Traceback: error: x", ""),
     ],

@@ -179,6 +179,7 @@ def test_a_wrong_strided_convolution_ends_before_the_network(program):
     assert done.returncode == 1
     assert done.stdout.count("Mismatch at index 0 ") == 4
     assert done.stdout.endswith("Test case 4 failed\n")
+    assert "forward() is wrong: test case 4\n" in done.stderr
 
 
 def test_a_project_may_write_some_way_past_its_array_s_end(program):

@@ -76,7 +76,10 @@ def _go_on_without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Ev
         message = f"the run needs a GPU, but none is available: {problem.message}"
         raise EngineError(Problem(message, hint=problem.hint), reason=Reason.NO_GPU)
     why = problem.message.partition("\n")[0]
-    yield ev.Warned(f"no GPU here ({why}); skipping the commands that need one")
+    text = f"no GPU here ({why})"
+    if any(command.needs_gpu for command in spec.commands):
+        text += "; skipping the commands that need one"
+    yield ev.Warned(text)
     return None
 
 
