@@ -16,6 +16,8 @@ struct Shape { // of a convolution: images, output and input maps, input pixels,
 using Convolution = void(float *y, float *x, float *k, const Shape &);
 Convolution conv_cpu, conv_gpu; // the project's, timed
 Convolution reference;          // ours, to compare with
+// An array that stays, as the course's did: some projects let CUDA register it.
+float *make(size_t floats, const float *values = nullptr);
 // The first place where y is not what is wanted, or the number of places.
 size_t differs(const float *y, const std::vector<float> &wanted);
 

@@ -6,7 +6,7 @@
 FOLDER has a folder of each project. It runs N of MXNet and N of Mini-DNN: those whose
 files have the smallest SHA-256, as good as a random choice. A row in museum.jsonl has
 this hash, the image's reference and figures, and no name; a project with a row is not
-run again. docs/museum.md shows the rows of the newest images.
+run again with the same image. docs/museum.md shows the last row of each project.
 """
 
 from __future__ import annotations
@@ -196,8 +196,7 @@ def right(every: list[Json]) -> dict[str, bool]:
 
 def page(every: list[Json], measured: Iterable[Json]) -> str:
     """Return docs/museum.md."""
-    newest: dict[str, str] = {family(each["edition"]): each["image"] for each in every}
-    every = [e for e in every if e["image"] == newest[family(e["edition"])]]
+    every = list({each["project"]: each for each in every}.values())
     well = right(every)
     lines = []
     for edition in EDITIONS.values():
