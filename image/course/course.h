@@ -2,15 +2,14 @@
 #ifndef COURSE_H_
 #define COURSE_H_
 
-#include <cstddef>
-
 extern "C" {
 
 // A layer, named as in MXNet; its weights and bias are on the host, or null.
 struct CourseLayer {
     const char *name;
     const float *weights, *bias;
-    int shape[4]; // of its output
+    int floats;   // of the weights
+    int shape[4]; // of the output
 };
 
 // Compute a chain of layers on the GPU, from images of a shape to what the last one puts out,

@@ -112,12 +112,12 @@ const char *course_forward(const CourseLayer *layers, int count, float *found, c
     float *x = make(floats(), images);
     for (const CourseLayer *layer = layers; layer < layers + count; layer++) {
         const int C = shape[1], H = shape[2], M = layer->shape[1];
-        const int K = H - layer->shape[2] + 1; // of a dense layer H
-        const int sizes[]{shape[0], M, C, H, shape[3], K};
-        const float *w = layer->weights ? make(std::size_t(M) * C * K * K, layer->weights) : nullptr;
+        const int sizes[]{shape[0], M, C, H, shape[3], H - layer->shape[2] + 1};
+        const float *w = layer->weights ? make(layer->floats, layer->weights) : nullptr;
         const float *bias = layer->bias ? make(M, layer->bias) : nullptr;
         shape = layer->shape;
-        const bool in_place = *layer->name == 'A' || *layer->name == 'S'; // Activation, SoftmaxOutput
+        const std::string name = layer->name;
+        const bool in_place = name == "Activation" || name == "SoftmaxOutput";
         float *y = in_place ? x : make(floats(), nullptr);
         launch(*layer, y, x, w, bias, sizes);
         x = y;

@@ -25,7 +25,7 @@ void conv_gpu(float *y, float *x, float *k, const Shape &s)
     if (cudaError_t error = cudaFree(nullptr); error != cudaSuccess) {
         const bool missing = access("/dev/nvidiactl", F_OK) && access("/dev/dxg", F_OK);
         error = missing ? cudaErrorNoDevice : error;
-        throw std::runtime_error(std::string("it needs a GPU: ") + cudaGetErrorString(error));
+        throw std::runtime_error(std::string("CUDA does not start: ") + cudaGetErrorString(error));
     }
     const auto begin = Clock::now();
 #ifdef THREE_STEPS

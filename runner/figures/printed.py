@@ -54,8 +54,11 @@ _NEXT = re.compile(
     r"(?<!\s)\s++(?=(?:New Inference|Conv-[CG]PU==)(?:\s|$)"
     r"|(?:Op Time|Layer Time|Correctness|EvalMetric|Test Accuracy):)"
 )
-_GLUED = re.compile(rf".*[^\s\"'`*](?P<time>(?:Op|Layer) Time: {_REAL}(?:\s*ms)?)")
-"""A time after what a project printed without a newline."""
+_GLUED = re.compile(
+    r"(?<=[^\s\"'`*(\[|/:])"
+    rf"(?=(?:Op|Layer) Time: {_REAL}(?:\s*ms)?(?:(?:Op|Layer) Time: |$))"
+)
+"""Where a time follows what a project printed without a newline."""
 
 _SILENT = re.compile(r"New Inference|Conv-[CG]PU==")
 _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
@@ -87,8 +90,10 @@ class InferenceReader:
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
-        if " Time: " in line and (glued := _GLUED.fullmatch(line)):
-            line = glued["time"]
+        for part in _GLUED.split(line) if " Time: " in line else (line,):
+            self._read(part)
+
+    def _read(self, line: str) -> None:
         if line[:1] not in _FIRST_LETTERS:
             if line:
                 self._quoted.clear()
@@ -422,14 +427,14 @@ _MISTAKE = re.compile(
     r": (?:fatal )?error: (?P<text>.+)"
 )
 _TOOL = re.compile(
-    r"(?:.*/)?(?P<tool>ptxas|ld|make)(?: (?:fatal|error) +|\[[0-9]{1,3}\])?: "
-    r"(?:\*\*\* )?(?P<text>.+)"
+    r".*(?P<text>undefined reference to .+|cannot find -l.+|No rule to make target .+)"
+    r"|(?:ptxas|nvlink) (?:fatal|error) +: (?P<of_nvcc>.+)"
 )
-_MISSING = "cannot find -l", "undefined reference to ", "*** No rule to make target "
 LONGEST_MISTAKE = 200
 WORDS = (
     *(*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory"),
-    *("error: ", "ptxas ", *_MISSING, *_TEMPLATES, WRONG),
+    *("error: ", "ptxas ", "nvlink ", "undefined reference to ", "cannot find -l"),
+    *("No rule to make target ", *_TEMPLATES, WRONG),
 )
 """A line that reports a fault or a mistake contains one of these."""
 
@@ -437,15 +442,14 @@ WORDS = (
 def mistake(line: str) -> str:
     """Parse a stripped line as an error, `FILE:LINE: TEXT`; "" if it is none.
 
-    That of a linker or of make is `TOOL: TEXT`. A template which was not replaced is
-    known by what it prints, a wrong forward() by what the image prints.
+    A linker's or make's is TEXT. A template which was not replaced is known by what it
+    prints, a wrong forward() by what the image prints.
     """
     if match := _MISTAKE.match(line):
         found = f"{match['file']}:{match['nvcc'] or match['gcc']}: {match['text']}"
         return found[:LONGEST_MISTAKE]
-    match = _TOOL.match(line)
-    if match and (match["tool"] == "ptxas" or any(text in line for text in _MISSING)):
-        return f"{match['tool']}: {match['text']}"[:LONGEST_MISTAKE]
+    if match := _TOOL.match(line):
+        return (match["text"] or match["of_nvcc"])[:LONGEST_MISTAKE]
     if line.startswith(WRONG):
         return line[:LONGEST_MISTAKE]
     template = any(text in line for text in _TEMPLATES)

@@ -15,7 +15,7 @@ from runner.report.pairs import Pair, alike, identity, networks, paired
 from runner.report.phrases import in_round, seconds, titled, words
 
 MOST_ROWS = 9
-"""So many commands are listed; of more, those that failed, and then the first."""
+"""So many commands are listed: those that failed, with figures, and then the first."""
 
 MOST_REPEATS = 3
 """So many repeats that went wrong are listed."""
@@ -96,10 +96,10 @@ def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
 
 
 def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
-    """Return the commands that are listed: all that failed, and others with figures."""
+    """Return the commands that are listed, in their order."""
     well = [command for command in ran if not _not_well(command)]
     room = max(MOST_ROWS - (len(ran) - len(well)), 0)
-    chosen = sorted(well, key=lambda c: not figures(c.findings))[:room]
+    chosen = sorted(well, key=lambda c: not c.findings.inferences)[:room]
     return [command for command in ran if _not_well(command) or command in chosen]
 
 

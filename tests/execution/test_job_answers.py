@@ -139,3 +139,16 @@ commands:
     assert found.verdict.reason is Reason.DONE
     assert found.verdict.passed is None
     assert not any(isinstance(event, events.Checked) for event in told)
+    warned = [event.text for event in told if isinstance(event, events.Warned)]
+    assert warned[0].endswith("); skipping the commands that need one")
+
+
+def test_without_commands_that_need_a_gpu_none_are_said_to_be_skipped(project):
+    text = """\
+resources: {gpu: {count: 1, optional: true}}
+commands: {build: [first]}
+"""
+    _, told, _ = carry_out(project, FakeEngine(), text=text)
+
+    warned = [event.text for event in told if isinstance(event, events.Warned)]
+    assert warned == ["no GPU here (this machine has no GPU)"]

@@ -40,6 +40,7 @@ def inferences(text: str) -> tuple[Inference, ...]:
         ("Op Time: 1.6e+06 ms", Inference((1600.0,))),
         ("   Op Time: 0.5   ", Inference((0.5,))),
         ("C= 1Op Time: 0.5", Inference((0.5,))),  # a project prints no newline
+        ("Op Time: 0.5Op Time: 0.6", Inference((0.5, 0.6))),
         ("Layer 1 OpTime: 4.882009 ms", Inference((0.004882009,))),
         ("Layer Time: 90405.3 ms", Inference(layer_times_s=(90.4053,))),
         ("Correctness: 0.8562", Inference(correctness=0.8562)),
@@ -77,6 +78,7 @@ def test_each_printed_form_is_read(line, found):
         "Op Time:",
         "Op Times: 11 s",
         "the 'Op Time: 3",
+        "(Op Time: 3",
         "op time: 3",
         "Layer Time: 90405.3 ms or so",
         "Op Time: 0.5 Op Time: about 0.6",

@@ -193,6 +193,13 @@ def test_without_a_gpu_mxs_gpu_says_what_to_do(run, garments):
     assert b"mx.gpu(): no CUDA-capable device is detected, or none was" in done.stderr
 
 
+def test_without_a_library_mxs_gpu_does_not_lay_it_on_the_gpu(run, garments):
+    done = run("python /src/classify.py 70 baseline 2 gpu", data=[garments("2019fa")])
+
+    assert b"operator New is not made" in done.stderr
+    assert b"CUDA" not in done.stderr
+
+
 def test_the_gpus_layers_are_called_with_the_arrays_that_they_need(run, garments):
     # A stand-in for layers.cu computes on the CPU; that file is compiled above.
     link = (

@@ -132,7 +132,7 @@ def test_minidnn_runs_the_lines_of_each_shape_of_the_course_s_projects(
     )
     assert result.codes == [0, 0, 0, 0, 1], result.stderr
     assert b"Agreement: 1 Model: minidnn (synthetic)" in result.said[3]
-    assert f"./{on_gpu}: it needs a GPU: no CUDA-capable".encode() in result.stderr
+    assert f"./{on_gpu}: CUDA does not start: no CUDA-capable".encode() in result.stderr
 
 
 def test_minidnn_compiles_an_assignment_as_a_judge_confines_it(built, confined):
@@ -147,7 +147,7 @@ def test_minidnn_compiles_an_assignment_as_a_judge_confines_it(built, confined):
         time_s=600,
     )
     assert result.codes == [0, 1], result.stderr
-    assert b"./m3: it needs a GPU" in result.stderr
+    assert b"./m3: CUDA does not start" in result.stderr
 
 
 def test_minidnn_is_a_little_more_than_gpu_and_has_its_tools(built, confined, inspect):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core import Findings, Outcome
+from runner.core import Findings, Inference, Outcome
 from runner.report import ending, reported
 from tests.kit import records
 
@@ -27,15 +27,17 @@ def test_a_command_that_failed_is_listed_with_the_first_error_of_its_compiler():
     assert failed.text == "make\nnew-forward.cuh:12: no x"
 
 
-def test_a_wrong_answer_is_listed_however_its_command_ended():
+def test_a_wrong_answer_and_figures_are_listed_however_many_commands_ended_well():
     wrong = "forward() is wrong: output 1 is 0"
     fine = [records.command(number, "true") for number in range(12)]
     fine[10] = records.command(10, "./m3", findings=Findings(mistake=wrong))
+    fine[11] = records.command(11, "./m4", findings=Findings((Inference((0.5,)),)))
     record = records.ended("0a1b", *fine)
 
-    table, _ = ending.summary(record)
+    table, lines = ending.summary(record)
 
     assert table is not None
-    assert [row[-1] for row in table.rows if row[-1]] == [wrong]
+    assert [row[-1] for row in table.rows if row[-1]] == [wrong, "op time 500.0 ms"]
+    assert lines == ["3 more ended well."]
     (told,) = reported.of_record(record, {})
     assert (told.title, told.text) == ("Command 11: wrong answer", f"./m3\n{wrong}")

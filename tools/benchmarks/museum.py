@@ -231,7 +231,7 @@ TEXT = """\
 # Old projects, run again
 
 What `rai run` makes of {total} public projects of UIUC's ECE408, unchanged, on
-{gpu}. The hash of their files chose them.
+{gpu}, each with the last image that ran it. The hash of their files chose them.
 [images.md](images.md#images-that-are-gone) says what they run in.
 
 | edition | projects | compile | all runs | right | template | wrong | least | median |
@@ -243,8 +243,8 @@ What `rai run` makes of {total} public projects of UIUC's ECE408, unchanged, on
   print, and the image finds no output that is not the formula's. The rest fail,
   are templates or wrong, or have a build file that runs nothing of theirs.
 * least, median: Op Times of both layers for 10,000 images on the GPU, at the first
-  call, of those that are right. In 2020 they include copies; since 2021 they leave out
-  what a project computes before, which some do.
+  call, of those that are right. Until spring 2021 Mini-DNN's include copies; later ones
+  leave out what a project computes before, which some do.
 * rai's kernels for 2019fa, without copies: {rungs}
   ([RESULTS.md](../project/RESULTS.md)).
 

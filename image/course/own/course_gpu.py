@@ -19,7 +19,7 @@ class Layer(ctypes.Structure):
 
     _fields_ = (
         *(("name", c_char_p), ("weights", c_void_p), ("bias", c_void_p)),
-        ("shape", c_int * 4),
+        *(("floats", c_int), ("shape", c_int * 4)),
     )
 
 
@@ -35,7 +35,11 @@ class Gpu:
         self._error: type[Exception] = mxnet.MXNetError
         try:
             self._compute = ctypes.CDLL(str(library)).course_forward
-        except (OSError, AttributeError):
+        except OSError:
+            raise self._error(
+                f"operator New is not made ({library}): see what `make` printed"
+            ) from None
+        except AttributeError:
             raise self._error(
                 f"mx.gpu(): no CUDA-capable device is detected, or none was when"
                 f" {library} was made; run `make -C /mxnet` where there is one"
@@ -53,14 +57,12 @@ class Gpu:
         layers = []
         for node in nodes:
             if node["op"] not in ("null", "Flatten"):
-                names = [nodes[n]["name"] for n, *_ in node["inputs"]]
-                own = [
-                    self._weights[n].ctypes.data for n in names if n in self._weights
-                ]
+                names = [nodes[n]["name"] for n, *_ in node["inputs"][1:]]
+                own = [self._weights[n] for n in names if n in self._weights]
+                pointers = (*(array.ctypes.data for array in own), None, None)[:2]
+                floats = own[0].size if own else 0
                 shape = _four(shapes[f"{node['name']}_output"])
-                layers.append(
-                    Layer(node["op"].encode(), *(*own, None, None)[:2], shape)
-                )
+                layers.append(Layer(node["op"].encode(), *pointers, floats, shape))
         self._layers = (Layer * len(layers))(*layers)
 
     def forward(self, images: np.ndarray) -> np.ndarray:
