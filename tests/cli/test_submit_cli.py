@@ -90,6 +90,7 @@ def test_without_a_name_the_milestones_are_listed_with_their_deadlines(tmp_path,
     assert len(lines) == 6 and not home.exists()
 
 
+@pytest.mark.local
 def test_without_a_gpu_two_lines_say_what_is_missing_and_what_to_do(project, home):
     for words in (("submit", "m3"), ("--submit=M3",)):
         done = rai("-p", project, *words, "--gpus", "GPU-00000000")

@@ -133,7 +133,9 @@ def test_the_engine_of_the_earlier_run_must_be_here_or_another_be_chosen(project
     assert "--engine auto" in done.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--engine", "auto"]])
+@pytest.mark.parametrize(
+    "words", [[], pytest.param(["--engine", "auto"], marks=pytest.mark.local)]
+)
 def test_a_record_alone_makes_nobody_run_without_isolation(project, monkeypatch, words):
     first = first_run(project)
     monkeypatch.delenv("RAI_ENGINE")

@@ -41,7 +41,7 @@ class Gpu:
             ) from None
         except AttributeError:
             raise self._error(
-                f"mx.gpu(): no CUDA-capable device is detected, or none was when"
+                "mx.gpu(): no CUDA-capable device is detected, or none was when"
                 f" {library} was made; run `make -C /mxnet` where there is one"
             ) from None
         self._compute.restype = c_char_p
